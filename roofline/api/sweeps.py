@@ -5,6 +5,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
@@ -16,9 +17,11 @@ from roofline.bench.calibrations import own_files
 from roofline.bench.engine_profiles import shipped_profile
 from roofline.bench.own import find
 from roofline.cost.measured import AUTO, NONE
-from roofline.errors import InputError
+from roofline.errors import InputError, RooflineError
 from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine
+from roofline.model.catalog import architecture
+from roofline.sources import Sources, record, recorded
 from roofline.study.best_rows import Best
 from roofline.study.executors import Name, cores
 from roofline.study.executors import executor as executing
@@ -29,6 +32,7 @@ from roofline.study.rows import columns
 from roofline.study.scenario.crossing import grid_of
 from roofline.study.scenario.reading import read_scenario, scenario_named
 from roofline.study.scenario.scenario import Scenario
+from roofline.study.store import merging
 from roofline.study.store.chunk import Chunk, count
 from roofline.study.store.parts import encode
 from roofline.study.store.running import Progress, Task, run
@@ -93,15 +97,13 @@ def sweep(
     Raises:
         RooflineError: Anything the user can mend.
     """
-    import pyarrow.parquet as pq
-
     asked = _scenario(scenario, keep)
     pricing = _pricing(asked)
-    task = _task(asked, pricing)
+    task = _task(asked, pricing, _sources(asked))
     runner = executing(executor, _workers(executor, workers, task))
     with TemporaryDirectory(prefix="roofline-sweep-") as aside:
         outcome = run(Path(aside if out is None else out), task, runner, progress)
-        kept = pq.read_table(outcome.result) if out is None else None
+        kept = merging.read(outcome.result) if out is None else None
     return Sweep(
         asked,
         len(pricing.grid),
@@ -208,12 +210,14 @@ def _workers(executor: Name, asked: int | None, task: Task) -> int | None:
     return min(asked or cores(), count(task.configurations, task.chunk_size))
 
 
-def _task(scenario: Scenario, pricing: Pricing) -> Task:
+def _task(scenario: Scenario, pricing: Pricing, sources: Sources) -> Task:
     return Task(
-        scenario=_digest(scenario),
+        scenario=_digest(scenario, sources),
         configurations=len(pricing.grid),
         chunk_size=chunk_size(scenario, pricing.grid),
         work=pricing,
+        inputs=sources.named(Path(scenario.source).parent),
+        changed=sources.changed,
         reduction=None
         if scenario.keep in (ALL, FEASIBLE)
         else Best(scenario.keep, scenario.objectives, scenario.each),
@@ -233,17 +237,34 @@ def _task(scenario: Scenario, pricing: Pricing) -> Task:
     )
 
 
-def _digest(scenario: Scenario) -> str:
-    """Hash of what was asked, and of the calibrations that the user may make anew meanwhile."""
+def _sources(scenario: Scenario) -> Sources:
+    """Files that the answer is made from, beside those that are installed, read once more.
+
+    The workers read them again: a network of a folder, a machine of a file, the user's own
+    calibrations.
+    """
     lanes, patch = Lanes(scenario), scenario.patches[0]
     techniques = [*scenario.techniques, *(each.technique for each in scenario.patches)]
-    pools = (each.disaggregation for each in techniques if each and each.disaggregation)
-    devices = [lanes.machine(name, patch)[0] for name in scenario.machines]
-    devices += [gpu(pool.gpu) for pool in pools if pool.gpu]
-    digest = hashlib.sha256(f"{scenario.digest} {scenario.keep}".encode())
-    for path in sorted({p for each in devices for p in own_files(scenario.calibration, each)}):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    with recorded() as found:
+        for model in scenario.models:
+            architecture(model.model)
+        devices = [lanes.machine(name, patch)[0] for name in scenario.machines]
+        for each in techniques:
+            if each and each.disaggregation and each.disaggregation.gpu:
+                devices.append(gpu(each.disaggregation.gpu))
+            if each and each.speculation:
+                with suppress(RooflineError):  # a draft's own word, or a reason of its lanes
+                    architecture(each.speculation.draft)
+        for path in {p for each in devices for p in own_files(scenario.calibration, each)}:
+            record(path, path.read_bytes())
+    earlier = scenario.sources
+    return Sources(earlier.digests | found.digests, earlier.stamps | found.stamps)
+
+
+def _digest(scenario: Scenario, sources: Sources) -> str:
+    """Digest of what was asked, and of the bytes of the files that it is about. [sha256]"""
+    parts = [scenario.said, scenario.keep, *sorted(sources.digests.values())]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
 def _engine_costs(scenario: Scenario) -> dict[str, dict[str, str | float]]:

@@ -14,6 +14,7 @@ from roofline.content import shipped
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.kept import kept
 from roofline.model.architecture import Architecture
+from roofline.sources import record
 
 if TYPE_CHECKING:
     from roofline import schema
@@ -190,8 +191,10 @@ def _from_file(path: Path, name: str, depth: int) -> Architecture:
         schema.validate(ModelFile, document)
         return from_config(document, name, path=("config",))
     beside = path.with_name("hf_quant_config.json")
-    sibling = schema.read(beside) if path.name == "config.json" and _is(beside, "file") else None
-    return from_config(document, name, sibling=sibling)
+    if path.name != "config.json" or not _is(beside, "file"):
+        record(beside, None)
+        return from_config(document, name)
+    return from_config(document, name, sibling=schema.read(beside))
 
 
 def _weighed(network: Architecture, folder: Path) -> Architecture:

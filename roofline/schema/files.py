@@ -9,6 +9,7 @@ from roofline.schema.building import MAX_BYTES, too_large
 from roofline.schema.document import Document, Text
 from roofline.schema.json_reader import parse_json
 from roofline.schema.yaml_reader import parse_yaml
+from roofline.sources import record
 
 _PARSERS = {".json": parse_json, ".yaml": parse_yaml, ".yml": parse_yaml}
 
@@ -51,6 +52,7 @@ def read(path: Path, *, infinity: bool = False) -> Document:
         raise _unreadable(source, f"cannot be read: {reason}", "check the path") from None
     if len(content) > MAX_BYTES:
         raise too_large(source)
+    record(path, content)
     text = decode(content, source)
     return (
         parse_json(text, source, infinity=infinity) if parse is parse_json else parse(text, source)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.study.grounds import COLUMNS, bounds
+from roofline.study.store import merging
 from roofline.study.sweep.keep import PARETO, TOP, Objective, losses
 from roofline.study.sweep.pareto import unbeaten
 
@@ -35,7 +36,7 @@ def order(
     there = (pq.read_schema(path) if rows is None else rows.schema).names
     about = [name for name in COLUMNS if name in there]
     names = list(dict.fromkeys([FEASIBLE, *(each.column for each in wanted), *about]))
-    keys = pq.read_table(path, columns=names) if rows is None else rows.select(names)
+    keys = merging.read(path, names) if path and rows is None else rows.select(names)
     by = [bounds(keys), ~keys[FEASIBLE].to_numpy()]
     if wanted:
         figures = {each.column: keys[each.column].to_numpy() for each in wanted}
@@ -59,7 +60,7 @@ def taken(rows: "pa.Table | None", path: Path | None, places: NDArray[np.intp]) 
                 parts.append(file.read_row_group(number).take(here - start))
             start = stop
         table = pa.concat_tables(parts or [file.schema_arrow.empty_table()])
-    return table.take(np.argsort(np.argsort(places)))
+    return table.unify_dictionaries().take(np.argsort(np.argsort(places)))
 
 
 @dataclass(frozen=True, slots=True)

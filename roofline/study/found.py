@@ -12,6 +12,7 @@ from roofline.study.points import result_of
 from roofline.study.pricing import FEASIBLE
 from roofline.study.rows import columns
 from roofline.study.scenario.scenario import Scenario
+from roofline.study.store import merging
 from roofline.study.store.merging import KEY
 from roofline.study.wording import counted
 from roofline.table import Result
@@ -54,9 +55,10 @@ class Sweep:
     @property
     def table(self) -> "pa.Table":
         """Rows that were kept, in the order of the grid."""
-        import pyarrow.parquet as pq
-
-        return pq.read_table(self.path) if self._kept is None else self._kept
+        if self._kept is None:
+            assert self.path is not None
+            return merging.read(self.path)
+        return self._kept
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Rows as a data frame; units are in ``DataFrame.attrs``."""
@@ -87,7 +89,8 @@ class Sweep:
             rows = self._kept
         else:
             there = pq.read_schema(self.path).names
-            rows = pq.read_table(self.path, columns=[name for name in COLUMNS if name in there])
+            assert self.path is not None
+            rows = merging.read(self.path, [name for name in COLUMNS if name in there])
         return notes(rows, json.loads((rows.schema.metadata or {}).get(KEY, b"{}")))
 
     def result(self) -> Result:

@@ -68,11 +68,7 @@ def _bounds(rows: "pa.Table") -> list[str]:
 
     if "basis" not in rows.column_names or not len(rows):
         return []
-    known = (
-        rows.select(["gpu", "basis"])
-        .unify_dictionaries()
-        .append_column("ended", pa.array(_ended(rows)))
-    )
+    known = rows.select(["gpu", "basis"]).append_column("ended", pa.array(_ended(rows)))
     groups = known.group_by(["gpu", "basis", "ended"]).aggregate([]).to_pylist()
     bare = [group for group in groups if group["basis"] == DATASHEET and not group["ended"]]
     partly = any(group["basis"] == DATASHEET and group["ended"] for group in groups)

@@ -329,7 +329,7 @@ def test_a_folder_is_gone_on_with_and_not_mixed_up(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="another sweep"):
         swept(asked, out=tmp_path / "out", keep="all")
     with pytest.raises(InputError, match="another sweep"):
-        swept(replace(asked, digest="other"), out=tmp_path / "out")
+        swept(replace(asked, said="other"), out=tmp_path / "out")
 
 
 def test_an_estimate_prices_a_few() -> None:
@@ -358,3 +358,18 @@ def test_what_was_not_measured_pushes_nothing_measured_off_the_frontier() -> Non
     assert "mi300x" in set(rows["gpu"])
     assert rows["usd_per_mtok"].idxmin() in rows[rows["gpu"] == "mi300x"].index
     assert found.best(len(alone))["gpu"].unique().tolist() == ["h100-sxm"]
+
+
+@pytest.mark.parametrize("keep", ["all", "feasible", "top-100"])
+def test_rows_of_several_row_groups_are_told_apart(
+    keep: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("roofline.study.store.merging.ROWS", 5)
+    asked = scenario(BATCH, **STUDY, gpus=["h100-sxm", "mi300x"])
+    whole, kept = swept(asked, keep=keep, workers=1), swept(asked, keep=keep, out=tmp_path / "out")
+    assert whole.rows > 10
+    assert whole.notes == kept.notes
+    assert any("mi300x" in note for note in kept.notes)
+    for some in (0, 7):
+        assert whole.best(some)["index"].tolist() == kept.best(some)["index"].tolist()
+    assert whole.result().tables == kept.result().tables

@@ -3,13 +3,12 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
-from roofline.content import Folder, shipped
 from roofline.report.block import Block
 from roofline.report.text import clean, is_number, to_json
 from roofline.report.words import heading, is_share, unit_of, written
+from roofline.sources import installed
 from roofline.table import Result
 
 ORDER: Final = 100
@@ -23,9 +22,6 @@ ELSEWHERE: Final = frozenset(
     }
 )
 """What the page says elsewhere, or what is no input."""
-DATA: Final[tuple[Folder, ...]] = ("hwspecs", "scenarios")
-READ: Final = frozenset({".yaml", ".json", ".parquet"})
-"""Ends of the names of files that are data."""
 RESOLVED: Final = ("_title", "_titles")
 """Ends of names that are said with the name that they are of."""
 
@@ -75,24 +71,17 @@ def _digests(result: Result) -> Iterator[tuple[str, str]]:
     """Hashes: of the scenario, of the data that came with the program, of the figures."""
     if result.metadata.get("scenario"):
         yield "Scenario", str(result.metadata["scenario"])
-    yield "Shipped machines, networks and fits", shipped_digest()
+    yield "Program, machines, networks and fits", digest_of(to_json(dict(installed())))
     tables = {
         name: {key: list(column.values) for key, column in table.columns.items()}
         for name, table in result.tables.items()
     }
-    yield "Figures of this page", hashlib.sha256(to_json(tables).encode()).hexdigest()
+    yield "Figures of this page", digest_of(to_json(tables))
 
 
-@cache
-def shipped_digest() -> str:
-    """Hash of all files that machines, networks and fits are read from. [sha256]"""
-    found = hashlib.sha256()
-    for folder in DATA:
-        root = shipped(folder)
-        for path in sorted(path for path in root.rglob("*") if path.suffix in READ):
-            found.update(path.relative_to(root).as_posix().encode())
-            found.update(hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()
+def digest_of(text: str) -> str:
+    """Digest of a text. [sha256]"""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def build(result: Result) -> Block | None:

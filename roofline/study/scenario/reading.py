@@ -3,9 +3,10 @@
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from roofline.content import shipped
 from roofline.errors import DocumentError, InputError, UnknownNameError
@@ -15,6 +16,7 @@ from roofline.serving.simulate.server import POLICIES
 from roofline.serving.traffic.files import traffic_named
 from roofline.serving.traffic.lengths import Constant, Lengths, spelled
 from roofline.serving.traffic.traffic import Traffic
+from roofline.sources import recorded
 from roofline.study.scenario import naming
 from roofline.study.scenario.crossing import NAMED, numbers_of, zipped
 from roofline.study.scenario.files import BatchFile, EveryFile, LengthsFile, TrafficFile
@@ -122,6 +124,12 @@ def read_scenario(path: Path) -> Scenario:
 
 def scenario_of(document: Document, folder: Path) -> Scenario:
     """Scenario of a document, whose files are looked for from a folder."""
+    with recorded() as sources:
+        return replace(_resolved(document, folder), sources=sources)
+
+
+def _resolved(document: Document, folder: Path) -> Scenario:
+    """Scenario with every name looked up."""
     data = document.data
     traffic = isinstance(data, dict) and data.get("kind") == "traffic"
     file: BatchFile | TrafficFile
@@ -161,7 +169,7 @@ def scenario_of(document: Document, folder: Path) -> Scenario:
         calibration=file.calibration,
         seed=file.seed,
         static=file.kind == "batch" and file.rank == "static",
-        digest=_digest(document, folder),
+        said=_said(document),
         source=document.source,
     )
     return zipped(document, file, out)
@@ -245,24 +253,7 @@ def _policies(document: Document, file: BatchFile | TrafficFile) -> tuple[str, .
     return words(document, "policies", file.policies, str)
 
 
-def _digest(document: Document, folder: Path) -> str:
-    """Hash of what the scenario says, and of the files that it names."""
+def _said(document: Document) -> str:
+    """Digest of what a scenario says. [sha256]"""
     said = json.dumps(document.data, sort_keys=True, ensure_ascii=True)
-    digest = hashlib.sha256(said.encode())
-    for name in sorted(set(_texts(document.data))):
-        path = folder / name
-        if path.suffix.lower() in naming.FILES and path.is_file():
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def _texts(value: Any) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case list():
-            for item in value:
-                yield from _texts(item)
-        case dict():
-            for item in value.values():
-                yield from _texts(item)
+    return hashlib.sha256(said.encode()).hexdigest()

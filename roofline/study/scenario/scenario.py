@@ -7,6 +7,7 @@ from typing import Final, Literal
 from roofline.cost.offload import KEPT, Offload
 from roofline.serving.asking import Objective as Choosing
 from roofline.serving.traffic.traffic import Traffic
+from roofline.sources import Sources
 from roofline.study.grid import Series
 from roofline.study.scenario.limits import Kind
 from roofline.study.sweep.keep import Limit, Objective
@@ -138,7 +139,8 @@ class Scenario:
         seed: Same seed, same requests. [1]
         static: Whether times of static batches are shown and wanted, not those of a server that is
             kept full.
-        digest: Of all that decides what comes out: of the scenario and the files that it names.
+        said: Digest of what it says.
+        sources: Files that were read to resolve its names.
         source: Where it was read.
     """
 
@@ -167,5 +169,6 @@ class Scenario:
     each: tuple[str, ...] = ()
     about: str = ""
     static: bool = False
-    digest: str = field(default="", compare=False)
+    said: str = field(default="", compare=False)
+    sources: Sources = field(default_factory=Sources, compare=False, repr=False)
     source: str = field(default="", compare=False)

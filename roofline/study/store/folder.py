@@ -5,6 +5,7 @@ leaves nothing to clean up.
 """
 
 import errno
+import hashlib
 import os
 import platform
 import sys
@@ -81,6 +82,8 @@ def _holder(file: FileIO) -> str:
 
 
 PARTS: Final = "parts"
+NAMED: Final = 3
+"""Changed files that an error names."""
 RESULT: Final = "result.parquet"
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -96,6 +99,8 @@ class Store:
     """Parts on the disk by number of their chunk."""
     damaged: int
     """How many of those finished before are not as they were, and are to be made again."""
+    result: Entry | None
+    """The result, where it is there already; its parts are not, then."""
     _journal: BinaryIO
 
     def keep(self, chunk: Chunk, part: Part) -> Entry:
@@ -111,6 +116,20 @@ class Store:
             manifest.append(self._journal, entry)
         self.finished[chunk.number] = entry
         return entry
+
+    def finish(self, rows: int) -> None:
+        """Take the result on the disk for the sweep, and remove the parts that it was made of.
+
+        Raises:
+            PartialError: That it is there cannot be written down; the parts still are.
+        """
+        path = self.folder / RESULT
+        with explained(self.folder, self.header, self.finished):
+            with path.open("rb") as file:
+                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            entry = Entry(manifest.WHOLE, rows, path.stat().st_size, sha256)
+            manifest.append(self._journal, entry)
+        _remove_parts(self.folder)
 
     def tables(self) -> Iterator["pa.Table"]:
         """Tables of the finished parts, one at a time, in the order of their chunks."""
@@ -139,11 +158,19 @@ def opened(folder: Path, header: Header) -> Iterator[Store]:
             folder.mkdir(parents=True, exist_ok=True)
             held.enter_context(locked(folder))
             before |= _found(folder, header)
-            finished = {n: entry for n, entry in before.items() if intact(_part(folder, n), entry)}
+            result = before.pop(manifest.WHOLE, None)
+            if result is not None and intact(folder / RESULT, result):
+                finished, written = dict(before), [*before.values(), result]
+                _remove_parts(folder)
+            else:
+                result = None
+                finished = {n: part for n, part in before.items() if intact(_part(folder, n), part)}
+                written = list(finished.values())
+                (folder / PARTS).mkdir(exist_ok=True)
             _tidy(folder)
-            manifest.write(folder / MANIFEST, header, finished.values())
+            manifest.write(folder / MANIFEST, header, written)
             journal = held.enter_context((folder / MANIFEST).open("ab", buffering=0))
-        yield Store(folder, header, finished, len(before) - len(finished), journal)
+        yield Store(folder, header, finished, len(before) - len(finished), result, journal)
 
 
 @contextmanager
@@ -188,6 +215,10 @@ def _found(folder: Path, header: Header) -> dict[int, Entry]:
 
 
 def _differences(there: Header, here: Header) -> list[str]:
+    if changed := sorted(dict(there.inputs.items() ^ here.inputs.items())):
+        some = ", ".join(changed[:NAMED])
+        rest = f" and {len(changed) - NAMED:,} more" if len(changed) > NAMED else ""
+        return [f"it was made from other content of {some}{rest}"]
     if there.scenario != here.scenario:
         if there.keep and here.keep and there.keep != here.keep:
             return [f"it keeps {there.keep}, this one {here.keep}"]
@@ -205,11 +236,18 @@ def _differences(there: Header, here: Header) -> list[str]:
 
 def _tidy(folder: Path) -> None:
     """Remove what a killed sweep was writing."""
-    (folder / PARTS).mkdir(exist_ok=True)
     for place in (folder, folder / PARTS):
         for left in place.glob(f".*{files.UNFINISHED}"):
             left.unlink(missing_ok=True)
     files.settle(folder)
+
+
+def _remove_parts(folder: Path) -> None:
+    """Remove the parts, as far as they can be: what is left is removed the next time."""
+    with suppress(OSError):
+        for part in (folder / PARTS).glob("*.parquet"):
+            part.unlink()
+        (folder / PARTS).rmdir()
 
 
 def _part(folder: Path, number: int) -> Path:

@@ -19,9 +19,12 @@ from roofline.content import label
 from roofline.errors import DocumentError
 
 MANIFEST: Final = "manifest.jsonl"
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Changes when a manifest means something else than before."""
 
+WHOLE: Final = -1
+"""Number of the entry of the result, which has the rows of all parts: they are not kept beside it.
+"""
 _CHECK: Final = "check"
 
 
@@ -38,14 +41,16 @@ class Header:
     """Of what the bytes of a part depend on, by name."""
     keep: str = ""
     """Which rows are kept, as it was asked for; empty where it was not told."""
+    inputs: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Digests of what the rows were made from, by name: files, shipped data, the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A finished part."""
+    """A finished part, or the result."""
 
     number: int
-    """Of its chunk."""
+    """Of its chunk; `WHOLE` for the result."""
     rows: int
     """That were kept."""
     bytes: int
@@ -65,7 +70,7 @@ def parse(content: bytes, source: str) -> tuple[Header, dict[int, Entry]]:
     """Read a manifest; lines that are not whole are left out.
 
     Returns:
-        The header, and finished parts by number.
+        The header, and finished parts and the result by number.
 
     Raises:
         DocumentError: The first line is not that of a sweep.

@@ -1,7 +1,7 @@
 """One Parquet file of all parts: its bytes depend on the rows alone, its memory on few of them."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -52,6 +52,18 @@ def merge(
             writer.write_table(group.replace_schema_metadata(about), row_group_size=ROWS)
             rows += len(group)
     return rows
+
+
+def read(path: Path, columns: Sequence[str] | None = None) -> "pa.Table":
+    """Table of a result, of which each column of names has one dictionary for all its rows.
+
+    Args:
+        path: As `merge` has written it.
+        columns: Those that are read; None for all.
+    """
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path, columns=columns).unify_dictionaries()
 
 
 def reduced(tables: Iterable["pa.Table"], reduction: Reduction) -> "pa.Table":

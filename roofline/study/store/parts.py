@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 Work = Callable[[Chunk], "pa.Table"]
 """Prices the configurations of a chunk: the same table whenever and wherever it is called."""
 
+LIBRARIES: Final = ("numpy", "pyarrow", "scipy")
 TALLY: Final = b"tally"
 """Of the metadata of a chunk's table: JSON of counts by name, which are added up over a sweep."""
 
@@ -78,12 +80,10 @@ def writing(schema: "pa.Schema") -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """What the bytes of a part depend on beside its scenario."""
-    import pyarrow as pa
-
+    """Versions of the libraries that the bytes of a part depend on, by name."""
     from roofline import __version__
 
-    return {"roofline": __version__, "pyarrow": pa.__version__}
+    return {"roofline": __version__} | {name: version(name) for name in LIBRARIES}
 
 
 def intact(path: Path, entry: Entry) -> bool:

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from roofline import __version__
+from roofline.content import label
+from roofline.errors import PartialError
+from roofline.sources import installed
 from roofline.study.executors.base import Executor
 from roofline.study.store.chunk import Chunk, chunks, count
 from roofline.study.store.folder import RESULT, Store, explained, opened
@@ -33,6 +36,10 @@ class Task:
     """Base unit by column; columns that are not named have none."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Plain values more for the metadata of the result."""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """Digests of the files that the rows depend on, by name. [sha256]"""
+    changed: Callable[[], Path | None] = lambda: None
+    """Names one of them that is not as it was when its digest was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,7 @@ def run(
         task.chunk_size,
         versions(),
         str(task.metadata.get("keep", "")),
+        {**installed(), **task.inputs},
     )
     assert task.configurations > 0, "a sweep of nothing"
     with opened(folder, header) as store:
@@ -101,8 +109,12 @@ def run(
         for now in _computed(task, store, executor, start):
             progress(now)
         tally = _tally(store)
-        with explained(folder, header, store.finished):
-            rows = merge(store.tables(), folder / RESULT, _about(task, tally), task.reduction)
+        if store.result is not None:
+            rows = store.result.rows
+        else:
+            with explained(folder, header, store.finished):
+                rows = merge(store.tables(), folder / RESULT, _about(task, tally), task.reduction)
+            store.finish(rows)
         return Outcome(folder / RESULT, rows, start.chunks, start.done, store.damaged, tally)
 
 
@@ -129,6 +141,12 @@ def _computed(task: Task, store: Store, executor: Executor, start: Progress) -> 
     missing = (chunk for chunk in _chunks(task) if chunk.number not in store.finished)
     with closing(executor.run(Encoded(task.work), missing)) as parts:
         for chunk, part in parts:
+            if (path := task.changed()) is not None:
+                raise PartialError(
+                    f"{label(path)} was changed while the sweep was running; "
+                    f"{now.done:,} of {now.chunks:,} chunks are kept",
+                    hint="put it back and run the same command again, or choose another folder",
+                )
             store.keep(chunk, part)
             now = replace(
                 now,

@@ -92,15 +92,17 @@ def test_files_are_looked_for_beside_the_scenario(tmp_path: Path) -> None:
     path.write_text(FILE.replace("models: [llama-3.1-8b,", "models: [network.yaml,"))
     found = read_scenario(path)
     assert found.models[0].model == str(tmp_path / "network.yaml")
-    before = found.digest
+    before = found.sources.named(tmp_path)
     (tmp_path / "network.yaml").write_text((root / network).read_text() + "# touched\n")
-    assert read_scenario(path).digest != before
+    after = read_scenario(path).sources.named(tmp_path)
+    assert [*before] == [*after] == ["network.yaml"]
+    assert before != after
 
 
 def test_the_digest_is_that_of_what_is_said_not_of_how() -> None:
     one = scenario(BATCH, seed=1)
-    assert one.digest == scenario(dict(reversed(BATCH.items())), seed=1).digest
-    assert one.digest != scenario(BATCH, seed=2).digest
+    assert one.said == scenario(dict(reversed(BATCH.items())), seed=1).said
+    assert one.said != scenario(BATCH, seed=2).said
 
 
 def test_a_scenario_can_be_sent_to_another_process() -> None:

@@ -115,9 +115,14 @@ def check(folder: Path, disk: Disk, result: bytes) -> bool:
     assert not list(folder.rglob("*.part"))
     if acknowledged:
         _, entries = manifest.read(folder / "manifest.jsonl")
+        whole = entries.pop(manifest.WHOLE, None)
+        assert (whole is None) == (full is not None)
         assert acknowledged == set(entries)
         parts = folder / "parts"
-        assert all(intact(parts / f"{n:06}.parquet", entry) for n, entry in entries.items())
+        if whole is None:
+            assert all(intact(parts / f"{n:06}.parquet", entry) for n, entry in entries.items())
+        else:
+            assert intact(folder / "result.parquet", whole)
     log = folder / "log"
     again = run(folder, replace(TASK, work=Rows(log=log)), HERE)
     assert again.result.read_bytes() == result

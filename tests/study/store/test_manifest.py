@@ -92,7 +92,7 @@ def test_another_file_is_refused_with_its_place(tmp_path: Path, content: bytes) 
 def test_a_manifest_of_another_format_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(manifest, "FORMAT", 2)
+    monkeypatch.setattr(manifest, "FORMAT", manifest.FORMAT + 1)
     manifest.write(tmp_path / "m", HEADER)
     monkeypatch.undo()
     with pytest.raises(DocumentError):

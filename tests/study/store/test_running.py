@@ -150,7 +150,7 @@ def test_a_chunk_is_acknowledged_after_its_part_and_its_line_are_on_the_disk(
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(Path, "replace", rename)
     run(tmp_path, TASK, HERE, progress)
-    assert steps == ["flush part", "rename", "flush folder"]  # of the result
+    assert steps == ["flush part", "rename", "flush folder", "flush manifest.jsonl"]  # the result
 
 
 def spoil_byte(part: Path) -> None:
@@ -167,11 +167,42 @@ def spoil_byte(part: Path) -> None:
 def test_a_part_that_is_not_intact_is_made_again(
     tmp_path: Path, result: bytes, spoil: Callable[[Path], Any]
 ) -> None:
-    run(tmp_path / "s", TASK, HERE)
+    stopped(tmp_path / "s", CHUNKS)
     spoil(tmp_path / "s" / "parts" / "000003.parquet")
     rest, outcome = computed(tmp_path / "s")
     assert (rest, outcome.resumed, outcome.damaged) == ([3], CHUNKS - 1, 1)
     assert outcome.result.read_bytes() == result
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, spoil_byte], ids=["missing", "changed"])
+def test_a_result_that_is_not_intact_is_made_again(
+    tmp_path: Path, result: bytes, spoil: Callable[[Path], Any]
+) -> None:
+    spoil(run(tmp_path / "s", TASK, HERE).result)
+    rest, outcome = computed(tmp_path / "s")
+    assert (rest, outcome.resumed, outcome.damaged) == (list(range(CHUNKS)), 0, CHUNKS)
+    assert outcome.result.read_bytes() == result
+
+
+def test_parts_are_gone_once_their_result_is_there(tmp_path: Path) -> None:
+    outcome = run(tmp_path, TASK, HERE)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".lock",
+        "manifest.jsonl",
+        "result.parquet",
+    ]
+    assert run(tmp_path, TASK, HERE) == replace(outcome, resumed=CHUNKS)
+
+
+def test_parts_that_could_not_be_removed_are_the_next_time(
+    tmp_path: Path, result: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda *_, **__: (_ for _ in ()).throw(OSError(5, "x")))
+        run(tmp_path, TASK, HERE)
+    assert len(list((tmp_path / "parts").iterdir())) == CHUNKS
+    assert run(tmp_path, TASK, HERE).result.read_bytes() == result
+    assert not (tmp_path / "parts").exists()
 
 
 def test_a_line_that_was_cut_costs_its_part_alone(tmp_path: Path, result: bytes) -> None:
@@ -182,7 +213,7 @@ def test_a_line_that_was_cut_costs_its_part_alone(tmp_path: Path, result: bytes)
     assert rest == list(range(4, CHUNKS))
     assert outcome.result.read_bytes() == result
     _, entries = manifest.read(path)
-    assert len(path.read_bytes().splitlines()) == 1 + CHUNKS == 1 + len(entries)
+    assert len(path.read_bytes().splitlines()) == 1 + CHUNKS + 1 == 1 + len(entries)
 
 
 @pytest.mark.parametrize(

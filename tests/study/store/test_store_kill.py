@@ -54,7 +54,9 @@ def finished(folder: Path) -> dict[int, manifest.Entry]:
     if not path.exists():
         return {}
     _, entries = manifest.read(path)
-    parts = folder / "parts"
+    parts, whole = folder / "parts", entries.pop(manifest.WHOLE, None)
+    if whole is not None and intact(folder / "result.parquet", whole):
+        return entries
     return {n: entry for n, entry in entries.items() if intact(parts / f"{n:06}.parquet", entry)}
 
 
@@ -113,6 +115,6 @@ def test_killed_sweeps_lose_and_repeat_nothing(tmp_path: Path, result: bytes) ->
         repeated = numbers(final.read_bytes()) if final.exists() else []
         assert not acknowledged & set(repeated)
         lines = (folder / "manifest.jsonl").read_bytes().splitlines()
-        assert len(lines) == 1 + victim.CHUNKS == 1 + len(finished(folder))
+        assert len(lines) == 1 + victim.CHUNKS + 1 == 1 + len(finished(folder)) + 1
         assert not list(folder.rglob("*.part"))
     print(f"\n  {KILLS} kills: {dict(seen)}")  # noqa: T201

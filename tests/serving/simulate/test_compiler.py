@@ -1,0 +1,79 @@
+"""What is compiled is kept, and made again where what was kept is damaged."""
+
+import errno
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+numba = pytest.importorskip("numba")
+compiler = pytest.importorskip("roofline.serving.simulate.compiled.compiler")
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module with a function, whose compiled form is kept in a folder of its own."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kept"))
+    path = tmp_path / "sums.py"
+    path.write_text("def total(values):\n    return values.sum() + 1.0\n")
+    spec = importlib.util.spec_from_file_location("sums", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def kept(module: Any) -> tuple[bool, dict[Path, bytes]]:
+    """Whether the compiled function was there already; the files that it is in now."""
+    import numpy as np
+
+    function = compiler.entry(module.total)
+    assert function(np.ones(3)) == 4.0
+    folder = Path(function._cache.cache_path)
+    return bool(function.stats.cache_hits), {
+        path: path.read_bytes() for path in folder.glob("*.nb?") if path.is_file()
+    }
+
+
+def flipped(content: bytes, at: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+DAMAGES: list[Callable[[bytes], bytes]] = [
+    lambda content: b"",
+    lambda content: content[:1],
+    lambda content: content[:40],
+    lambda content: content[:-1],
+    lambda content: content + b"\n",
+    lambda content: flipped(content, 0),
+    lambda content: flipped(content, len(content) // 2),
+    lambda content: flipped(content, len(content) - 1),
+    lambda content: b"not a pickle at all",
+]
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_a_damaged_file_is_made_again_once(module: Any, suffix: str) -> None:
+    hit, files = kept(module)
+    assert not hit
+    assert kept(module) == (True, files)
+    for damage in DAMAGES:
+        (path,) = (path for path in files if path.suffix == suffix)
+        path.write_bytes(damage(files[path]))
+        assert kept(module)[0] is False
+        hit, again = kept(module)
+        assert hit
+        assert set(again) == set(files)
+
+
+def test_a_disk_that_is_full_keeps_nothing_and_stops_nothing(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(compiler.CacheFiles, "_open_for_write", full)
+    assert kept(module) == (False, {})
