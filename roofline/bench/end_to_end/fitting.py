@@ -6,7 +6,7 @@ random effect and not as its number of rows: residual = J·(θ − θ₀) + u_gr
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -34,8 +34,10 @@ NUDGE: Final = 0.1
 """Step of a derivative, of the logarithm of a constant."""
 LONGEST: Final = 1.0
 """Of a step of the search, of the logarithm of a constant."""
-STEPS: Final = 2
-"""Steps of a search, each with derivatives of its own. [1]"""
+STEPS: Final = 4
+"""Most steps of a search, each with derivatives of its own. [1]"""
+ENOUGH: Final = 5.0
+"""Gain of a step, in `loss`, below which a search ends. [1]"""
 SHARES: Final = np.array([1.0, 0.5, 0.25, 0.125])
 """Shares of a step that are tried: closed loops are not as linear as their derivatives. [1]"""
 
@@ -82,6 +84,19 @@ def cells(rows: Sequence[Known]) -> Cells:
         np.array([numbers[f[3]] for f in found], dtype=np.int64),
         np.array([ROW_SD[f[1]] for f in found]) * looser * tighter,
         np.array([GROUP_SD[f[1]] for f in found]) * looser * tighter,
+    )
+
+
+def some(has: Cells, which: NDArray[np.bool_]) -> Cells:
+    """Some of the cells."""
+    return replace(
+        has,
+        row=has.row[which],
+        metric=tuple(name for name, keep in zip(has.metric, which, strict=True) if keep),
+        measured=has.measured[which],
+        group=has.group[which],
+        row_sd=has.row_sd[which],
+        group_sd=has.group_sd[which],
     )
 
 
@@ -205,6 +220,11 @@ def loss(has: Cells, at: Array, logs: Array, believed: tuple[Array, Array] | Non
         believed: As of `improved`.
     """
     center, spread = priors() if believed is None else believed
+    return misfit(has, at) + float((((logs - center) / spread) ** 2).sum())
+
+
+def misfit(has: Cells, at: Array) -> float:
+    """Part of `loss` that is of cells and their groups. [1]"""
     weight = 1.0 / (1.0 + (at / has.row_sd) ** 2) / has.row_sd**2
     tau = np.zeros(has.group.max() + 1)
     tau[has.group] = has.group_sd**2
@@ -213,7 +233,7 @@ def loss(has: Cells, at: Array, logs: Array, believed: tuple[Array, Array] | Non
     )
     rows = np.log1p(((at - shared[has.group]) / has.row_sd) ** 2).sum()
     groups = (shared[tau > 0] ** 2 / tau[tau > 0]).sum()
-    return float(rows + groups + (((logs - center) / spread) ** 2).sum())
+    return float(rows + groups)
 
 
 def shortened(
@@ -237,6 +257,39 @@ def shortened(
     return min(found, key=lambda each: loss(has, each[1], each[0], believed))
 
 
+def each_its_own(
+    rows: Sequence[Known], has: Cells, near: Linear, wanted: Array, kernels: Array
+) -> Array:
+    """Constants that each engine's cells fit best, on its own part of the way to others.
+
+    The cells of an engine depend on its constants and on those of the kernels that all run, so
+    one way, gone by all engines alike, ends where the first of them turns.
+
+    Args:
+        rows, has, near: Rows, their cells, and those around the constants that the way begins at.
+        wanted: Where it leads.
+        kernels: Constants whose kernels are taken.
+    """
+    center, spread = priors()
+    shares = np.array([0.0, *SHARES])[:, None]
+    tried = near.start + shares * (wanted - near.start)
+    tried[:, -len(KERNELS) :] = kernels[-len(KERNELS) :]
+    at = residuals_at(rows, has, tried)
+    strain = ((tried - center) / spread) ** 2
+    out = tried[0].copy()
+    profile = np.array([rows[row].engine.profile for row in has.row])
+    for name in PROFILES:
+        mine, own = profile == name, [PLACE[f"{name}.{constant}"] for constant in CONSTANTS]
+        if mine.any():
+            part = some(has, mine)
+            costs = [
+                misfit(part, left[mine]) + bent[own].sum()
+                for left, bent in zip(at, strain, strict=True)
+            ]
+            out[own] = tried[int(np.argmin(costs)), own]
+    return out
+
+
 def fit(rows: Sequence[Known], near: Linear) -> tuple[Linear, Array]:
     """Cells around the constants fitted to rows, and the standard deviations of their logarithms.
 
@@ -247,9 +300,13 @@ def fit(rows: Sequence[Known], near: Linear) -> tuple[Linear, Array]:
     """
     has, covariance = cells(rows), np.zeros(0)
     for _ in range(STEPS):
-        logs, covariance = improved(has, near.at, near.slopes, near.start)
-        logs, _ = shortened(has, near, logs, lambda tried: residuals_at(rows, has, tried))
-        if logs is near.start:
+        wanted, covariance = improved(has, near.at, near.slopes, near.start)
+        logs, _ = shortened(has, near, wanted, lambda tried: residuals_at(rows, has, tried))
+        found = linear(rows, has, each_its_own(rows, has, near, wanted, logs))
+        before, after = (loss(has, each.at, each.start) for each in (near, found))
+        if after >= before:
             break
-        near = linear(rows, has, logs)
+        near = found
+        if after > before - ENOUGH:
+            break
     return near, np.sqrt(np.diag(covariance))

@@ -1,7 +1,7 @@
 """Predictions of networks by constants that were fitted without them, and their spread."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from roofline.bench.end_to_end.fitting import (
     cells,
     improved,
     linear,
+    some,
 )
 from roofline.bench.end_to_end.metrics import predictions_at
 from roofline.bench.end_to_end.replay import Known
@@ -105,19 +106,6 @@ def _nested(
             logs, _ = improved(some(has, seen), at[seen], slopes[seen], start)
             out[held] = at[held] + slopes[held] @ (logs - start)
     return out
-
-
-def some(has: Cells, which: NDArray[np.bool_]) -> Cells:
-    """Some of the cells."""
-    return replace(
-        has,
-        row=has.row[which],
-        metric=tuple(name for name, keep in zip(has.metric, which, strict=True) if keep),
-        measured=has.measured[which],
-        group=has.group[which],
-        row_sd=has.row_sd[which],
-        group_sd=has.group_sd[which],
-    )
 
 
 def keys(each: Known, metric: str) -> tuple[Key, ...]:

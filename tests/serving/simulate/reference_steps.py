@@ -154,7 +154,7 @@ class Reference:
         at_the_door = [one for one in self.future if one.ready <= self.now]
         for one in sorted(at_the_door, key=lambda one: (one.ready, one.number)):
             self.future.remove(one)
-            self.front = max(self.front, one.ready + self.behind) + costs.serial_s
+            self.front = max(self.front, one.ready) + costs.serial_s
             one.ready = self.front
             self.inside.append(one)
         for one in [one for one in self.inside if one.ready <= self.now]:

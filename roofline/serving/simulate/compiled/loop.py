@@ -65,8 +65,7 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
         elif decoding:
             most, limit = 1, np.inf
             if calm and n.joining == 0:
-                late = n.behind > 0.0 or passing > p.alone[decoding, 0]
-                most, limit = _undisturbed(g, s, late)
+                most, limit = _undisturbed(g, s)
             steps, took, n.behind = lookup.decode_run(
                 p,
                 decoding,
@@ -211,12 +210,8 @@ def _compute(p: Prices, g: Rules, s: State, i: int, tokens: int) -> float:
 
 
 @compiled
-def _undisturbed(g: Rules, s: State, late: bool) -> tuple[int, float]:
-    """Decode steps after which the batch is another, and the time until one may join it. [s]
-
-    Where the front end may be ``late`` with tokens, that is when any request comes: how late it is
-    then decides when the request is through.
-    """
+def _undisturbed(g: Rules, s: State) -> tuple[int, float]:
+    """Decode steps after which the batch is another, and the time until one may join it. [s]"""
     r, n = s.rows, s.counts[0]
     most = r[s.lists[DECODING, 0]].ends - n.clock
     if not g.contiguous:
@@ -235,7 +230,7 @@ def _undisturbed(g: Rules, s: State, late: bool) -> tuple[int, float]:
         return min(most, g.look - n.unseen), np.inf
     # Who waits for memory stays first in the queue, unless one of a higher priority comes.
     queued = n.waiting and g.uniform and not g.hold
-    if not late and (n.running >= g.max_sequences or left <= 0 or queued):
+    if n.running >= g.max_sequences or left <= 0 or queued:
         return most, np.inf
     return most, queue.next_arrival(g, s) - n.now
 

@@ -26,10 +26,11 @@ def later(s: State, i: int, ready: float, inside: bool) -> None:
 def _through(g: Rules, s: State, i: int, door: float) -> None:
     """Pass the front end, which takes one request after the other, from a time on.
 
-    Where it is behind with tokens, a request waits for them.
+    Where it is behind with tokens a request does not wait for all of them: an event loop takes
+    turns, or has a process for each.
     """
     r, n = s.rows, s.counts[0]
-    n.front = max(n.front, door + n.behind) + g.serial_s
+    n.front = max(n.front, door) + g.serial_s
     if n.front <= n.now:
         r[i].ready = n.front
         enqueue(s, i)
