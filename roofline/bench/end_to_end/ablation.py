@@ -1,0 +1,203 @@
+"""What each mechanism of an engine does for predictions: measured rows predicted without it.
+
+``python -m roofline.bench.end_to_end.ablation e2e.csv.gz`` predicts clients in closed loops on H100
+and H200 with one mechanism after the other switched off, and writes ``hwspecs/ablation.md``.
+Constants are as shipped and not fitted again, so that none takes over for what is switched off.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from roofline.bench import atomic
+from roofline.bench.end_to_end import profiles
+from roofline.bench.end_to_end.cases import read
+from roofline.bench.end_to_end.driving import CLOSED
+from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS
+from roofline.bench.end_to_end.metrics import NAMES, Metrics, predictions, predictions_at
+from roofline.bench.end_to_end.predicting import OK, prepared
+from roofline.bench.end_to_end.replay import Known, known
+from roofline.content import shipped
+from roofline.cost.work import Array
+from roofline.serving.simulate.server import UNLIMITED, Server
+
+if TYPE_CHECKING:
+    import pandas
+
+EVERY: Final = {**CONSTANTS, **KERNELS}
+DEVICES: Final = ("h100_sxm", "h200_sxm")
+METRICS: Final = ("tpot_s", "ttft_s")
+MOVED: Final = 1e-3
+"""Share by which a prediction differs that a mechanism moves. [1]"""
+PLAIN: Final = "guidellm"
+"""Family of rows whose clients send equal lengths, each prompt its own."""
+
+
+def _whole(server: Server) -> Server:
+    """The server without chunks: a prompt is prefilled in one step."""
+    return replace(server, policy="continuous" if server.policy == "chunked" else server.policy)
+
+
+SERVERS: Final[Mapping[str, tuple[str, Callable[[Server], Server]]]] = {
+    "hold_steps": (
+        "prompts wait for other copies of attention (attention_dp_config of TensorRT-LLM)",
+        lambda server: replace(server, hold_steps=0),
+    ),
+    "chunks": ("prompts are cut to fill a step (vLLM, SGLang)", _whole),
+    "token_budget": (
+        "limit on the new tokens of a step, and chunks",
+        lambda server: replace(_whole(server), token_budget=0),
+    ),
+    "first": (
+        "steps of prompts go before decoding (SGLang)",
+        lambda server: replace(server, first="decode"),
+    ),
+    "kv_tokens": (
+        "room for the KV cache limits what is admitted",
+        lambda server: replace(server, kv_tokens=UNLIMITED),
+    ),
+    "reservation": (
+        "room for answers is reserved at admission",
+        lambda server: replace(server, reservation=0.0),
+    ),
+    "sharing": (
+        "prompts of a pool find their KV cache again",
+        lambda server: replace(server, sharing=False),
+    ),
+    "recv_interval": (
+        "looks at new requests every so many steps (SGLang)",
+        lambda server: replace(server, recv_interval=1),
+    ),
+    "stream_interval": (
+        "tokens are handed over several together",
+        lambda server: replace(server, stream_interval=1),
+    ),
+}
+"""Mechanisms of a server: meaning, and the server without each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """Predictions of rows without one mechanism."""
+
+    name: str
+    meaning: str
+    """What is switched off; empty for the predictions as they are."""
+    metrics: Sequence[Metrics]
+    """Of each row."""
+
+
+def ablations(rows: Sequence[Known]) -> Iterator[Ablation]:
+    """Predictions as they are, and without each mechanism in turn.
+
+    Args:
+        rows: Rows of closed loops.
+    """
+    logs, _ = profiles.load()
+    names = list(EVERY)
+    found = predictions_at(rows, np.stack([logs, *(_without(name, logs) for name in names)]))
+    yield Ablation("", "", [each[0] for each in found])
+    plain = [
+        known(replace(each.row, family=PLAIN, lengths=None, spread=None, requests=0.0))
+        for each in rows
+    ]
+    yield Ablation(
+        "harness",
+        f"how clients were driven: all are read as {PLAIN}'s",
+        predictions(plain, logs),
+    )
+    for name, (meaning, without) in SERVERS.items():
+        changed = [replace(each, server=without(each.server)) for each in rows]
+        differ = [place for place, each in enumerate(rows) if each.server != changed[place].server]
+        metrics = [each[0] for each in found]
+        again = predictions([changed[place] for place in differ], logs)
+        for place, metric in zip(differ, again, strict=True):
+            metrics[place] = metric
+        yield Ablation(name, meaning, metrics)
+    for vector, name in enumerate(names, 1):
+        constant = EVERY[name]
+        meaning = f"{constant.meaning}: {'0 s' if constant.unit == 's' else '1'}"
+        yield Ablation(name, meaning, [each[vector] for each in found])
+
+
+def _without(name: str, logs: Array) -> Array:
+    """Logarithms of constants with one of every engine that adds nothing: 0 s, or a factor of 1."""
+    off = -np.inf if EVERY[name].unit == "s" else 0.0
+    mine = [each.rpartition(".")[2] == name for each in NAMES]
+    return np.where(mine, off, logs)
+
+
+def table(rows: Sequence[Known], found: Sequence[Ablation]) -> list[str]:
+    """Lines of a table: errors of all rows without each mechanism, and of the rows it moves."""
+    whole = found[0].metrics
+    lines = [
+        "| without | what it is | TPOT | TTFT | rows it moves | their TPOT | their TTFT |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for each in found:
+        moved = [
+            any(abs(one[name] / other[name] - 1.0) > MOVED for name in METRICS)
+            for one, other in zip(each.metrics, whole, strict=True)
+        ]
+        every = [True] * len(rows)
+        cells = [_errors(rows, each.metrics, name, every, 3) for name in METRICS]
+        mine = [
+            " → ".join(_errors(rows, of, name, moved, 1) for of in (whole, each.metrics))
+            if any(moved)
+            else ""
+            for name in METRICS
+        ]
+        what = [f"`{each.name}`", each.meaning] if each.name else ["nothing", "as shipped"]
+        lines.append(f"| {' | '.join([*what, *cells, f'{sum(moved):,}', *mine])} |")
+    return lines
+
+
+def _errors(
+    rows: Sequence[Known], metrics: Sequence[Metrics], name: str, wanted: Sequence[bool], most: int
+) -> str:
+    """Median, mean and 90th percentile of absolute errors in percent, or the first of these."""
+    off = [
+        100 * abs(metric[name] / each.row.measured[name] - 1.0)
+        for each, metric, asked in zip(rows, metrics, wanted, strict=True)
+        if asked and name in each.row.measured
+    ]
+    figures = (np.median(off), np.mean(off), np.quantile(off, 0.9))
+    return " / ".join(f"{figure:.1f}" for figure in figures[:most])
+
+
+def closed_loops(frame: "pandas.DataFrame") -> list[Known]:
+    """Rows of closed loops on `DEVICES` whose quality is ok, with what served them."""
+    chosen = frame["mode"].eq(CLOSED) & frame["quality"].eq(OK) & frame["gpu"].isin(DEVICES)
+    return prepared(read(frame[chosen].reset_index(drop=True))[0])[0]
+
+
+TEXT: Final = """# Engine mechanisms, switched off one at a time
+
+Written by `python -m roofline.bench.end_to_end.ablation e2e.csv.gz`: absolute errors in percent,
+median / mean / p90, of {rows:,} measured rows of clients in closed loops on H100 and H200. What is
+switched off is a time of 0, or a factor of 1. The constants left are as shipped, which saw these
+rows, and are not fitted again, so that none takes over. The last columns are medians over the rows
+that a mechanism moves, with it → without it. A constant without which these rows do better is held
+by rows of other devices, or by another constant.
+
+{table}
+"""
+
+
+def main(path: Path, out: Path) -> None:
+    """Write the table of a file of measurements."""
+    import pandas as pd
+
+    rows = closed_loops(pd.read_csv(path, low_memory=False))
+    lines = table(rows, list(ablations(rows)))
+    text = TEXT.format(rows=len(rows), table="\n".join(lines))
+    atomic.write(out, text.encode())
+    sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), shipped("hwspecs") / "ablation.md")
