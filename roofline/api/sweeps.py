@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from roofline.api.lanes import Lanes
@@ -31,7 +30,7 @@ from roofline.study.scenario.reading import read_scenario, scenario_named
 from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.chunk import Chunk, count
 from roofline.study.store.parts import encode
-from roofline.study.store.running import Progress, Task, run
+from roofline.study.store.running import Progress, Task, gather, run
 from roofline.study.sweep.keep import ALL
 
 if TYPE_CHECKING:
@@ -93,24 +92,18 @@ def sweep(
     Raises:
         RooflineError: Anything the user can mend.
     """
-    import pyarrow.parquet as pq
-
     asked = _scenario(scenario, keep)
     pricing = _pricing(asked)
     task = _task(asked, pricing)
     runner = executing(executor, _workers(executor, workers, task))
-    with TemporaryDirectory(prefix="roofline-sweep-") as aside:
-        outcome = run(Path(aside if out is None else out), task, runner, progress)
-        kept = pq.read_table(outcome.result) if out is None else None
-    return Sweep(
-        asked,
-        len(pricing.grid),
-        outcome.rows,
-        outcome.tally,
-        _reasons(pricing, outcome.tally),
-        None if out is None else outcome.result,
-        kept,
-    )
+    if out is None:
+        kept, counts = gather(task, runner, progress)
+        return Sweep(
+            asked, len(pricing.grid), len(kept), counts, _reasons(pricing, counts), _kept=kept
+        )
+    done = run(Path(out), task, runner, progress)
+    reasons = _reasons(pricing, done.tally)
+    return Sweep(asked, len(pricing.grid), done.rows, done.tally, reasons, done.result)
 
 
 def estimate(

@@ -1,6 +1,6 @@
 """The best rows of a sweep: of a table, or of a file without all of it in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,12 +30,7 @@ def order(
         rows, path: The table, or the file that has it: of which only the columns wanted are read.
         wanted: Objectives in their order.
     """
-    import pyarrow.parquet as pq
-
-    there = (pq.read_schema(path) if rows is None else rows.schema).names
-    about = [name for name in COLUMNS if name in there]
-    names = list(dict.fromkeys([FEASIBLE, *(each.column for each in wanted), *about]))
-    keys = pq.read_table(path, columns=names) if rows is None else rows.select(names)
+    keys = read(rows, path, [FEASIBLE, *(each.column for each in wanted), *COLUMNS])
     by = [bounds(keys), ~keys[FEASIBLE].to_numpy()]
     if wanted:
         figures = {each.column: keys[each.column].to_numpy() for each in wanted}
@@ -43,13 +38,24 @@ def order(
     return np.lexsort(by)
 
 
+def read(rows: "pa.Table | None", path: Path | None, names: Iterable[str]) -> "pa.Table":
+    """Columns of a table, or of the file that has it, as far as they are there."""
+    if rows is not None:
+        return rows.select([name for name in dict.fromkeys(names) if name in rows.column_names])
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        there = file.schema_arrow.names
+        return file.read([name for name in dict.fromkeys(names) if name in there])
+
+
 def taken(rows: "pa.Table | None", path: Path | None, places: NDArray[np.intp]) -> "pa.Table":
     """Rows at some places, in their order; of a file one group of rows after the other."""
+    if rows is not None:
+        return rows.take(places)
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if rows is not None:
-        return rows.take(places)
     ordered, parts, start = np.sort(places), [], 0
     with pq.ParquetFile(path) as file:
         for number in range(file.num_row_groups):
