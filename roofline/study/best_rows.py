@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.study.grounds import COLUMNS, bounds
+from roofline.study.rows import numbers, values
 from roofline.study.sweep.keep import PARETO, TOP, Objective, losses
 from roofline.study.sweep.pareto import unbeaten
 
@@ -31,9 +32,9 @@ def order(
         wanted: Objectives in their order.
     """
     keys = read(rows, path, [FEASIBLE, *(each.column for each in wanted), *COLUMNS])
-    by = [bounds(keys), ~keys[FEASIBLE].to_numpy()]
+    by = [bounds(keys), ~values(keys[FEASIBLE])]
     if wanted:
-        figures = {each.column: keys[each.column].to_numpy() for each in wanted}
+        figures = {each.column: values(keys[each.column]) for each in wanted}
         by = [*losses(figures, wanted).T[::-1], *by]
     return np.lexsort(by)
 
@@ -52,7 +53,7 @@ def read(rows: "pa.Table | None", path: Path | None, names: Iterable[str]) -> "p
 def taken(rows: "pa.Table | None", path: Path | None, places: NDArray[np.intp]) -> "pa.Table":
     """Rows at some places, in their order; of a file one group of rows after the other."""
     if rows is not None:
-        return rows.take(places)
+        return rows.take(numbers(places))
     import pyarrow as pa
     import pyarrow.parquet as pq
 
