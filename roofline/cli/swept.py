@@ -1,7 +1,6 @@
 """What a sweep found, as text: counts, what all have in common, and the best rows."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline.cli.render import (
@@ -92,17 +91,18 @@ def print_sweep(found: "Sweep", style: Format, top: int) -> None:
     if style is Format.JSON:
         print_json("sweep", to_json(found), _notes(found))
         return
-    frame = found.best(0 if style is Format.CSV else top)
+    from roofline.study.rows import columns
+
+    rows = found.ranked(0 if style is Format.CSV else top)
     if style is Format.CSV:
-        rows = frame.itertuples(index=False)
-        cells = [["" if _is_nan(value) else str(value) for value in row] for row in rows]
-        print_rows(cells, list(frame.columns), style)
+        cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
+        print_rows(cells, list(columns(found.scenario)), style)
         return
     if style is Format.TABLE:
         echo(wrap(found.scenario.title))
         echo("")
         print_sentences(found.counted)
-    _print_rows(found, frame, style)
+    _print_rows(found, rows, style)
     print_notes(_notes(found), style)
 
 
@@ -148,10 +148,6 @@ def print_estimate(estimate: "Estimate", style: Format) -> None:
 def to_json(found: "Sweep") -> dict[str, Any]:
     """A sweep as plain values; figures that are not there are null."""
     scenario = found.scenario
-    rows = [
-        {name: None if _is_nan(value) else value for name, value in row.items()}
-        for row in found.best().to_dict("records")
-    ]
     return {
         "scenario": scenario.name,
         "title": scenario.title,
@@ -160,40 +156,37 @@ def to_json(found: "Sweep") -> dict[str, Any]:
         "objectives": [str(each) for each in scenario.objectives],
         "configurations": found.configurations,
         "counts": dict(found.counts),
-        "rows": rows,
+        "rows": found.ranked(),
     }
 
 
-def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
+def _print_rows(found: "Sweep", rows: Sequence[dict[str, Any]], style: Format) -> None:
     scenario = found.scenario
-    if frame.empty:
+    if not rows:
         return
-    names = [name for name in (*NAMES, *NUMBERS) if name in frame and frame[name].nunique() > 1]
-    common = [name for name in (*NAMES, *NUMBERS) if name in frame and name not in names]
-    if "saturation_per_s" in frame:
-        served = "rate_per_s" if "rate_per_s" in frame else "requests_per_s"
-        frame = frame.assign(load=frame[served] / frame["saturation_per_s"])
-    needed = [*_asked(scenario), *_sizes(frame)]
+    there = [name for name in (*NAMES, *NUMBERS) if name in rows[0]]
+    names = [name for name in there if _differs(name, rows)]
+    common = [name for name in there if name not in names]
+    if "saturation_per_s" in rows[0]:
+        served = "rate_per_s" if "rate_per_s" in rows[0] else "requests_per_s"
+        rows = [{**row, "load": _share(row[served], row["saturation_per_s"])} for row in rows]
+    needed = [*_asked(scenario), *_sizes(rows)]
     if style is Format.TABLE:
-        echo(
-            wrap(
-                f"All of these: {', '.join(_common(name, frame[name].iloc[0]) for name in common)}."
-            )
-        )
+        echo(wrap(f"All of these: {', '.join(_common(name, rows[0][name]) for name in common)}."))
         echo("")
     usual = USUAL["static" if scenario.static else scenario.kind]
-    figures = list(dict.fromkeys([*_sizes(frame), *usual, *_asked(scenario)]))
+    figures = list(dict.fromkeys([*_sizes(rows), *usual, *_asked(scenario)]))
     shown = [*names, *(name for name in figures if name not in names)]
-    if frame["limit"].nunique() > 1:
+    if _differs("limit", rows):
         shown.append("limit")
-    cells = [[_known(name, row) for name in shown] for _, row in frame.iterrows()]
+    cells = [[_known(name, row) for name in shown] for row in rows]
     wanted = " and ".join(str(each) for each in scenario.objectives)
     what = {
         "pareto": f"frontier of {wanted}",
         "all": f"configurations, by {wanted}",
         "feasible": f"feasible, by {wanted}",
     }
-    title = f"{len(frame):,} of {found.rows:,}: {what.get(scenario.keep, f'best by {wanted}')}"
+    title = f"{len(rows):,} of {found.rows:,}: {what.get(scenario.keep, f'best by {wanted}')}"
     if style is Format.TABLE:
         echo(wrap(title))
         title = ""
@@ -202,11 +195,20 @@ def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
     print_rows(cells, [_label(name) for name in shown], style, title, whole=whole)
 
 
-def _sizes(frame: Any) -> list[str]:
+def _differs(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether rows differ in a column, those that have nothing there left out."""
+    return len({row[name] for row in rows} - {None}) > 1
+
+
+def _share(served: float | None, most: float | None) -> float | None:
+    return None if served is None or not most else served / most
+
+
+def _sizes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """The number of GPUs, where the layout does not say it."""
     from roofline.cost.layout import parse
 
-    pairs = set(zip(frame["layout"], frame["gpus"], strict=True))
+    pairs = {(row["layout"], row["gpus"]) for row in rows}
     return ["gpus"] if any(int(parse(layout).devices) != gpus for layout, gpus in pairs) else []
 
 
@@ -215,19 +217,19 @@ def _is_bound(row: Any) -> bool:
     from roofline.study.grounds import DATASHEET, ENDED
 
     low = row.get(f"{ENDED}_low")
-    return bool(row["basis"] == DATASHEET and (low is None or _is_nan(low)))
+    return bool(row["basis"] == DATASHEET and low is None)
 
 
 def _known(name: str, row: Any) -> str:
     """A cell; a time has half of its central 80 % beside it, a bound its side, where it has one."""
     text, high = _cell(name, row[name]), row.get(f"{name}_high")
     fixed = name == "usd_per_mtok" and "rate_per_s" in row  # the rate alone says what tokens cost
-    if _is_bound(row) and name in BOUNDED and not _is_nan(row[name]) and not fixed:
+    if _is_bound(row) and name in BOUNDED and row[name] is not None and not fixed:
         return f"{BOUNDED[name]} {text}"
     low = row.get(f"{name}_low")
-    if name not in INTERVALS or low is None or high is None or _is_nan(low) or not row[name]:
+    if name not in INTERVALS or low is None or not row[name]:
         return text
-    if _is_nan(high):  # so late, or never
+    if high is None:  # so late, or never
         return f"{text} ({_cell(name, low)} or more)"
     if high > row[name] * (1.0 + LOPSIDED):
         return f"{text} ({_between(_cell(name, row[f'{name}_low']), _cell(name, high))})"
@@ -291,7 +293,7 @@ def _label(name: str) -> str:
 def _cell(name: str, value: Any) -> str:
     from roofline.study.wording import duration, missed
 
-    if _is_nan(value):
+    if value is None:
         return "—"
     if isinstance(value, str):
         return missed(value) if name == "limit" else value
@@ -311,10 +313,6 @@ def _cell(name: str, value: Any) -> str:
     if plain.endswith("_per_s"):
         return f"{value:.3g}"
     return duration(float(value)) if plain.endswith("_s") else f"{value:,.0f}"
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
 
 
 def _notes(found: "Sweep") -> list[str]:

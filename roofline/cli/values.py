@@ -35,19 +35,19 @@ def _options(command: Any, options: Any, context: Any) -> list[Any]:
             (info,) = getattr(hint, "__metadata__", (None,))
             kind = getattr(hint, "__origin__", hint)
             kinds = [one for one in get_args(kind) or (kind,) if one is not NoneType]
-            bounds = [getattr(info, name, None) for name in ("min", "max", "parser")]
+            bounded = any(getattr(info, name, None) is not None for name in ("min", "max"))
             several = each.nargs != 1 or getattr(each, "multiple", False)
             convert = each.process_value
-            if not (each.required or several or any(bound is not None for bound in bounds)):
-                convert = partial(_process, each, convert, kinds[0])
+            if not (several or getattr(info, "parser", None) is not None):
+                convert = partial(_process, each, convert, kinds[0], bounded)
             each.process_value = convert
     return found
 
 
-def _process(option: Any, convert: Any, kind: Any, context: Any, value: Any) -> Any:
+def _process(option: Any, convert: Any, kind: Any, bounded: bool, context: Any, value: Any) -> Any:
     """Value of an option as its command takes it, passed through its callback."""
-    plain = value is None or (type(value) is kind and kind is not str)
-    if type(value) is str and value.isascii():
+    plain = (value is None and not option.required) or (type(value) is kind and kind is not str)
+    if type(value) is str and value.isascii() and not bounded:
         members: Any = kind if isinstance(kind, EnumType) else ()
         listed = any(member.value == value for member in members)
         if listed or (kind in NUMBERS and NUMBERS[kind].fullmatch(value)):

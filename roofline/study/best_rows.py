@@ -1,6 +1,6 @@
 """The best rows of a sweep: of a table, or of a file without all of it in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.study.grounds import COLUMNS, bounds
-from roofline.study.store import merging
+from roofline.study.rows import numbers, values
 from roofline.study.sweep.keep import PARETO, TOP, Objective, losses
 from roofline.study.sweep.pareto import unbeaten
 
@@ -31,26 +31,32 @@ def order(
         rows, path: The table, or the file that has it: of which only the columns wanted are read.
         wanted: Objectives in their order.
     """
-    import pyarrow.parquet as pq
-
-    there = (pq.read_schema(path) if rows is None else rows.schema).names
-    about = [name for name in COLUMNS if name in there]
-    names = list(dict.fromkeys([FEASIBLE, *(each.column for each in wanted), *about]))
-    keys = merging.read(path, names) if path and rows is None else rows.select(names)
-    by = [bounds(keys), ~keys[FEASIBLE].to_numpy()]
+    keys = read(rows, path, [FEASIBLE, *(each.column for each in wanted), *COLUMNS])
+    by = [bounds(keys), ~values(keys[FEASIBLE])]
     if wanted:
-        figures = {each.column: keys[each.column].to_numpy() for each in wanted}
+        figures = {each.column: values(keys[each.column]) for each in wanted}
         by = [*losses(figures, wanted).T[::-1], *by]
     return np.lexsort(by)
 
 
+def read(rows: "pa.Table | None", path: Path | None, names: Iterable[str]) -> "pa.Table":
+    """Columns of a table, or of the file that has it, as far as they are there."""
+    if rows is not None:
+        return rows.select([name for name in dict.fromkeys(names) if name in rows.column_names])
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        there = file.schema_arrow.names
+        return file.read([name for name in dict.fromkeys(names) if name in there])
+
+
 def taken(rows: "pa.Table | None", path: Path | None, places: NDArray[np.intp]) -> "pa.Table":
     """Rows at some places, in their order; of a file one group of rows after the other."""
+    if rows is not None:
+        return rows.take(numbers(places))
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if rows is not None:
-        return rows.take(places)
     ordered, parts, start = np.sort(places), [], 0
     with pq.ParquetFile(path) as file:
         for number in range(file.num_row_groups):

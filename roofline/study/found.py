@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from roofline.study.best_rows import order, taken
+from roofline.study.best_rows import order, read, taken
 from roofline.study.grounds import COLUMNS, notes
 from roofline.study.points import result_of
 from roofline.study.pricing import FEASIBLE
@@ -55,10 +55,10 @@ class Sweep:
     @property
     def table(self) -> "pa.Table":
         """Rows that were kept, in the order of the grid."""
-        if self._kept is None:
-            assert self.path is not None
-            return merging.read(self.path)
-        return self._kept
+        if self._kept is not None:
+            return self._kept
+        assert self.path is not None
+        return merging.read(self.path)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Rows as a data frame; units are in ``DataFrame.attrs``."""
@@ -74,6 +74,11 @@ class Sweep:
         """
         return self._frame(self._best(most or None))
 
+    def ranked(self, most: int = 0) -> list[dict[str, Any]]:
+        """Rows of `best` as plain values, None for figures that are not there."""
+        found: list[dict[str, Any]] = self._best(most or None).to_pylist()
+        return found
+
     @property
     def counted(self) -> tuple[str, ...]:
         """How many configurations there are, and what those that are not feasible miss."""
@@ -83,14 +88,7 @@ class Sweep:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know to read the rows right, a sentence each."""
-        import pyarrow.parquet as pq
-
-        if self._kept is not None:
-            rows = self._kept
-        else:
-            there = pq.read_schema(self.path).names
-            assert self.path is not None
-            rows = merging.read(self.path, [name for name in COLUMNS if name in there])
+        rows = read(self._kept, self.path, COLUMNS)
         return notes(rows, json.loads((rows.schema.metadata or {}).get(KEY, b"{}")))
 
     def result(self) -> Result:

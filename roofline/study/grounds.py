@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.work import distinct
 from roofline.serving.simulate.steady.errors import CLOSED, LOADS, open_sd
 from roofline.serving.static import CENTRAL
+from roofline.study.rows import places, values
 from roofline.units import show
 
 if TYPE_CHECKING:
@@ -49,9 +51,8 @@ def bounds(rows: "pa.Table") -> NDArray[np.bool_]:
     """Rows of which nothing was measured: at published rates, and without an interval."""
     if "basis" not in rows.column_names:
         return np.zeros(len(rows), np.bool_)
-    published = rows["basis"].to_numpy(zero_copy_only=False).astype(str) == DATASHEET
-    found: NDArray[np.bool_] = published & ~_ended(rows)
-    return found
+    basis, listed = places(rows["basis"])
+    return np.array([name == DATASHEET for name in listed], np.bool_)[basis] & ~_ended(rows)
 
 
 def _ended(rows: "pa.Table") -> NDArray[np.bool_]:
@@ -59,25 +60,26 @@ def _ended(rows: "pa.Table") -> NDArray[np.bool_]:
     low = f"{ENDED}_low"
     if low not in rows.column_names:
         return np.zeros(len(rows), np.bool_)
-    return np.asarray(rows[low].is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    return ~np.isnan(values(rows[low]))
 
 
 def _bounds(rows: "pa.Table") -> list[str]:
     """Which GPUs are priced at published rates."""
-    import pyarrow as pa
-
     if "basis" not in rows.column_names or not len(rows):
         return []
-    known = rows.select(["gpu", "basis"]).append_column("ended", pa.array(_ended(rows)))
-    groups = known.group_by(["gpu", "basis", "ended"]).aggregate([]).to_pylist()
-    bare = [group for group in groups if group["basis"] == DATASHEET and not group["ended"]]
-    partly = any(group["basis"] == DATASHEET and group["ended"] for group in groups)
-    out = [PARTLY] if partly else []
+    (gpu, gpus), (basis, known) = places(rows["gpu"]), places(rows["basis"])
+    codes = distinct((gpu * len(known) + basis) * 2 + _ended(rows)).tolist()
+    groups = [
+        (gpus[code // 2 // len(known)], known[code // 2 % len(known)], code % 2) for code in codes
+    ]
+    bare = [gpu for gpu, basis, ended in groups if basis == DATASHEET and not ended]
+    out = [PARTLY] if any(basis == DATASHEET and ended for _, basis, ended in groups) else []
     if not bare:
         return out
     whole = len(bare) == len(groups)
-    gpus = sorted({group["gpu"] for group in bare})
-    named = "All rows are" if whole else f"Rows of {_listed(gpus)} without an interval are"
+    named = (
+        "All rows are" if whole else f"Rows of {_listed(sorted(set(bare)))} without an interval are"
+    )
     rest = "" if whole else ": they are ranked among themselves, after the others, and beat none"
     return [
         *out,
@@ -88,8 +90,11 @@ def _bounds(rows: "pa.Table") -> list[str]:
 
 def _software(rows: "pa.Table", costs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Overheads of an engine, with its constants where all rows share one."""
-    engines = rows["engine"].unique().to_pylist() if "engine" in rows.column_names else []
-    known = costs.get(engines[0]) if len(engines) == 1 else None
+    if "engine" not in rows.column_names:
+        return []
+    codes, engines = places(rows["engine"])
+    (code, *others) = distinct(codes).tolist() or [None]
+    known = costs.get(engines[code]) if code is not None and not others else None
     if not known or bounds(rows).all():
         return []
     return [

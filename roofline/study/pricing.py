@@ -139,7 +139,7 @@ class Pricing:
             index = np.arange(first, first + stop - start)
             numbers: dict[str, Any] = {"index": index, **self.grid.numbers(start, stop)}
             if prices is not None:
-                waiting.append(_part(prices, numbers))
+                waiting.append(_part(prices, numbers, self.scenario.keep == ALL))
                 if len(waiting) == AHEAD or len(waiting) * len(index) >= POINTS_AHEAD:
                     yield from _looked_up(waiting)
                 continue
@@ -210,14 +210,16 @@ class _Part:
     prices: Prices
     columns: Columns | None
     beyond: Listed | None
+    every: bool
+    """Whether times are wanted also of points that do not fit."""
 
     @property
-    def fits(self) -> bool:
-        """Whether any of the points does."""
-        return self.columns is not None and bool(self.columns["fits"].any())
+    def timed(self) -> bool:
+        """Whether times are wanted of any of the points."""
+        return self.columns is not None and (self.every or bool(self.columns["fits"].any()))
 
 
-def _part(prices: Prices, numbers: Mapping[str, Array]) -> _Part:
+def _part(prices: Prices, numbers: Mapping[str, Array], every: bool) -> _Part:
     inside = within(prices.lane.deployment.architecture, numbers["prompt"], numbers["output"])
     beyond = columns = None
     if not inside.all():
@@ -226,13 +228,13 @@ def _part(prices: Prices, numbers: Mapping[str, Array]) -> _Part:
         numbers = {name: values[inside] for name, values in numbers.items()}
     if inside.any():
         columns = price(prices, numbers, np.asarray(numbers["index"], np.int64))
-    return _Part(prices, columns, beyond)
+    return _Part(prices, columns, beyond, every)
 
 
 def _looked_up(waiting: deque[_Part]) -> Iterator[tuple[bool, str, Rows]]:
     """Points of lanes with tables, none of which waits then; what has no time is told apart."""
     if len(waiting) > 1:
-        ahead([part.prices for part in waiting if part.fits])
+        ahead([part.prices for part in waiting if part.timed])
     while waiting:
         part = waiting.popleft()
         bounded = part.prices.lane.deployment.calibration is None
@@ -241,7 +243,7 @@ def _looked_up(waiting: deque[_Part]) -> Iterator[tuple[bool, str, Rows]]:
         if part.columns is None:
             continue
         try:
-            if part.fits:
+            if part.timed:
                 _ = part.prices.table(
                     "seconds"
                 )  # known from now on, unless the device lacks the arithmetic

@@ -65,6 +65,47 @@ def words(codes: NDArray[Any], names: Sequence[str]) -> "pa.DictionaryArray":
     return pa.DictionaryArray.from_arrays(numbers(np.asarray(codes, np.int32)), known)
 
 
+def values(column: "pa.ChunkedArray") -> NDArray[Any]:
+    """Numbers or booleans of a column, nan where one is missing.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> values(pa.chunked_array([numbers(np.array([1.0, np.nan]))])).tolist()
+        [1.0, nan]
+    """
+    import pyarrow as pa
+
+    whole = pa.concat_arrays(column.chunks) if column.num_chunks else column.combine_chunks()
+    known, data = whole.buffers()
+    rows = slice(whole.offset, whole.offset + len(whole))
+    if not len(whole):
+        return np.empty(0, np.bool_ if pa.types.is_boolean(whole.type) else np.float64)
+    if pa.types.is_boolean(whole.type):
+        return _truths(data)[rows]
+    found = np.frombuffer(data, whole.type.to_pandas_dtype())[rows]
+    return found if known is None else np.where(_truths(known)[rows], found, np.nan)
+
+
+def places(column: "pa.ChunkedArray") -> tuple[NDArray[Any], list[str]]:
+    """Places of the words of a column in a list, and the list.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> places(pa.chunked_array([words(np.array([1, 0]), ["", "vllm"])]))
+        (array([1, 0], dtype=int32), ['', 'vllm'])
+    """
+    import pyarrow as pa
+
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    chunks = coded.unify_dictionaries().chunks
+    listed: list[str] = chunks[0].dictionary.to_pylist() if chunks else []
+    return values(pa.chunked_array([each.indices for each in chunks], pa.int32())), listed
+
+
+def _truths(bits: "pa.Buffer") -> NDArray[np.bool_]:
+    return np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little").astype(np.bool_)
+
+
 def _bits(values: NDArray[np.bool_]) -> NDArray[np.uint8]:
     return np.packbits(values, bitorder="little")
 

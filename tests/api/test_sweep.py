@@ -322,6 +322,7 @@ def test_a_folder_is_gone_on_with_and_not_mixed_up(tmp_path: Path) -> None:
     asked = scenario(BATCH, **STUDY)
     first = swept(asked, out=tmp_path / "out", workers=1)
     assert first.path == tmp_path / "out" / "result.parquet"
+    assert swept(asked, workers=1).table.equals(first.table, check_metadata=True)
     seen: list[int] = []
     again = swept(asked, out=tmp_path / "out", progress=lambda now: seen.append(now.done))
     assert again.table.equals(first.table)

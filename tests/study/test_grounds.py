@@ -32,6 +32,15 @@ def test_rows_with_an_interval_are_no_bounds() -> None:
     assert bounds.startswith("Rows of b without an interval")
 
 
+def test_parts_may_list_their_words_in_another_order() -> None:
+    parts = [rows(("a", "datasheet", "vllm")), rows(("b", "interpolated", "vllm"))]
+    coded = [
+        pa.table({name: part[name].dictionary_encode() for name in part.column_names})
+        for part in parts
+    ]
+    assert notes(pa.concat_tables(coded), ABOUT) == notes(pa.concat_tables(parts), ABOUT)
+
+
 def test_constants_are_those_of_the_one_engine() -> None:
     one = notes(rows(("b", "measured", "vllm")), ABOUT)[-1]
     assert "kernels: vLLM takes 1.00 ms for each step, 20.0 µs for each of its sequences" in one

@@ -101,6 +101,15 @@ class GpuCalibration:
         init=False, default_factory=dict, repr=False, compare=False
     )
 
+    _kinds: dict[str, list[Label]] = field(
+        init=False, default_factory=dict, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        """Sort the labels by kind: there are thousands."""
+        for label in self.labels:
+            self._kinds.setdefault(label.kind, []).append(label)
+
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of one execution of an operator; None where nothing like it was measured.
 
@@ -158,7 +167,7 @@ class GpuCalibration:
         """Fit that stands for a kernel: of any provider, the engine's first, or of one of them."""
         key = (provider, gpu.name, gpu.architecture, kind, *variants)
         if key not in self._found:
-            labels: Sequence[Label] = self.labels
+            labels = self._kinds.get(kind, [])
             if provider:
                 labels = [each for each in labels if each.provider == provider]
             wanted = provider or self.engine

@@ -44,7 +44,7 @@ def merge(
     kept = tables if reduction is None else [reduced(tables, reduction)]
     groups = _groups(kept, ROWS)
     first = next(groups)
-    about = {KEY: json.dumps(dict(metadata), sort_keys=True).encode()}
+    about = described(metadata)
     schema = first.schema.with_metadata(about)
     rows = 0
     with files.whole(path) as file, pq.ParquetWriter(file, schema, **writing(schema)) as writer:
@@ -64,6 +64,11 @@ def read(path: Path, columns: Sequence[str] | None = None) -> "pa.Table":
     import pyarrow.parquet as pq
 
     return pq.read_table(path, columns=columns).unify_dictionaries()
+
+
+def described(metadata: Mapping[str, Any]) -> dict[bytes, bytes]:
+    """Metadata of a schema that say what the rows are."""
+    return {KEY: json.dumps(dict(metadata), sort_keys=True).encode()}
 
 
 def reduced(tables: Iterable["pa.Table"], reduction: Reduction) -> "pa.Table":
@@ -95,13 +100,13 @@ def _groups(tables: Iterable["pa.Table"], size: int) -> Iterator["pa.Table"]:
             together = pa.concat_tables(waiting)
             full = rows - rows % size
             for start in range(0, full, size):
-                yield _plain(together.slice(start, size))
+                yield plain(together.slice(start, size))
             waiting, rows = [together.slice(full)], rows - full
     if rows or not full:
-        yield _plain(pa.concat_tables(waiting))
+        yield plain(pa.concat_tables(waiting))
 
 
-def _plain(table: "pa.Table") -> "pa.Table":
+def plain(table: "pa.Table") -> "pa.Table":
     """The same rows, with names listed in the order in which they come."""
     import pyarrow as pa
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline import __version__
 from roofline.content import label
@@ -15,8 +15,11 @@ from roofline.study.executors.base import Executor
 from roofline.study.store.chunk import Chunk, chunks, count
 from roofline.study.store.folder import RESULT, Store, explained, opened
 from roofline.study.store.manifest import Entry, Header
-from roofline.study.store.merging import Reduction, merge
-from roofline.study.store.parts import Encoded, Work, versions
+from roofline.study.store.merging import Reduction, described, merge, plain, reduced
+from roofline.study.store.parts import Encoded, Work, tallied, versions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,30 @@ def run(
         return Outcome(folder / RESULT, rows, start.chunks, start.done, store.damaged, tally)
 
 
+def gather(
+    task: Task, executor: Executor, progress: Callable[[Progress], None] = lambda _: None
+) -> tuple["pa.Table", dict[str, int]]:
+    """Rows that `run` writes, and what the chunks counted, with nothing on the disk.
+
+    Raises:
+        PartialError: Workers die again and again.
+        RooflineError: From the work, with the chunk it is about.
+    """
+    import pyarrow as pa
+
+    now, tables = _start(task, {}), {}
+    progress(now)
+    with closing(executor.run(task.work, _chunks(task))) as parts:
+        for chunk, table in parts:
+            tables[chunk.number] = table
+            now = _after(now, chunk, len(table))
+            progress(now)
+    ordered = [tables[number] for number in sorted(tables)]
+    tally = sum((Counter(tallied(table)) for table in ordered), Counter[str]())
+    rows = reduced(ordered, task.reduction) if task.reduction else pa.concat_tables(ordered)
+    return plain(rows).replace_schema_metadata(described(_about(task, tally))), dict(tally)
+
+
 def _tally(store: Store) -> dict[str, int]:
     out: Counter[str] = Counter()
     for number in sorted(store.finished):
@@ -148,15 +175,20 @@ def _computed(task: Task, store: Store, executor: Executor, start: Progress) -> 
                     hint="put it back and run the same command again, or choose another folder",
                 )
             store.keep(chunk, part)
-            now = replace(
-                now,
-                chunk=chunk,
-                done=now.done + 1,
-                configurations=now.configurations + len(chunk),
-                rows=now.rows + part.rows,
-            )
+            now = _after(now, chunk, part.rows)
             yield now
     assert now.done == now.chunks, "an executor lost a chunk"
+
+
+def _after(now: Progress, chunk: Chunk, rows: int) -> Progress:
+    """Progress when one more chunk is done."""
+    return replace(
+        now,
+        chunk=chunk,
+        done=now.done + 1,
+        configurations=now.configurations + len(chunk),
+        rows=now.rows + rows,
+    )
 
 
 def _chunks(task: Task) -> Iterator[Chunk]:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.work import Array
+from roofline.cost.work import Array, distinct
 from roofline.serving.spacing import spaced
 from roofline.serving.workload import Workload
 
@@ -34,7 +34,7 @@ class Axis:
     @classmethod
     def of(cls, values: Iterable[float]) -> "Axis":
         """The axis of some values, in any order."""
-        found = np.unique(np.fromiter(values, np.float64))
+        found = distinct(np.fromiter(values, np.float64))
         if len(found) > LISTED:
             return cls.between(int(found[0]), int(found[-1]))
         return cls(float(found[0]), float(found[-1]), found)
@@ -117,6 +117,6 @@ class Lane:
         """Tokens of prompts that are not cached. [token]"""
         if not self.prefix_hit:
             return prompts
-        distinct, place = np.unique(prompts, return_inverse=True)
-        kept = [self.workload(1, int(prompt), 1).cached for prompt in distinct]
-        return np.asarray((distinct - np.array(kept, np.float64))[place])
+        lengths, place = np.unique(prompts, return_inverse=True)
+        kept = [self.workload(1, int(prompt), 1).cached for prompt in lengths]
+        return np.asarray((lengths - np.array(kept, np.float64))[place])
