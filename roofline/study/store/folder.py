@@ -4,7 +4,6 @@ The system holds the lock and lets go of it when the process ends, however it en
 leaves nothing to clean up.
 """
 
-import errno
 import hashlib
 import os
 import platform
@@ -85,7 +84,6 @@ PARTS: Final = "parts"
 NAMED: Final = 3
 """Changed files that an error names."""
 RESULT: Final = "result.parquet"
-FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +183,10 @@ def explained(folder: Path, header: Header, finished: Mapping[int, Entry]) -> It
         yield
     except OSError as error:
         message = f"{label(folder)} cannot be written: {error.strerror or error}"
-        if error.errno not in FULL and not finished:
+        if error.errno not in files.FULL and not finished:
             raise MissingEnvironmentError(message, hint="choose another folder") from None
         chunks = count(header.configurations, header.chunk_size)
-        remedy = "make room there" if error.errno in FULL else "make it writable again"
+        remedy = "make room there" if error.errno in files.FULL else "make it writable again"
         raise PartialError(
             f"{message}; {len(finished):,} of {chunks:,} chunks are kept",
             hint=f"{remedy}, and run the same command again to go on",
