@@ -8,7 +8,7 @@ import hashlib
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LOCK: Final = ".lock"
+HOLDER: Final = "process "
+"""Begins what the file of the lock says."""
 
 
 @contextmanager
@@ -40,12 +42,14 @@ def locked(folder: Path) -> Iterator[None]:
     with (folder / LOCK).open("a+b", buffering=0) as file:
         if not _taken(file):
             raise InputError(
-                f"another sweep is running in {label(folder)}{_holder(file)}",
+                f"another sweep is running in {label(folder)}"
+                + (f" ({said})" if (said := _said(file)) else ""),
                 hint="wait for it, or choose another folder",
             )
-        with suppress(OSError):  # who holds it is a courtesy: a full disk must not be in the way
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {platform.node()}".encode())
+        if not (said := _said(file)) or said.startswith(HOLDER):  # else it is somebody's file
+            with suppress(OSError):  # a courtesy: a full disk must not be in the way
+                file.truncate(0)
+                file.write(f"{HOLDER}{os.getpid()} on {platform.node()}".encode())
         yield
 
 
@@ -74,10 +78,9 @@ else:
         return True
 
 
-def _holder(file: FileIO) -> str:
+def _said(file: FileIO) -> str:
     file.seek(0)
-    text = file.read(200).decode(errors="replace")
-    return f" ({text})" if text else ""
+    return file.read(200).decode(errors="replace")
 
 
 PARTS: Final = "parts"
@@ -127,7 +130,7 @@ class Store:
                 sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             entry = Entry(manifest.WHOLE, rows, path.stat().st_size, sha256)
             manifest.append(self._journal, entry)
-        _remove_parts(self.folder)
+        _remove_parts(self.folder, self.finished)
 
     def tables(self) -> Iterator["pa.Table"]:
         """Tables of the finished parts, one at a time, in the order of their chunks."""
@@ -154,12 +157,13 @@ def opened(folder: Path, header: Header) -> Iterator[Store]:
         before: dict[int, Entry] = {}
         with explained(folder, header, before):
             folder.mkdir(parents=True, exist_ok=True)
+            _refuse_links(folder)
             held.enter_context(locked(folder))
             before |= _found(folder, header)
             result = before.pop(manifest.WHOLE, None)
             if result is not None and intact(folder / RESULT, result):
                 finished, written = dict(before), [*before.values(), result]
-                _remove_parts(folder)
+                _remove_parts(folder, finished)
             else:
                 result = None
                 finished = {n: part for n, part in before.items() if intact(_part(folder, n), part)}
@@ -240,11 +244,20 @@ def _tidy(folder: Path) -> None:
     files.settle(folder)
 
 
-def _remove_parts(folder: Path) -> None:
-    """Remove the parts, as far as they can be: what is left is removed the next time."""
+def _refuse_links(folder: Path) -> None:
+    """Refuse a folder whose files are links: what they point at is not the sweep's to change."""
+    for name in (LOCK, MANIFEST, PARTS, RESULT):
+        if (folder / name).is_symlink():
+            raise InputError(
+                f"{label(folder / name)} is a link", hint="remove it, or choose another folder"
+            )
+
+
+def _remove_parts(folder: Path, numbers: Iterable[int]) -> None:
+    """Remove parts, as far as they can be: what is left is removed the next time."""
     with suppress(OSError):
-        for part in (folder / PARTS).glob("*.parquet"):
-            part.unlink()
+        for number in numbers:
+            _part(folder, number).unlink(missing_ok=True)
         (folder / PARTS).rmdir()
 
 
