@@ -63,7 +63,8 @@ def print_json(command: str, result: Mapping[str, Any], notes: Sequence[str] = (
         "result": result,
         "notes": list(notes),
     }
-    echo(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))
+    unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    echo(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=not unicode))
 
 
 def print_rows(
