@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from roofline.api.lanes import Lanes
@@ -31,10 +30,9 @@ from roofline.study.rows import columns
 from roofline.study.scenario.crossing import grid_of
 from roofline.study.scenario.reading import read_scenario, scenario_named
 from roofline.study.scenario.scenario import Scenario
-from roofline.study.store import merging
 from roofline.study.store.chunk import Chunk, count
 from roofline.study.store.parts import encode
-from roofline.study.store.running import Progress, Task, run
+from roofline.study.store.running import Progress, Task, run, run_in_memory
 from roofline.study.sweep.keep import ALL
 
 if TYPE_CHECKING:
@@ -100,18 +98,13 @@ def sweep(
     pricing = _pricing(asked)
     task = _task(asked, pricing, _sources(asked))
     runner = executing(executor, _workers(executor, workers, task))
-    with TemporaryDirectory(prefix="roofline-sweep-") as aside:
-        outcome = run(Path(aside if out is None else out), task, runner, progress)
-        kept = merging.read(outcome.result) if out is None else None
-    return Sweep(
-        asked,
-        len(pricing.grid),
-        outcome.rows,
-        outcome.tally,
-        _reasons(pricing, outcome.tally),
-        None if out is None else outcome.result,
-        kept,
-    )
+    if out is None:
+        kept, tally = run_in_memory(task, runner, progress)
+        reasons = _reasons(pricing, tally)
+        return Sweep(asked, len(pricing.grid), len(kept), tally, reasons, None, kept)
+    outcome = run(Path(out), task, runner, progress)
+    reasons = _reasons(pricing, outcome.tally)
+    return Sweep(asked, len(pricing.grid), outcome.rows, outcome.tally, reasons, outcome.result)
 
 
 def estimate(

@@ -10,8 +10,8 @@ import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
-from io import FileIO
+from dataclasses import dataclass, field
+from io import BytesIO, FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -113,7 +113,7 @@ class Store:
         with explained(self.folder, self.header, self.finished):
             with files.whole(_part(self.folder, chunk.number)) as file:
                 file.write(part.content)
-            entry = Entry(chunk.number, part.rows, len(part.content), part.sha256, part.tally)
+            entry = part.entry(chunk.number)
             manifest.append(self._journal, entry)
         self.finished[chunk.number] = entry
         return entry
@@ -139,6 +139,27 @@ class Store:
         for number in sorted(self.finished):
             with _part(self.folder, number).open("rb") as file:
                 yield pq.ParquetFile(file).read()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStore:
+    """Finished parts of a sweep that keeps nothing on the disk."""
+
+    finished: dict[int, Entry] = field(default_factory=dict)
+    """Parts by number of their chunk."""
+    _contents: dict[int, bytes] = field(default_factory=dict)
+
+    def keep(self, chunk: Chunk, part: Part) -> None:
+        """Take a part."""
+        self._contents[chunk.number] = part.content
+        self.finished[chunk.number] = part.entry(chunk.number)
+
+    def tables(self) -> Iterator["pa.Table"]:
+        """Tables of the finished parts, one at a time, in the order of their chunks."""
+        import pyarrow.parquet as pq
+
+        for number in sorted(self._contents):
+            yield pq.ParquetFile(BytesIO(self._contents[number])).read()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from roofline import files
 from roofline.study.store.parts import writing
@@ -39,6 +39,17 @@ def merge(
     Returns:
         Rows of the file.
     """
+    with files.whole(path) as file:
+        return write(tables, file, metadata, reduction)
+
+
+def write(
+    tables: Iterable["pa.Table"],
+    file: BinaryIO,
+    metadata: Mapping[str, Any],
+    reduction: Reduction | None = None,
+) -> int:
+    """Write tables into an open file; see `merge`."""
     import pyarrow.parquet as pq
 
     kept = tables if reduction is None else [reduced(tables, reduction)]
@@ -47,18 +58,18 @@ def merge(
     about = {KEY: json.dumps(dict(metadata), sort_keys=True).encode()}
     schema = first.schema.with_metadata(about)
     rows = 0
-    with files.whole(path) as file, pq.ParquetWriter(file, schema, **writing(schema)) as writer:
+    with pq.ParquetWriter(file, schema, **writing(schema)) as writer:
         for group in chain([first], groups):
             writer.write_table(group.replace_schema_metadata(about), row_group_size=ROWS)
             rows += len(group)
     return rows
 
 
-def read(path: Path, columns: Sequence[str] | None = None) -> "pa.Table":
+def read(path: Path | BinaryIO, columns: Sequence[str] | None = None) -> "pa.Table":
     """Table of a result, of which each column of names has one dictionary for all its rows.
 
     Args:
-        path: As `merge` has written it.
+        path: File, as `merge` has written it, or its bytes as an open one.
         columns: Those that are read; None for all.
     """
     import pyarrow.parquet as pq

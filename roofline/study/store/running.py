@@ -4,19 +4,24 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline import __version__
 from roofline.content import label
 from roofline.errors import PartialError
 from roofline.sources import installed
 from roofline.study.executors.base import Executor
+from roofline.study.store import merging
 from roofline.study.store.chunk import Chunk, chunks, count
-from roofline.study.store.folder import RESULT, Store, explained, opened
+from roofline.study.store.folder import RESULT, MemoryStore, Store, explained, opened
 from roofline.study.store.manifest import Entry, Header
 from roofline.study.store.merging import Reduction, merge
 from roofline.study.store.parts import Encoded, Work, versions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,32 @@ def run(
         return Outcome(folder / RESULT, rows, start.chunks, start.done, store.damaged, tally)
 
 
-def _tally(store: Store) -> dict[str, int]:
+def run_in_memory(
+    task: Task, executor: Executor, progress: Callable[[Progress], None] = lambda _: None
+) -> "tuple[pa.Table, dict[str, int]]":
+    """Compute a sweep of which nothing is kept on the disk.
+
+    Args:
+        task, executor, progress: As for `run`.
+
+    Returns:
+        Rows, and what the chunks counted, all together.
+
+    Raises:
+        RooflineError: From the work, with the chunk it is about.
+    """
+    store = MemoryStore()
+    start = _start(task, store.finished)
+    progress(start)
+    for now in _computed(task, store, executor, start):
+        progress(now)
+    tally = _tally(store)
+    result = BytesIO()
+    merging.write(store.tables(), result, _about(task, tally), task.reduction)
+    return merging.read(result), tally
+
+
+def _tally(store: Store | MemoryStore) -> dict[str, int]:
     out: Counter[str] = Counter()
     for number in sorted(store.finished):
         out.update(store.finished[number].tally)
@@ -135,7 +165,9 @@ def _start(task: Task, finished: Mapping[int, Entry]) -> Progress:
     )
 
 
-def _computed(task: Task, store: Store, executor: Executor, start: Progress) -> Iterator[Progress]:
+def _computed(
+    task: Task, store: Store | MemoryStore, executor: Executor, start: Progress
+) -> Iterator[Progress]:
     """Compute and keep the missing chunks; one step for each that is on the disk."""
     now = start
     missing = (chunk for chunk in _chunks(task) if chunk.number not in store.finished)
