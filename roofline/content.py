@@ -42,6 +42,14 @@ def _own(ours: str, standard: str, usual: str, mac: str) -> Path:
     return Path(parent).expanduser() / "roofline"
 
 
+def there(path: Path, kind: Literal["file", "folder"] = "file") -> bool:
+    """Whether a file or folder is there; text that cannot be a path is not."""
+    try:
+        return path.is_dir() if kind == "folder" else path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def label(path: Path) -> str:
     r"""How to show a path: shipped content by its folder, whatever it is installed under.
 

@@ -25,7 +25,7 @@ from roofline.bench.records import (
     digest_of,
     read_records,
 )
-from roofline.content import label
+from roofline.content import label, there
 from roofline.errors import InputError
 from roofline.files import output
 
@@ -75,7 +75,7 @@ def begin(
         DocumentError: What is there cannot be read.
     """
     loaded = {entry.probe.name: entry for entry in probes}
-    if (folder / SIDECAR).is_file():
+    if there(folder / SIDECAR):
         before = read_records(folder, loaded)
         _same(before.header.environment, environment, folder)
         return Recorder(folder, before.header, {row.point for row in before.rows})

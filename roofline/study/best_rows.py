@@ -36,7 +36,7 @@ def order(
     there = (pq.read_schema(path) if rows is None else rows.schema).names
     about = [name for name in COLUMNS if name in there]
     names = list(dict.fromkeys([FEASIBLE, *(each.column for each in wanted), *about]))
-    keys = merging.read(path, names) if path and rows is None else rows.select(names)
+    keys = rows.select(names) if rows is not None else merging.read(path, names)
     by = [bounds(keys), ~keys[FEASIBLE].to_numpy()]
     if wanted:
         figures = {each.column: keys[each.column].to_numpy() for each in wanted}

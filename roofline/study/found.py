@@ -55,10 +55,7 @@ class Sweep:
     @property
     def table(self) -> "pa.Table":
         """Rows that were kept, in the order of the grid."""
-        if self._kept is None:
-            assert self.path is not None
-            return merging.read(self.path)
-        return self._kept
+        return merging.read(self.path) if self._kept is None else self._kept
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Rows as a data frame; units are in ``DataFrame.attrs``."""
@@ -89,7 +86,6 @@ class Sweep:
             rows = self._kept
         else:
             there = pq.read_schema(self.path).names
-            assert self.path is not None
             rows = merging.read(self.path, [name for name in COLUMNS if name in there])
         return notes(rows, json.loads((rows.schema.metadata or {}).get(KEY, b"{}")))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from roofline import files
-from roofline.content import label
+from roofline.content import label, there
 from roofline.errors import InputError, MissingEnvironmentError, PartialError
 from roofline.study.store import manifest
 from roofline.study.store.chunk import Chunk, count
@@ -172,7 +172,7 @@ def opened(folder: Path, header: Header) -> Iterator[Store]:
         MissingEnvironmentError: The folder cannot be written to.
         PartialError: The disk is full; what is there already is kept.
     """
-    if folder.exists() and not folder.is_dir():
+    if there(folder):
         raise InputError(f"{label(folder)} is not a folder", hint="choose another name")
     with ExitStack() as held:
         before: dict[int, Entry] = {}
@@ -234,7 +234,8 @@ def _found(folder: Path, header: Header) -> dict[int, Entry]:
             f"{label(folder)} holds another sweep: {'; '.join(differences)}",
             hint="choose another folder, or remove this one",
         )
-    return entries
+    known = {manifest.WHOLE, *range(count(header.configurations, header.chunk_size))}
+    return {number: entry for number, entry in entries.items() if number in known}
 
 
 def _differences(there: Header, here: Header) -> list[str]:

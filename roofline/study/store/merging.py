@@ -65,7 +65,7 @@ def write(
     return rows
 
 
-def read(path: Path | BinaryIO, columns: Sequence[str] | None = None) -> "pa.Table":
+def read(path: Path | BinaryIO | None, columns: Sequence[str] | None = None) -> "pa.Table":
     """Table of a result, of which each column of names has one dictionary for all its rows.
 
     Args:
@@ -74,6 +74,7 @@ def read(path: Path | BinaryIO, columns: Sequence[str] | None = None) -> "pa.Tab
     """
     import pyarrow.parquet as pq
 
+    assert path is not None
     return pq.read_table(path, columns=columns).unify_dictionaries()
 
 
