@@ -42,12 +42,28 @@ def _own(ours: str, standard: str, usual: str, mac: str) -> Path:
     return Path(parent).expanduser() / "roofline"
 
 
+def there(path: Path, kind: Literal["file", "folder"] = "file") -> bool:
+    """Whether a file or folder is there; text that cannot be a path is not."""
+    try:
+        return path.is_dir() if kind == "folder" else path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def label(path: Path) -> str:
-    """How to show a path: shipped content by its folder, whatever it is installed under.
+    r"""How to show a path: shipped content by its folder, whatever it is installed under.
+
+    Control characters, and bytes that are no text, are shown as escapes.
 
     >>> label(shipped("hwspecs") / "gpus" / "h100-sxm.yaml")
     'hwspecs/gpus/h100-sxm.yaml'
+    >>> label(Path("a\x1b.yaml"))
+    'a\\x1b.yaml'
     """
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in _label(path))
+
+
+def _label(path: Path) -> str:
     resolved = path if path.is_absolute() else Path.cwd() / path
     root = shipped("hwspecs").parent
     for folder in ("hwspecs", "microbench", "scenarios", "reports"):

@@ -1,7 +1,23 @@
 """Errors a user can act on. Everything else is a bug and keeps its traceback."""
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+BUG: Final = 70
+"""Exit code of what is neither an answer nor an error of these."""
+EXIT_CODES: Final[Mapping[int, str]] = {
+    0: "an answer",
+    1: "an answer that is no: it does not fit, is overloaded, breaks a limit",
+    2: "the question, or a file in it, is wrong",
+    3: "something outside is missing: a GPU, an extra, a folder that can be written",
+    4: "stopped before its end, and what was finished is kept",
+    5: "standard output cannot be written",
+    BUG: "a bug, with a traceback",
+    130: "interrupted",
+    141: "the reader of standard output left before the end",
+}
+"""Exit codes of all commands, and the meaning of each."""
 
 
 class RooflineError(Exception):
@@ -64,6 +80,18 @@ class MissingEnvironmentError(RooflineError):
     """Something outside the project is missing: a GPU, an extra, a writable folder."""
 
     exit_code = 3
+
+
+class OutputError(RooflineError):
+    """Standard output cannot be written."""
+
+    exit_code = 5
+
+
+class ReaderLeftError(Exception):
+    """The reader of standard output has what it wants: nothing is left to say."""
+
+    exit_code: ClassVar[int] = 141
 
 
 class StoppedError(RooflineError):

@@ -1,13 +1,21 @@
 """Files that are there whole or not at all, whatever happens while they are written."""
 
+import errno
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TextIO
+
+from roofline.content import label
+from roofline.errors import InputError, MissingEnvironmentError, RooflineError
 
 UNFINISHED: Final = ".part"
 """Ends the name of a file that is being written."""
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says of a disk, a quota or a limit on files that is used up."""
 
 
 @contextmanager
@@ -20,9 +28,10 @@ def whole(path: Path) -> Iterator[BinaryIO]:
     Raises:
         OSError: It cannot be written; nothing has changed.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
+    # A name of fixed length: a long but legal name stays legal.
+    beside = path.with_name(f".{secrets.token_hex(8)}{UNFINISHED}")
     try:
-        with beside.open("wb") as file:
+        with beside.open("xb") as file:
             yield file
             flush(file)
         beside.replace(path)
@@ -31,6 +40,78 @@ def whole(path: Path) -> Iterator[BinaryIO]:
             beside.unlink(missing_ok=True)
         raise
     settle(path.parent)
+
+
+@contextmanager
+def output(path: Path, *, folders: bool = False) -> Iterator[BinaryIO]:
+    """Open a file that the user has named, to write it whole or not at all.
+
+    A link keeps pointing at its file, and a pipe or a device is written to as it is.
+
+    Args:
+        path: File to write; one that is there is replaced.
+        folders: Whether its folder is made where there is none.
+
+    Raises:
+        InputError: The path is a folder or no path, or its folder does not exist.
+        MissingEnvironmentError: The file cannot be written: no permission, no space.
+    """
+    try:
+        if folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        check(path)
+        if path.exists() and not path.is_file():
+            with path.open("wb") as file:
+                yield file
+        else:
+            with whole(path.resolve()) as file:
+                yield file
+    except OSError as problem:
+        raise _explained(problem, path) from problem
+
+
+@contextmanager
+def text_output(path: Path) -> Iterator[TextIO]:
+    """Open a file that the user has named, to write UTF-8; see `output`."""
+    with output(path) as file:
+        text = TextIOWrapper(file, "utf-8", newline="")
+        yield text
+        text.flush()
+        text.detach()
+
+
+def check(path: Path) -> None:
+    """Refuse a path that no file can have, before there is anything to write.
+
+    Raises:
+        InputError: It is a folder or no path, or its folder does not exist.
+        MissingEnvironmentError: It cannot be looked at.
+    """
+    try:
+        if path.is_dir():
+            raise InputError(f"{label(path)} is a folder", hint="give the name of a file")
+        path.lstat()
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise InputError(
+                f"there is no folder {label(path.parent)} to write {label(Path(path.name))} into",
+                hint="create the folder first, or give another path",
+            ) from None
+    except ValueError:
+        raise InputError(f"{label(path)} is not a path", hint="give a file name") from None
+    except OSError as problem:
+        raise _explained(problem, path) from problem
+
+
+def _explained(problem: OSError, path: Path) -> RooflineError:
+    if problem.errno == errno.ENAMETOOLONG:
+        return InputError(f"the name {label(path)} is too long", hint="give a shorter file name")
+    if problem.errno in FULL:
+        hint = "free some space on that disk, or give a path on another one"
+    else:
+        hint = "give a path in a folder you can write to"
+    reason = problem.strerror or str(problem)
+    return MissingEnvironmentError(f"{label(path)} cannot be written: {reason}", hint=hint)
 
 
 def flush(file: BinaryIO) -> None:

@@ -10,7 +10,8 @@ import roofline
 
 ROOMS = (
     {"errors"},
-    {"units", "content", "files"},
+    {"units", "content"},
+    {"files", "sources"},
     {"schema", "table", "kept", "special"},
     {"hardware"},
     {"model"},
@@ -22,7 +23,7 @@ ROOMS = (
     {"cli"},
     {"__main__"},
 )
-REPORT_SEES = {"table", "units", "content", "errors"}
+REPORT_SEES = {"table", "units", "content", "errors", "files", "sources"}
 HEAVY = {"pandas", "plotly", "scipy", "cupy", "ray", "pyarrow", "rich"}
 ROOT = Path(roofline.__file__).parent
 

@@ -1,12 +1,13 @@
 """Results that were saved: the Parquet file of a sweep, or the JSON of a plan."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
-from roofline.content import label
+from roofline.content import label, there
 from roofline.errors import DocumentError, InputError
 from roofline.schema.files import read
 from roofline.schema.models import Strict
@@ -53,6 +54,22 @@ class _Saved(Strict):
     notes: tuple[str, ...] = ()
 
 
+@contextmanager
+def as_saved(*paths: Path) -> Iterator[None]:
+    """Refuse, of results that are read and shown in the block, what nothing saves like this.
+
+    Raises:
+        DocumentError: A value in one is missing, or is not what stands there.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
+        raise DocumentError(
+            f"{' or '.join(map(label, paths))} is not as it was saved: {problem!r:.120}",
+            hint="save the result again",
+        ) from problem
+
+
 def read_result(path: Path) -> Result:
     """Read a result that was saved.
 
@@ -62,12 +79,13 @@ def read_result(path: Path) -> Result:
     Raises:
         DocumentError: It cannot be read, or is something else.
     """
-    if path.is_dir():
-        path = path / "result.parquet"
-    if path.suffix.lower() == ".parquet":
-        return _sweep(path)
-    if path.suffix.lower() == ".json":
-        return _plan(path)
+    with as_saved(path):
+        if there(path, "folder"):
+            path = path / "result.parquet"
+        if path.suffix.lower() == ".parquet":
+            return _sweep(path)
+        if path.suffix.lower() == ".json":
+            return _plan(path)
     raise InputError(
         f"{label(path)} is neither a sweep nor a plan",
         hint="give the result.parquet of a sweep, or a plan: roofline plan … --format json",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from roofline.api.setting import default_format, deployed, network_of, options_of
+from roofline.content import there
 from roofline.cost.deployment import Deployment
 from roofline.cost.measured import NONE
 from roofline.cost.memory import Memory, budget
@@ -44,7 +45,7 @@ def checkpoint(model: str | Architecture) -> tuple[str, str]:
     path = Path(model)
     if path.stem == "config" and path.suffix == ".json":
         return str(path.parent), ""
-    if path.is_dir():
+    if there(path, "folder"):
         return model, ""
     return model, f"nobody published {model}: put the folder of its checkpoint in its place"
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from roofline.bench import atomic
 from roofline.bench.engine import Measurement, run
 from roofline.bench.place import Noise
 from roofline.bench.place import Place as Place
@@ -19,6 +18,7 @@ from roofline.bench.recorder import begin
 from roofline.bench.records import Records, read_records
 from roofline.bench.stopping import Stop
 from roofline.content import home
+from roofline.files import output
 from roofline.units import parse
 
 LEFT_OUT: Final = "left-out.txt"
@@ -134,4 +134,5 @@ def measure(
 def _list(dropped: Sequence[Dropped], folder: Path) -> None:
     """Write down what was left out, beside the records."""
     lines = [f"{entry.point.name}: {entry.reason}\n" for entry in dropped]
-    atomic.write(folder / LEFT_OUT, "".join(lines).encode())
+    with output(folder / LEFT_OUT, folders=True) as file:
+        file.write("".join(lines).encode())

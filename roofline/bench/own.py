@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from roofline.content import home, shipped
+from roofline.content import home, shipped, there
 from roofline.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ def path_of(name: str) -> Path:
     if name.endswith((".yaml", ".yml")):
         return Path(name)
     for folder in folders():
-        if (folder / f"{name}.yaml").is_file():
+        if there(folder / f"{name}.yaml"):
             return folder / f"{name}.yaml"
     known = sorted({path.stem for folder in folders() for path in folder.glob("*.yaml")})
     raise UnknownNameError(
-        f"there is no calibration {name!r}",
+        f"there is no calibration {name!r:.80}",
         hint=f"there are {', '.join(known)}" if known else "make one: roofline calibrate",
     )
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from roofline.bench import atomic
 from roofline.bench.held_out import Errors
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.form import Constant, Machine
 from roofline.cost.kernels.residual import Residual
+from roofline.files import output
 from roofline.units import show
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ def profile(records: "Records", fits: Sequence[Fitted], published: "Published") 
 
 def write(found: Profile, path: Path) -> None:
     """Write a calibration, whole or not at all."""
-    atomic.write(path, text(found).encode())
+    with output(path, folders=True) as file:
+        file.write(text(found).encode())
 
 
 def text(found: Profile) -> str:

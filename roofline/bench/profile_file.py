@@ -81,7 +81,7 @@ class FitFile(Strict):
     constants: dict[str, ConstantFile]
     errors: ErrorsFile
     spread: float = Field(ge=0.0)
-    spreads: dict[str, float]
+    spreads: dict[Annotated[str, Field(pattern=r"^[0-9]{1,9}$")], float]
     scale: float = Field(gt=0.0)
     transferred: bool
     residual: ResidualFile | None

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from roofline.bench import atomic
 from roofline.bench.capacity import HAD
 from roofline.bench.engine import Measurement
 from roofline.bench.probe import Loaded
@@ -26,8 +25,9 @@ from roofline.bench.records import (
     digest_of,
     read_records,
 )
-from roofline.content import label
+from roofline.content import label, there
 from roofline.errors import InputError
+from roofline.files import output
 
 MOVING: Final = ("date", HAD)
 """Of an environment: what may differ from one beginning of a run to the next."""
@@ -54,7 +54,8 @@ class Recorder:
             "clocks": dict(measurement.clocks),
         }
         content = _part(about, _columns(measurement))
-        atomic.write(path, content)
+        with output(path, folders=True) as file:
+            file.write(content)
         self.done.add(measurement.point.name)
 
     def _next(self, probe: str) -> Path:
@@ -74,7 +75,7 @@ def begin(
         DocumentError: What is there cannot be read.
     """
     loaded = {entry.probe.name: entry for entry in probes}
-    if (folder / SIDECAR).is_file():
+    if there(folder / SIDECAR):
         before = read_records(folder, loaded)
         _same(before.header.environment, environment, folder)
         return Recorder(folder, before.header, {row.point for row in before.rows})
@@ -89,7 +90,8 @@ def begin(
         },
     )
     text = json.dumps(header.model_dump(), indent=2, ensure_ascii=False)
-    atomic.write(folder / SIDECAR, f"{text}\n".encode())
+    with output(folder / SIDECAR, folders=True) as file:
+        file.write(f"{text}\n".encode())
     return Recorder(folder, header)
 
 

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from roofline.bench.probe import Loaded
 from roofline.bench.stopping import Median, median
-from roofline.content import label
+from roofline.content import label, there
 from roofline.errors import DocumentError
 from roofline.schema import Strict, read, validate
 
@@ -121,7 +121,7 @@ def read_records(folder: Path, probes: Mapping[str, Loaded] | None = None) -> Re
     Raises:
         DocumentError: A part or the sidecar is damaged, foreign or of another version.
     """
-    if not (folder / SIDECAR).is_file():
+    if not there(folder / SIDECAR):
         raise DocumentError(
             f"{label(folder)} holds no run: there is no {SIDECAR}",
             hint="name a folder that 'roofline bench run' or 'roofline calibrate' wrote",

@@ -4,8 +4,9 @@ Commands import what they need when they run, so that ``--help`` stays light.
 """
 
 import gc
-import os
+import shlex
 import sys
+import traceback
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final
@@ -13,8 +14,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from roofline import __version__
+from roofline.cli.streams import open_streams
 from roofline.cli.values import take_plain
-from roofline.errors import RooflineError, StoppedError
+from roofline.errors import BUG, EXIT_CODES, ReaderLeftError, RooflineError, StoppedError
 
 COMMANDS: Final = (
     "analyze",
@@ -65,7 +67,13 @@ def main() -> None:
     # Nearly all that a command makes stays until it ends: to collect garbage sooner, or to take
     # everything apart at the end, takes a tenth of its time.
     gc.set_threshold(100_000)
-    code = run(sys.argv[1:])
+    open_streams()
+    try:
+        code = run(sys.argv[1:])
+    except Exception:
+        traceback.print_exc()
+        command = shlex.join(["roofline", *sys.argv[1:]])
+        code = fail("this is a bug in roofline", f"report it with the lines above: {command}", BUG)
     gc.freeze()
     sys.exit(code)
 
@@ -81,10 +89,8 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
     except RooflineError as error:
         return fail(str(error), error.hint, error.exit_code)
-    except BrokenPipeError:
-        # The reader (head, less) has what it wants; Python must not complain while it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except ReaderLeftError as error:
+        return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return fail("interrupted", "run the command again", StoppedError.exit_code)
     except _ClickError as error:
@@ -103,6 +109,7 @@ def _commands(*names: str) -> Any:
     app = typer.Typer(
         name="roofline",
         help=_root.__doc__,
+        epilog=f"Exit codes: {'; '.join(f'{code} {text}' for code, text in EXIT_CODES.items())}.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

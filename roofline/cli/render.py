@@ -17,6 +17,8 @@ from roofline.units import show
 WIDTH = 100
 NARROW: Final = re.compile("[ -\u02ff\u2010-\u20cf\u2100-\u22ff]*")
 """Printable text whose characters all take one column of a terminal."""
+CONTROL: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that steer a terminal or the direction of text, and that JSON takes as they are."""
 STYLED: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 """Settings by which a terminal is assumed where there is none."""
 
@@ -63,7 +65,9 @@ def print_json(command: str, result: Mapping[str, Any], notes: Sequence[str] = (
         "result": result,
         "notes": list(notes),
     }
-    echo(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))
+    unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=not unicode)
+    echo(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def print_rows(

@@ -17,6 +17,7 @@ def report(
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
 ) -> None:
     """Write the page of a sweep or of a plan: one file that asks the network for nothing."""
-    from roofline.api.saved import read_result, together
+    from roofline.api.saved import as_saved, read_result, together
 
-    write_page(context, together([read_result(path) for path in results]), out)
+    with as_saved(*results):
+        write_page(context, together([read_result(path) for path in results]), out)

@@ -13,17 +13,13 @@ def schema(
     out: Annotated[Path | None, typer.Option(help="File to write; else it is printed.")] = None,
 ) -> None:
     """Print the JSON Schema (draft 2020-12) of scenario files."""
-    from roofline.errors import MissingEnvironmentError
+    from roofline.files import text_output
     from roofline.study.scenario.published import schema as published
 
     text = json.dumps(published(), indent=2, ensure_ascii=False)
     if out is None:
         echo(text)
         return
-    try:
-        out.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise MissingEnvironmentError(
-            f"{clean(str(out))} cannot be written: {error.strerror}", hint="name another file"
-        ) from None
+    with text_output(out) as file:
+        file.write(text + "\n")
     typer.echo(f"wrote {clean(str(out))}", err=True)

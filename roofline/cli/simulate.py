@@ -13,6 +13,7 @@ from roofline.cli import options
 from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, print_json
 from roofline.cli.simulated import print_run, to_json
+from roofline.files import check
 from roofline.units import counted
 
 
@@ -46,7 +47,7 @@ def simulate(
     if out is not None:
         requests_out.check(out)
     if timeline is not None:
-        requests_out.check_folder(timeline)
+        check(timeline)
     result = api.simulate(
         **asked(context, Simulation),
         with_requests=out is not None or timeline is not None,

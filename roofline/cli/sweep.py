@@ -11,7 +11,7 @@ import typer
 
 from roofline.cli import completing, options
 from roofline.cli.page import write_page
-from roofline.cli.render import Format
+from roofline.cli.render import Format, clean
 from roofline.errors import StoppedError
 from roofline.units import counted
 
@@ -89,7 +89,7 @@ def sweep(
         write_page(context, found.shown(), report)
     print_sweep(found, format_, top)
     if found.path is not None:
-        typer.echo(f"wrote {found.path}", err=True)
+        typer.echo(f"wrote {clean(str(found.path))}", err=True)
     if not found.feasible:
         raise typer.Exit(1)
 

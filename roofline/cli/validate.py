@@ -190,16 +190,20 @@ def _cells(figures: dict[str, Any]) -> list[str]:
 
 
 def _write(found: "Validation", out: Path) -> None:
+    from roofline.files import text_output
+
     low, high = found.interval()
     why = [""] * len(found.frame)
     for refused in found.refused:
         for row in refused.index:
             why[row] = refused.why
-    found.frame.assign(
+    rows = found.frame.assign(
         predicted_s=found.predicted,
         low_s=low,
         high_s=high,
         datasheet_s=found.datasheet,
         basis=found.basis,
         why=why,
-    ).to_csv(out, index=False)
+    )
+    with text_output(out) as file:
+        rows.to_csv(file, index=False)

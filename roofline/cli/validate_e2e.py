@@ -147,6 +147,8 @@ def _reasons(found: "EndToEnd") -> list[tuple[str, int]]:
 
 
 def _write(found: "EndToEnd", frame: "pandas.DataFrame", out: Path) -> None:
+    from roofline.files import text_output
+
     why = [""] * found.rows
     for each in found.refused:
         why[each.place] = each.why
@@ -156,4 +158,5 @@ def _write(found: "EndToEnd", frame: "pandas.DataFrame", out: Path) -> None:
         columns[f"{name}_low"], columns[f"{name}_high"] = metric.low, metric.high
     columns |= {"profile": found.profile, "kind": found.kind, "rows_of": found.row_kind}
     columns |= {"basis": found.basis, "why": why}
-    frame.assign(**columns).to_csv(out, index=False)
+    with text_output(out) as file:
+        frame.assign(**columns).to_csv(file, index=False)

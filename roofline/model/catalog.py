@@ -8,9 +8,9 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-from roofline.content import shipped
+from roofline.content import shipped, there
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.kept import kept
 from roofline.model.architecture import Architecture
@@ -62,9 +62,9 @@ def _architecture(name_or_path: str, depth: int) -> Architecture:
     if not name_or_path.strip():
         raise _unknown(name_or_path)
     path = Path(name_or_path)
-    if _is(path, "dir"):
+    if there(path, "folder"):
         return _weighed(_from_file(path / "config.json", path.resolve().name, depth), path)
-    if _is(path, "file") or path.suffix.lower() in (".json", ".yaml", ".yml"):
+    if there(path) or path.suffix.lower() in (".json", ".yaml", ".yml"):
         folder = path.stem == "config"
         return _from_file(path, path.resolve().parent.name if folder else path.stem, depth)
     raise _unknown(name_or_path)
@@ -191,7 +191,7 @@ def _from_file(path: Path, name: str, depth: int) -> Architecture:
         schema.validate(ModelFile, document)
         return from_config(document, name, path=("config",))
     beside = path.with_name("hf_quant_config.json")
-    if path.name != "config.json" or not _is(beside, "file"):
+    if path.name != "config.json" or not there(beside):
         record(beside, None)
         return from_config(document, name)
     return from_config(document, name, sibling=schema.read(beside))
@@ -204,14 +204,6 @@ def _weighed(network: Architecture, folder: Path) -> Architecture:
     stored = checkpoint.stored_bytes(folder)
     text = checkpoint.warning(stored, network) if stored else ""
     return replace(network, notes=(*network.notes, text)) if text else network
-
-
-def _is(path: Path, kind: Literal["dir", "file"]) -> bool:
-    """Whether it is there; text that cannot be a path is not."""
-    try:
-        return path.is_dir() if kind == "dir" else path.is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def _unknown(name: str) -> UnknownNameError:

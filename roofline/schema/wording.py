@@ -155,9 +155,10 @@ def _parent(path: Path) -> str:
 
 def _value(data: Any, path: Path) -> Any:
     for step in path:
-        if isinstance(data, dict) and step not in data:
+        try:
+            data = data[step]
+        except (IndexError, KeyError):
             return None
-        data = data[step]
     return data
 
 

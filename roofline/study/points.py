@@ -14,6 +14,14 @@ from roofline.table import Column, Result, Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
+TRUTHS: Final = frozenset({"fits", "feasible"})
+WORDS: Final = frozenset(
+    {
+        *("model", "gpu", "node", "layout", "weights", "kv", "engine", "technique", "patch"),
+        *("workload", "policy", "decode_bound", "prefill_bound", "basis", "limit"),
+    }
+)
+"""Columns of rows that are no numbers."""
 SAID: Final = ("counts", "engine_costs")
 """What the file says of itself that is here in sentences."""
 
@@ -66,8 +74,28 @@ def _about(schema: "pa.Schema", source: str) -> dict[str, Any]:
         raise DocumentError(
             f"{source} is not the result of a sweep", hint="give the result.parquet of one"
         )
+    _check_kinds(schema, source)
     about: dict[str, Any] = json.loads(said)
     return about
+
+
+def _check_kinds(schema: "pa.Schema", source: str) -> None:
+    """Refuse columns that hold something else than those of a sweep do."""
+    import pyarrow.types as kinds
+
+    for field in schema:
+        kind = field.type.value_type if kinds.is_dictionary(field.type) else field.type
+        if field.name in TRUTHS:
+            wanted, right = "true or false", kinds.is_boolean(kind)
+        elif field.name in WORDS:
+            wanted, right = "text", kinds.is_string(kind)
+        else:
+            wanted, right = "numbers", kinds.is_integer(kind) or kinds.is_floating(kind)
+        if not right and not kinds.is_null(kind):  # which a table without rows has
+            raise DocumentError(
+                f"{source} is not as it was saved: the column {field.name!r:.60} holds {kind}",
+                hint=f"it has {wanted} in the result of a sweep; sweep again",
+            )
 
 
 def _summary(about: Mapping[str, Any], rows: int) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Sweeps: rows are what the other questions answer, and what is kept is what it should be."""
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -374,3 +375,12 @@ def test_rows_of_several_row_groups_are_told_apart(
     for some in (0, 7):
         assert whole.best(some)["index"].tolist() == kept.best(some)["index"].tolist()
     assert whole.result().tables == kept.result().tables
+
+
+def test_a_sweep_without_a_folder_writes_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a folder that a kill would leave behind")
+
+    expected = sweep(BATCH, "top-5", **STUDY).table
+    monkeypatch.setattr(os, "mkdir", refused)
+    assert sweep(BATCH, "top-5", **STUDY).table.equals(expected)

@@ -229,6 +229,8 @@ def test_a_person_can_read_a_calibration(found: Profile) -> None:
         ("      coordinates: [m, n, k]", "      coordinates: [m, k, n]", "coordinates of gemm"),
         ("      low: [0.0, ", "      low: [", "2 numbers are here, and 3 are needed"),
         ("provider: numpy", "provider: numpy\nsurprise: 1", "surprise"),
+        ("    spreads: {", "    spreads: {x: 1.0, ", "spreads.x"),
+        ("      datasheet: [", "      datasheet: [] # [", "datasheet"),
     ],
 )
 def test_a_calibration_that_says_something_else_is_refused_at_its_place(

@@ -1,10 +1,14 @@
 """Tables that fit the page look as those that have to be fitted."""
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.cli import render
+from roofline.content import label
 
 CELLS = st.sampled_from(
     [
@@ -48,3 +52,15 @@ def test_what_is_wider_than_its_characters_is_left_to_rich(
     monkeypatch.setattr(render, "_fitted", lambda *table: "fitted")
     assert render._aligned([["a", "b"]], ["name", "value"], "", 0) != "fitted"
     assert render._aligned([["a", cell]], ["name", "value"], "", 0) == "fitted"
+
+
+def test_json_has_no_character_that_steers_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    steering = "a\x1b[31m \x7f \x85 \x9b31m \u202e b"
+    render.print_json("analyze", {"name": steering})
+    out = capsys.readouterr().out
+    assert all(character.isprintable() or character == "\n" for character in out)
+    assert json.loads(out)["result"]["name"] == steering
+
+
+def test_paths_are_shown_without_control_characters() -> None:
+    assert label(Path("a\x9b31m/b\x1b\x85.yaml")) == r"a\x9b31m/b\x1b\x85.yaml"

@@ -217,3 +217,40 @@ def test_an_analysis_can_be_explored_from_where_it_is(tmp_path: Path) -> None:
         n["values"][int(s.attributes["value"] or 0)] for n, s in zip(numbers, sliders, strict=True)
     ]
     assert at == [12, 700]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"objectives": [1]},
+        {"counts": "many"},
+        {"counts": {"feasible": []}},
+        {"units": "s"},
+        {"units": {"ttft_s": [1]}},
+        {"constraints": 10**400},
+        {"engine_costs": {"vllm": {"title": "vLLM", "step_s": 1.0}}},
+    ],
+)
+def test_a_sweep_that_was_altered_is_refused_and_no_page_is_written(
+    swept: Path, tmp_path: Path, change: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pq.read_table(swept)
+    about = json.loads(table.schema.metadata[KEY]) | change
+    other, page = tmp_path / "other.parquet", tmp_path / "page.html"
+    pq.write_table(table.replace_schema_metadata({KEY: json.dumps(about).encode()}), other)
+    assert run(["report", str(other), "--out", str(page)]) == 2
+    assert "other.parquet is not as it was saved" in capsys.readouterr().err
+    assert not page.exists()
+
+
+@pytest.mark.parametrize("name", ["gpu", "layout", "feasible"])
+def test_a_sweep_with_a_column_of_another_kind_is_refused(
+    swept: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pq.read_table(swept)
+    place = table.column_names.index(name)
+    lists = pa.array([[1.0]] * len(table))
+    pq.write_table(table.set_column(place, name, lists), tmp_path / "other.parquet")
+    page = tmp_path / "page.html"
+    assert run(["report", str(tmp_path / "other.parquet"), "--out", str(page)]) == 2
+    assert not page.exists()

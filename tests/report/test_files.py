@@ -59,9 +59,9 @@ def test_an_impossible_name_is_refused(result: Result, tmp_path: Path, name: str
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (errno.ENOSPC, "no space left"),
-        (errno.EACCES, "cannot write"),
-        (errno.EROFS, "cannot write"),
+        (errno.ENOSPC, "cannot be written: No space left"),
+        (errno.EACCES, "cannot be written: Permission denied"),
+        (errno.EROFS, "cannot be written: Read-only"),
     ],
 )
 def test_a_failed_write_keeps_the_old_report(
@@ -73,7 +73,7 @@ def test_a_failed_write_keeps_the_old_report(
     def fail(_: int) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr("roofline.report.files.os.fsync", fail)
+    monkeypatch.setattr("roofline.files.os.fsync", fail)
     with pytest.raises(MissingEnvironmentError, match=words):
         write(result, path)
     assert path.read_text() == "old"

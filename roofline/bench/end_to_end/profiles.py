@@ -9,7 +9,6 @@ from typing import Annotated, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from roofline.bench import atomic
 from roofline.bench.end_to_end.engines import (
     CONSTANTS,
     FOLDER,
@@ -26,6 +25,7 @@ from roofline.content import shipped
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.work import Array
 from roofline.errors import DocumentError, InputError
+from roofline.files import output
 from roofline.hardware.engine import engine
 from roofline.schema import Document, Strict, quantity, read, validate
 from roofline.units import show
@@ -223,7 +223,8 @@ def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = Non
         body, sort_keys=False, default_flow_style=None, width=100, allow_unicode=True
     )
     place = path or path_of(name)
-    atomic.write(place, f"# Fitted to measured end-to-end rows.\n{text}".encode())
+    with output(place, folders=True) as file:
+        file.write(f"# Fitted to measured end-to-end rows.\n{text}".encode())
     return place
 
 

@@ -20,6 +20,7 @@ from roofline.bench.shipping.archive import unpack
 from roofline.content import shipped
 from roofline.cost.calibration.kernel import Kernel, Label
 from roofline.errors import DocumentError
+from roofline.files import text_output
 
 INDEX: Final = "index.csv"
 LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
@@ -166,7 +167,7 @@ def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
             for entry, packed in inside:
                 member = zipfile.ZipInfo(f"{entry.kind}/{entry.variant}", LONG_AGO)
                 archive.writestr(member, packed, zipfile.ZIP_DEFLATED)
-    with (into / INDEX).open("w", encoding="utf-8", newline="") as file:
+    with text_output(into / INDEX) as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(each.name for each in fields(Entry))
         for entry, _ in ordered:

@@ -23,6 +23,7 @@ from roofline.bench.shipping.files import Entry, entries, folder
 from roofline.bench.shipping.making import FILES, THREADS, jobs_of
 from roofline.cost.calibration.kernel import Label
 from roofline.cost.kernels.calibrated import octaves
+from roofline.files import text_output
 from roofline.study.executors import cores
 
 WANTED: Final[Mapping[str, tuple[float, float]]] = {
@@ -185,14 +186,14 @@ def main(measurements: Path) -> None:
         found = [(entry, floor(entry.kind, own.get(label))) for label, entry in known.items()]
         wanted = [entry.label for entry, _ in found if outside(entry) and entry.label in _GROUPS]
         told = dict(zip(wanted, pool.map(_residuals, wanted), strict=True))
-    with (folder() / SCATTER).open("w", encoding="utf-8", newline="") as file:
+    with text_output(folder() / SCATTER) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("device", "provider", "kind", "variant", "median", "p90", "near"))
         for entry, least in found:
             label = (entry.device, entry.provider, entry.kind, entry.variant)
             writer.writerow((*label, *(f"{each:.4g}" for each in least), int(near(entry, least))))
-    text = "".join(f"{line}\n" for line in lines(found, told))
-    (folder().parent / OUTSIDE).write_text(text, encoding="utf-8")
+    with text_output(folder().parent / OUTSIDE) as file:
+        file.writelines(f"{line}\n" for line in lines(found, told))
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ class Node:
             raise self.error(
                 f"{self._shown()} is no number", "check the file; null is read as not measured"
             )
-        if not math.isfinite(value):
+        if isinstance(value, float) and not math.isfinite(value):
             raise self.error(f"{self._shown()} is not finite", "no request was measured: run again")
         if value < 0:
             raise self.error(f"{self._shown()} is negative", "check the file")

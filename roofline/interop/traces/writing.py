@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from roofline.errors import InputError, MissingEnvironmentError
+from roofline.errors import InputError
+from roofline.files import text_output
 from roofline.interop.traces.mooncake import MILLISECONDS
 from roofline.serving.requests import Requests
 
@@ -21,20 +22,15 @@ def write_trace(parts: Iterable[Requests], path: Path) -> int:
         MissingEnvironmentError: The file cannot be written.
     """
     count = 0
-    try:
-        with path.open("w", encoding="utf-8", newline="\n") as file:
-            for made in parts:
-                if (made.after >= 0).any():
-                    raise InputError(
-                        "sessions cannot be written as a trace",
-                        hint="times of later turns depend on answers: write single requests",
-                    )
-                file.writelines(_line(made, row) for row in range(len(made)))
-                count += len(made)
-    except OSError as error:
-        raise MissingEnvironmentError(
-            f"{path} cannot be written: {error.strerror}", hint="name a folder that can be"
-        ) from None
+    with text_output(path) as file:
+        for made in parts:
+            if (made.after >= 0).any():
+                raise InputError(
+                    "sessions cannot be written as a trace",
+                    hint="times of later turns depend on answers: write single requests",
+                )
+            file.writelines(_line(made, row) for row in range(len(made)))
+            count += len(made)
     return count
 
 

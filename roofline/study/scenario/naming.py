@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from roofline.content import there
 from roofline.cost import layout as layouts
 from roofline.errors import DocumentError, InputError, RooflineError
 from roofline.hardware import catalog as hardware
@@ -66,7 +67,7 @@ def path_or_name(name: str, folder: Path) -> str:
     """A file from the folder of the scenario, or the name as it is."""
     beside = folder / name
     is_path = name.lower().endswith(FILES) or "/" in name
-    return str(beside) if is_path and not Path(name).is_absolute() and beside.exists() else name
+    return str(beside) if is_path and not Path(name).is_absolute() and there(beside) else name
 
 
 def network(asked: str | NetworkFile, folder: Path, weights: Sequence[str]) -> Network:

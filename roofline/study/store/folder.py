@@ -4,12 +4,11 @@ The system holds the lock and lets go of it when the process ends, however it en
 leaves nothing to clean up.
 """
 
-import errno
 import hashlib
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from roofline import files
-from roofline.content import label
+from roofline.content import label, there
 from roofline.errors import InputError, MissingEnvironmentError, PartialError
 from roofline.study.store import manifest
 from roofline.study.store.chunk import Chunk, count
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LOCK: Final = ".lock"
+HOLDER: Final = "process "
+"""Begins what the file of the lock says."""
 
 
 @contextmanager
@@ -41,12 +42,14 @@ def locked(folder: Path) -> Iterator[None]:
     with (folder / LOCK).open("a+b", buffering=0) as file:
         if not _taken(file):
             raise InputError(
-                f"another sweep is running in {label(folder)}{_holder(file)}",
+                f"another sweep is running in {label(folder)}"
+                + (f" ({said})" if (said := _said(file)) else ""),
                 hint="wait for it, or choose another folder",
             )
-        with suppress(OSError):  # who holds it is a courtesy: a full disk must not be in the way
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {platform.node()}".encode())
+        if not (said := _said(file)) or said.startswith(HOLDER):  # else it is somebody's file
+            with suppress(OSError):  # a courtesy: a full disk must not be in the way
+                file.truncate(0)
+                file.write(f"{HOLDER}{os.getpid()} on {platform.node()}".encode())
         yield
 
 
@@ -75,17 +78,15 @@ else:
         return True
 
 
-def _holder(file: FileIO) -> str:
+def _said(file: FileIO) -> str:
     file.seek(0)
-    text = file.read(200).decode(errors="replace")
-    return f" ({text})" if text else ""
+    return file.read(200).decode(errors="replace")
 
 
 PARTS: Final = "parts"
 NAMED: Final = 3
 """Changed files that an error names."""
 RESULT: Final = "result.parquet"
-FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class Store:
         with explained(self.folder, self.header, self.finished):
             with files.whole(_part(self.folder, chunk.number)) as file:
                 file.write(part.content)
-            entry = Entry(chunk.number, part.rows, len(part.content), part.sha256, part.tally)
+            entry = part.entry(chunk.number)
             manifest.append(self._journal, entry)
         self.finished[chunk.number] = entry
         return entry
@@ -129,7 +130,7 @@ class Store:
                 sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             entry = Entry(manifest.WHOLE, rows, path.stat().st_size, sha256)
             manifest.append(self._journal, entry)
-        _remove_parts(self.folder)
+        _remove_parts(self.folder, self.finished)
 
     def tables(self) -> Iterator["pa.Table"]:
         """Tables of the finished parts, one at a time, in the order of their chunks."""
@@ -150,18 +151,19 @@ def opened(folder: Path, header: Header) -> Iterator[Store]:
         MissingEnvironmentError: The folder cannot be written to.
         PartialError: The disk is full; what is there already is kept.
     """
-    if folder.exists() and not folder.is_dir():
+    if there(folder):
         raise InputError(f"{label(folder)} is not a folder", hint="choose another name")
     with ExitStack() as held:
         before: dict[int, Entry] = {}
         with explained(folder, header, before):
             folder.mkdir(parents=True, exist_ok=True)
+            _refuse_links(folder)
             held.enter_context(locked(folder))
             before |= _found(folder, header)
             result = before.pop(manifest.WHOLE, None)
             if result is not None and intact(folder / RESULT, result):
                 finished, written = dict(before), [*before.values(), result]
-                _remove_parts(folder)
+                _remove_parts(folder, finished)
             else:
                 result = None
                 finished = {n: part for n, part in before.items() if intact(_part(folder, n), part)}
@@ -185,10 +187,10 @@ def explained(folder: Path, header: Header, finished: Mapping[int, Entry]) -> It
         yield
     except OSError as error:
         message = f"{label(folder)} cannot be written: {error.strerror or error}"
-        if error.errno not in FULL and not finished:
+        if error.errno not in files.FULL and not finished:
             raise MissingEnvironmentError(message, hint="choose another folder") from None
         chunks = count(header.configurations, header.chunk_size)
-        remedy = "make room there" if error.errno in FULL else "make it writable again"
+        remedy = "make room there" if error.errno in files.FULL else "make it writable again"
         raise PartialError(
             f"{message}; {len(finished):,} of {chunks:,} chunks are kept",
             hint=f"{remedy}, and run the same command again to go on",
@@ -211,7 +213,8 @@ def _found(folder: Path, header: Header) -> dict[int, Entry]:
             f"{label(folder)} holds another sweep: {'; '.join(differences)}",
             hint="choose another folder, or remove this one",
         )
-    return entries
+    known = {manifest.WHOLE, *range(count(header.configurations, header.chunk_size))}
+    return {number: entry for number, entry in entries.items() if number in known}
 
 
 def _differences(there: Header, here: Header) -> list[str]:
@@ -242,11 +245,20 @@ def _tidy(folder: Path) -> None:
     files.settle(folder)
 
 
-def _remove_parts(folder: Path) -> None:
-    """Remove the parts, as far as they can be: what is left is removed the next time."""
+def _refuse_links(folder: Path) -> None:
+    """Refuse a folder whose files are links: what they point at is not the sweep's to change."""
+    for name in (LOCK, MANIFEST, PARTS, RESULT):
+        if (folder / name).is_symlink():
+            raise InputError(
+                f"{label(folder / name)} is a link", hint="remove it, or choose another folder"
+            )
+
+
+def _remove_parts(folder: Path, numbers: Iterable[int]) -> None:
+    """Remove parts, as far as they can be: what is left is removed the next time."""
     with suppress(OSError):
-        for part in (folder / PARTS).glob("*.parquet"):
-            part.unlink()
+        for number in numbers:
+            _part(folder, number).unlink(missing_ok=True)
         (folder / PARTS).rmdir()
 
 

@@ -76,15 +76,47 @@ def parse(content: bytes, source: str) -> tuple[Header, dict[int, Entry]]:
         DocumentError: The first line is not that of a sweep.
     """
     first, *rest = content.splitlines(keepends=True) or [b""]
-    about = _record(first)
-    if about is None or about.pop("format", None) != FORMAT:
+    about = _record(first) or {}
+    header = _header(about) if about.pop("format", None) == FORMAT else None
+    if header is None:
         raise DocumentError(
             "this is not the manifest of a sweep of this version of roofline",
             hint="choose another folder, or remove this one",
             where=f"{source}:1",
         )
-    entries = [Entry(**record) for line in rest if (record := _record(line)) is not None]
-    return Header(**about), {entry.number: entry for entry in entries}
+    entries = (_entry(_record(line) or {}) for line in rest)
+    return header, {entry.number: entry for entry in entries if entry is not None}
+
+
+def _header(record: Mapping[str, Any]) -> Header | None:
+    """Header of a record; None of one that has not its fields."""
+    match record:
+        case {
+            "scenario": str(),
+            "configurations": int(),
+            "chunk_size": int(),
+            "versions": dict(),
+            "keep": str(),
+            "inputs": dict(),
+            **rest,
+        } if not rest and record["chunk_size"] > 0:
+            return Header(**record)
+    return None
+
+
+def _entry(record: Mapping[str, Any]) -> Entry | None:
+    """Finished part of a record; None of one that has not its fields."""
+    match record:
+        case {
+            "number": int(),
+            "rows": int(),
+            "bytes": int(),
+            "sha256": str(),
+            "tally": dict(tally),
+            **rest,
+        } if not rest and all(type(count) is int for count in tally.values()):
+            return Entry(**record)
+    return None
 
 
 def write(path: Path, header: Header, entries: Iterable[Entry] = ()) -> None:

@@ -54,7 +54,7 @@ def merge(
     return rows
 
 
-def read(path: Path, columns: Sequence[str] | None = None) -> "pa.Table":
+def read(path: Path | None, columns: Sequence[str] | None = None) -> "pa.Table":
     """Table of a result, of which each column of names has one dictionary for all its rows.
 
     Args:
@@ -63,6 +63,7 @@ def read(path: Path, columns: Sequence[str] | None = None) -> "pa.Table":
     """
     import pyarrow.parquet as pq
 
+    assert path is not None
     return pq.read_table(path, columns=columns).unify_dictionaries()
 
 

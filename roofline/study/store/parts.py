@@ -33,6 +33,10 @@ class Part:
     tally: Mapping[str, int] = field(default_factory=dict)
     """As in `Entry`."""
 
+    def entry(self, number: int) -> Entry:
+        """Entry of the manifest for the part of a chunk."""
+        return Entry(number, self.rows, len(self.content), self.sha256, self.tally)
+
 
 @dataclass(frozen=True, slots=True)
 class Encoded:

@@ -136,6 +136,10 @@ def gather(
     progress(now)
     with closing(executor.run(task.work, _chunks(task))) as parts:
         for chunk, table in parts:
+            if (path := task.changed()) is not None:
+                raise PartialError(
+                    f"{label(path)} was changed while the sweep was running", hint="run it again"
+                )
             tables[chunk.number] = table
             now = _after(now, chunk, len(table))
             progress(now)

@@ -95,6 +95,9 @@ WRONG: dict[str, tuple[str, tuple[str | int, ...], Any, str, str]] = {
     "beyond all measure": (
         "vllm_serve.json", ("max_concurrency",), 10**17, "beyond all measure", "max_concurrency",
     ),
+    "more digits than a float has": (
+        "vllm_serve.json", ("max_concurrency",), 10**309, "beyond all measure", "max_concurrency",
+    ),
     "part of a client": (
         "vllm_serve.json", ("max_concurrency",), 2.5, "2.5 is no whole number", "max_concurrency",
     ),

@@ -61,7 +61,7 @@ def on(disk: Disk) -> Iterator[None]:
     opened, replaced, flushed = Path.open, Path.replace, os.fsync
 
     def open_(path: Path, mode: str = "r", *args: Any, **options: Any) -> Any:
-        if not {"w", "a", "+"} & set(mode):
+        if not {"w", "x", "a", "+"} & set(mode):
             return opened(path, mode, *args, **options)
         file = Limited(path, mode.replace("b", ""))
         file.disk = disk

@@ -137,3 +137,24 @@ def test_an_entry_is_written_in_as_many_pieces_as_the_system_takes(
         manifest.append(slow, Entry(7, 7, 7, "7"))
     _, entries = manifest.read(path)
     assert list(entries.values()) == [*ENTRIES, Entry(7, 7, 7, "7")]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"number": 0},
+        {"number": "0", "rows": 1, "bytes": 1, "sha256": "", "tally": {}},
+        {"number": 0, "rows": 1, "bytes": 1, "sha256": "", "tally": {"feasible": "x"}},
+        {"number": 0, "rows": 1, "bytes": 1, "sha256": "", "tally": {}, "more": 1},
+    ],
+)
+def test_a_line_with_a_checksum_and_other_fields_is_no_part(
+    tmp_path: Path, record: dict[str, Any]
+) -> None:
+    path = tmp_path / "m"
+    manifest.write(path, HEADER, ENTRIES)
+    path.write_bytes(path.read_bytes() + manifest._line(record))
+    assert read(path.read_bytes()) == ENTRIES
+    path.write_bytes(manifest._line({"format": manifest.FORMAT, **record}))
+    with pytest.raises(DocumentError, match="not the manifest of a sweep"):
+        manifest.read(path)

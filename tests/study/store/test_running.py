@@ -332,3 +332,27 @@ def test_a_folder_that_cannot_be_written_is_an_environment_error(
     monkeypatch.setattr(Path, "mkdir", refused)
     with pytest.raises(MissingEnvironmentError, match="cannot be written: permission denied"):
         run(tmp_path / "s", TASK, executor("local", 1))
+
+
+@pytest.mark.parametrize("name", [".lock", "manifest.jsonl", "parts", "result.parquet"])
+def test_links_in_the_folder_are_refused_and_not_followed(tmp_path: Path, name: str) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "s"
+    outside.mkdir()
+    for kept in (".lock", "manifest.jsonl", "result.parquet", ".a.part", "000000.parquet"):
+        (outside / kept).write_text("dear to somebody")
+    folder.mkdir()
+    (folder / name).symlink_to(outside if name == "parts" else outside / name)
+    with pytest.raises(InputError, match=f"{name} is a link"):
+        run(folder, TASK, HERE)
+    assert {path.read_text() for path in outside.iterdir()} == {"dear to somebody"}
+    assert len(list(outside.iterdir())) == 5
+
+
+def test_files_that_are_not_of_the_sweep_stay(tmp_path: Path) -> None:
+    mine = [tmp_path / "parts" / "mine.parquet", tmp_path / ".lock"]
+    mine[0].parent.mkdir()
+    for path in mine:
+        path.write_text("dear to somebody")
+    run(tmp_path, TASK, HERE)
+    run(tmp_path, TASK, HERE)
+    assert {path.read_text() for path in mine} == {"dear to somebody"}

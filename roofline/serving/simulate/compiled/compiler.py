@@ -25,6 +25,10 @@ DIGEST: Final = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).
 not see that the functions it calls have changed in theirs."""
 
 
+_Files: Any = IndexDataCacheFile
+"""Numba's own, which has no types."""
+
+
 def compiled(function: Compiled) -> Compiled:
     """Compile a function that only compiled ones call; it becomes a part of each of them.
 
@@ -52,14 +56,14 @@ def _compile(function: Compiled, **options: bool) -> Compiled:
         dispatcher = decorate(cache=True, **options)(function)
     except RuntimeError:  # nowhere to keep it
         return cast("Compiled", decorate(**options)(function))
-    cache = getattr(dispatcher, "_cache", None)
+    cache: Any = getattr(dispatcher, "_cache", None)
     if hasattr(cache, "_cache_file"):
         stamp = cache._impl.locator.get_source_stamp()
         cache._cache_file = CacheFiles(cache.cache_path, cache._impl.filename_base, stamp)
     return cast("Compiled", dispatcher)
 
 
-class CacheFiles(IndexDataCacheFile):  # type: ignore[misc]
+class CacheFiles(_Files):  # type: ignore[misc]
     """Files in which numba keeps what it compiled of a function.
 
     One that is not to the byte what was written is one that is not there: what was in it is
