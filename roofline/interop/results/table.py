@@ -33,7 +33,7 @@ def rows(content: Content) -> list[Node]:
     if len(set(names)) != len(names):
         raise content.error("a column is there twice", "remove one of them", 1)
     reader = csv.reader(content.text.split("\n"), strict=True)
-    out = []
+    out: list[Node] = []
     try:
         for cells in reader:
             if len(cells) > len(names):

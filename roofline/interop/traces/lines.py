@@ -125,16 +125,14 @@ def _opened(path: Path) -> gzip.GzipFile | BufferedReader:
 
 def _lines(content: bytes, source: str, number: int, whole: bool) -> Iterator[Line]:
     """Lines with any text, of which the first has a number; what is wrong is told at its place."""
-    problem = ""
+    problem, hint, text = "", "save the file as UTF-8", ""
     try:
         text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        at, problem = error.start, f"the byte 0x{content[error.start]:02X} is not UTF-8"
-        hint = "save the file as UTF-8"
-    else:
         if (at := content.find(0)) >= 0:
             problem = "the line has a character that is no text"
             hint = "check that this is a trace, and not packed"
+    except UnicodeDecodeError as error:
+        at, problem = error.start, f"the byte 0x{content[error.start]:02X} is not UTF-8"
     if problem:
         before = content[: content.rfind(b"\n", 0, at) + 1]
         yield from _lines(before, source, number, True)

@@ -21,7 +21,9 @@ BLOCK: Final = 512
 MILLISECONDS: Final = PREFIX["m"]
 _KEYS: Final = ("timestamp", "input_length", "output_length")
 _MOST_IDS: Final = 2**63
-_SCAN: Final = json.JSONDecoder().scan_once
+_DECODER: Final[Any] = json.JSONDecoder()
+_SCAN: Final = _DECODER.scan_once
+"""Reads a value at a place of a text, without a look at what is around it."""
 
 
 def convert(read: Sequence[Line], source: str, block: int) -> Rows:
