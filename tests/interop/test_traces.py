@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -296,3 +297,67 @@ def test_a_quote_that_opens_in_one_line_and_closes_in_another_is_refused(
     with pytest.raises(DocumentError, match="not CSV") as refused:
         read_trace(path)
     assert refused.value.where == f"{path}:2"
+
+
+def test_a_million_rows_are_read_in_seconds(tmp_path: Path) -> None:
+    """In processor time, of a fifth of them: linear in their number, and at most 5 µs a row."""
+    rows = 200_000
+    table, entries = tmp_path / "t.csv", tmp_path / "t.jsonl"
+    table.write_text("arrival_s,prompt,output\n" + "".join(f"{i},300,10\n" for i in range(rows)))
+    write_trace([requests(np.arange(rows) * 0.01, 600, 20)], entries)
+    for path in (table, entries):
+        start = time.process_time()
+        assert len(read_trace(path).requests) == rows
+        assert time.process_time() - start < 2.0
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\n" * 30_000_000, r":1: it unpacks to more than 100 times its size"),
+        (PLAIN.encode() + b"9,1,1\n" * 2_000_000, r":1: it unpacks to more than 100 times"),
+    ],
+)
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    path = tmp_path / "bomb.csv.gz"
+    path.write_bytes(gzip.compress(content))
+    start = time.process_time()
+    with pytest.raises(DocumentError, match=said):
+        read_trace(path)
+    assert time.process_time() - start < 1.0
+    packed = gzip.compress(content)[:-4] + (10).to_bytes(4, "little")  # says that it is small
+    path.write_bytes(packed)
+    with pytest.raises(DocumentError, match=r"it unpacks to more than|lines in a row are empty"):
+        read_trace(path)
+
+
+def test_empty_lines_without_end_are_refused_at_their_place(written: Callable[[str], Path]) -> None:
+    some = PLAIN + "\n" * 50_000 + "9,5,5\n"
+    assert len(read_trace(written(some)).requests) == len(read_trace(written(PLAIN)).requests) + 1
+    with pytest.raises(DocumentError, match="more than 100,000 lines in a row are empty"):
+        read_trace(written(PLAIN + "\n" * 1_000_000))
+
+
+def test_what_is_wrong_is_told_after_what_is_right_above_it(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(PLAIN.encode() + b"9,5,x\n9,5,\xff\n")
+    with pytest.raises(DocumentError, match=r"0xFF is not UTF-8"):
+        read_trace(path)
+    known = len(read_trace(path, most=1).requests)
+    assert known == 1
+
+
+def test_ids_of_blocks_are_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.jsonl"
+    entry = {"timestamp": 0, "input_length": 5120, "output_length": 1, "hash_ids": list(range(10))}
+    path.write_text(f"{json.dumps(entry)}\n" * 100)
+    monkeypatch.setattr("roofline.interop.traces.reading.MOST_TEXT", 1000)
+    whole = read_trace(path).requests
+    assert [len(made) <= 12 for made in stream_trace(path)] == [True] * 10
+    monkeypatch.setattr("roofline.interop.traces.reading.MOST_TOGETHER", 500)
+    with pytest.raises(InputError, match="more than 500 ids of blocks"):
+        read_trace(path)
+    assert len(read_trace(path, most=20).requests) == 20
+    assert len(whole) == 100

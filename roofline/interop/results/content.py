@@ -15,8 +15,13 @@ from roofline.units import PREFIX
 
 _JSON: Final = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\]]|$))")
 """How JSON begins; a line of a log may begin with a bracket too."""
-MOST_BYTES: Final = int(512 * PREFIX["Mi"])
-"""Of an unpacked file: one that keeps each request of a long run has tens of MiB."""
+_SPACE: Final = re.compile(r"\s*+")
+MOST_BYTES: Final = int(64 * PREFIX["Mi"])
+"""Of an unpacked file: one that keeps each request of a long run has tens of MiB. [B]"""
+MOST_DOCUMENTS: Final = 100_000
+"""Of JSON, one after the other, and rows of a table. [1]"""
+LONGEST_HEADER: Final = 2**16
+"""Characters of the first line of a table. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,8 @@ def _bytes(path: Path, source: str) -> bytes:
     try:
         with path.open("rb") as file:
             packed = path.suffix == ".gz"
+            if not packed and path.stat().st_size > MOST_BYTES:
+                raise _too_large(source)
             data = (gzip.GzipFile(fileobj=file) if packed else file).read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise _unreadable(source, "does not exist", "check the spelling of the path") from None
@@ -94,10 +101,14 @@ def _bytes(path: Path, source: str) -> bytes:
         reason = getattr(error, "strerror", None) or str(error)
         raise _unreadable(source, f"cannot be read: {reason}", "check the path") from None
     if len(data) > MOST_BYTES:
-        raise _unreadable(
-            source, f"is larger than {MOST_BYTES:,} bytes", "save it without single requests"
-        )
+        raise _too_large(source)
     return data
+
+
+def _too_large(source: str) -> DocumentError:
+    return _unreadable(
+        source, f"is larger than {MOST_BYTES:,} bytes", "save it without single requests"
+    )
 
 
 def _unreadable(source: str, message: str, hint: str) -> DocumentError:
@@ -127,9 +138,16 @@ def _documents(text: str, source: str) -> tuple[Node, ...]:
     """One document, or several one after the other as appending clients write them."""
     decoder = json.JSONDecoder()
     found: list[Node] = []
-    at = _skip(text, 0)
+    line, before, at = 1, 0, _skip(text, 0)
     while at < len(text):
-        line = text.count("\n", 0, at) + 1
+        line += text.count("\n", before, at)
+        before = at
+        if len(found) == MOST_DOCUMENTS:
+            raise DocumentError(
+                f"there are more than {MOST_DOCUMENTS:,} documents",
+                hint="save it without single requests",
+                where=f"{source}:{line}",
+            )
         try:
             value, end = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
@@ -148,9 +166,8 @@ def _documents(text: str, source: str) -> tuple[Node, ...]:
 
 
 def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
+    found: re.Match[str] | None = _SPACE.match(text, at)
+    return found.end() if found else at
 
 
 def _not_json(text: str, source: str, error: json.JSONDecodeError) -> DocumentError:

@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from roofline.errors import DocumentError
-from roofline.interop.results.content import Content
+from roofline.interop.results.content import LONGEST_HEADER, MOST_DOCUMENTS, Content
 from roofline.interop.results.node import Node
 
 _RULE: Final = re.compile(r":?-+:?")
@@ -13,7 +13,7 @@ _RULE: Final = re.compile(r":?-+:?")
 
 def header(content: Content) -> tuple[str, ...]:
     """Names of the columns of a CSV file, in lower case; empty where the first line has none."""
-    if content.documents is not None:
+    if content.documents is not None or len(content.heading) > LONGEST_HEADER:
         return ()
     try:
         return tuple(name.strip().lower() for name in next(csv.reader([content.heading])))
@@ -33,13 +33,21 @@ def rows(content: Content) -> list[Node]:
     if len(set(names)) != len(names):
         raise content.error("a column is there twice", "remove one of them", 1)
     reader = csv.reader(content.text.split("\n"), strict=True)
-    out = []
+    out: list[Node] = []
     try:
         for cells in reader:
+            if len(cells) > len(names):
+                raise _ragged(content, reader.line_num, len(cells), len(names))
             if not any(cell.strip() for cell in cells):
                 continue
             if len(cells) != len(names):
                 raise _ragged(content, reader.line_num, len(cells), len(names))
+            if len(out) > MOST_DOCUMENTS:
+                raise content.error(
+                    f"the table has more than {MOST_DOCUMENTS:,} rows",
+                    "save one row for each run",
+                    reader.line_num,
+                )
             value = {
                 name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()
             }

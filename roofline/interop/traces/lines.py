@@ -3,10 +3,9 @@
 import gzip
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from roofline.content import label
 from roofline.errors import DocumentError
@@ -14,10 +13,19 @@ from roofline.units import PREFIX
 
 LONGEST: Final = int(PREFIX["Mi"])
 """Bytes of a line: a prompt of a million tokens in blocks of 16 is half of that."""
+BLOCK: Final = int(256 * PREFIX["Ki"])
+"""Bytes that are read at once. [B]"""
+MOST_EMPTY: Final = 100_000
+"""Empty lines in a row."""
+MOST_PACKED: Final = 100
+"""Size of a file, unpacked, over that of the packed one: traces have 5 to 20."""
+MOST_DEFLATED: Final = 1032
+"""The same at most, as the format has it: a file that says more has lost its end."""
+LEAST_UNPACKED: Final = int(PREFIX["Mi"])
+"""Bytes that any packed file may have. [B]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line, without its end."""
 
     number: int
@@ -57,15 +65,27 @@ def lines(path: Path) -> Iterator[Line]:
     source = source_of(path)
     try:
         with _opened(path) as file:
-            number = 0
-            while raw := file.readline(LONGEST + 1):
-                number += 1
-                if len(raw) > LONGEST:
-                    message = f"the line is longer than {LONGEST:,} bytes"
+            most = _unpacked(path, source)
+            read, number, last, rest = 0, 1, 0, b""
+            while True:
+                block = file.read(BLOCK)
+                whole, ended, rest = (rest + block).rpartition(b"\n")
+                if not block:
+                    whole, rest = rest, b""
+                for line in _lines(whole, source, number, bool(block)):
+                    last = line.number
+                    yield line
+                number += whole.count(b"\n") + len(ended)
+                read += len(block)
+                if not block:
+                    return
+                if len(rest) > LONGEST:
+                    raise _too_long(source, number)
+                if read > most:
+                    raise _too_packed(source, number)
+                if number - last > MOST_EMPTY:
+                    message = f"more than {MOST_EMPTY:,} lines in a row are empty"
                     raise located(source, number, message, "check that this is a trace")
-                text = _decoded(raw, source, number)
-                if text.strip():
-                    yield Line(number, text.rstrip("\r\n"), raw.endswith(b"\n"))
     except FileNotFoundError:
         raise _unreadable(source, "does not exist", "check the spelling of the path") from None
     except IsADirectoryError:
@@ -81,21 +101,53 @@ def lines(path: Path) -> Iterator[Line]:
         raise _unreadable(source, f"cannot be read: {reason}", "check the path") from None
 
 
+def _unpacked(path: Path, source: str) -> float:
+    """Bytes that a file may have, unpacked; the end of a packed one says how many it has."""
+    if path.suffix != ".gz":
+        return float("inf")
+    size = path.stat().st_size
+    most = LEAST_UNPACKED + MOST_PACKED * size
+    with path.open("rb") as file:
+        file.seek(max(size - 4, 0))
+        if most < int.from_bytes(file.read(4), "little") <= MOST_DEFLATED * size:
+            raise _too_packed(source, 1)
+    return most
+
+
+def _too_packed(source: str, line: int) -> DocumentError:
+    message = f"it unpacks to more than {MOST_PACKED} times its size"
+    return located(source, line, message, "check that this is a trace; unpack it first if it is")
+
+
 def _opened(path: Path) -> gzip.GzipFile | BufferedReader:
     return gzip.GzipFile(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 
-def _decoded(raw: bytes, source: str, number: int) -> str:
+def _lines(content: bytes, source: str, number: int, whole: bool) -> Iterator[Line]:
+    """Lines with any text, of which the first has a number; what is wrong is told at its place."""
+    problem, hint, text = "", "save the file as UTF-8", ""
     try:
-        text = raw.decode("utf-8")
+        text = content.decode("utf-8")
+        if (at := content.find(0)) >= 0:
+            problem = "the line has a character that is no text"
+            hint = "check that this is a trace, and not packed"
     except UnicodeDecodeError as error:
-        message = f"the byte 0x{raw[error.start]:02X} is not UTF-8"
-        raise located(source, number, message, "save the file as UTF-8") from None
+        at, problem = error.start, f"the byte 0x{content[error.start]:02X} is not UTF-8"
+    if problem:
+        before = content[: content.rfind(b"\n", 0, at) + 1]
+        yield from _lines(before, source, number, True)
+        raise located(source, number + before.count(b"\n"), problem, hint)
     text = text.removeprefix("\ufeff") if number == 1 else text
-    if "\0" in text:
-        message = "the line has a character that is no text"
-        raise located(source, number, message, "check that this is a trace, and not packed")
-    return text
+    for place, line in enumerate(text.split("\n"), number):
+        if len(line) > LONGEST:
+            raise _too_long(source, place)
+        if line and not line.isspace():
+            yield Line(place, line.rstrip("\r"), whole)
+
+
+def _too_long(source: str, line: int) -> DocumentError:
+    message = f"the line is longer than {LONGEST:,} bytes"
+    return located(source, line, message, "check that this is a trace")
 
 
 def _unreadable(source: str, message: str, hint: str) -> DocumentError:

@@ -21,6 +21,9 @@ BLOCK: Final = 512
 MILLISECONDS: Final = PREFIX["m"]
 _KEYS: Final = ("timestamp", "input_length", "output_length")
 _MOST_IDS: Final = 2**63
+_DECODER: Final[Any] = json.JSONDecoder()
+_SCAN: Final = _DECODER.scan_once
+"""Reads a value at a place of a text, without a look at what is around it."""
 
 
 def convert(read: Sequence[Line], source: str, block: int) -> Rows:
@@ -45,6 +48,28 @@ def convert(read: Sequence[Line], source: str, block: int) -> Rows:
 
 
 def _entry(text: str, row: int, place: Place) -> dict[str, Any]:
+    """Object of a line, most of which are right at the first look."""
+    try:
+        entry, end = _SCAN(text, 0)
+        time, prompt = entry["timestamp"], entry["input_length"]
+        output = entry["output_length"]
+    except (LookupError, RecursionError, StopIteration, TypeError, ValueError):
+        return _checked(text, row, place)
+    whole = type(prompt) is int and type(output) is int and type(time) in (int, float)
+    if (
+        whole
+        and end == len(text)
+        and 0 <= time <= _MOST_IDS
+        and 1 <= prompt <= MOST_TOKENS
+        and 1 <= output <= MOST_TOKENS
+    ):
+        found: dict[str, Any] = entry
+        return found
+    return _checked(text, row, place)
+
+
+def _checked(text: str, row: int, place: Place) -> dict[str, Any]:
+    """Object of a line, or the first thing that is wrong with it."""
     try:
         entry = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -74,8 +99,10 @@ def _refused(place: Place, row: int, key: str, value: object, said: str) -> Docu
 def _blocks(entry: dict[str, Any], row: int, place: Place, block: int) -> tuple[int, ...]:
     """Ids of whole blocks: the last one may be a part, which nobody can share."""
     ids = entry.get("hash_ids", [])
-    if not isinstance(ids, list) or not all(
-        type(i) is int and -_MOST_IDS <= i < _MOST_IDS for i in ids
+    if (
+        not isinstance(ids, list)
+        or not set(map(type, ids)) <= {int}
+        or (ids and not -_MOST_IDS <= min(ids) <= max(ids) < _MOST_IDS)
     ):
         raise place.error(row, "hash_ids is not a list of whole numbers", "write [0, 1, 2]")
     prompt = int(entry["input_length"])

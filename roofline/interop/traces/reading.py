@@ -14,12 +14,16 @@ from roofline.interop.traces import mooncake
 from roofline.interop.traces.formats import FORMATS, Format
 from roofline.interop.traces.lines import Line, cut_off, lines, located, source_of
 from roofline.interop.traces.rows import Place, Rows
+from roofline.schema.building import collector_paused
 from roofline.serving.requests import Requests
 from roofline.serving.traffic.columns import joined, part, requests
+from roofline.units import PREFIX
 
 CHUNK: Final = 2**16
+MOST_TEXT: Final = int(16 * PREFIX["Mi"])
+"""Characters of the lines that are turned into requests together. [1]"""
 MOST_TOGETHER: Final = 2**25
-"""Requests that are read at once: longer traces are streamed."""
+"""Requests, and ids of blocks, that are read at once: longer traces are streamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ def read_trace(path: Path, *, most: int = 0, block: int = mooncake.BLOCK) -> Tra
     """
     reader = _Reader(path, block)
     limit = most or MOST_TOGETHER
-    parts, count = [], 0
+    parts, count, ids = [], 0, 0
     for made in reader.chunks(min(CHUNK, limit)):
         if count + len(made) > limit:
             if not most:
@@ -70,6 +74,12 @@ def read_trace(path: Path, *, most: int = 0, block: int = mooncake.BLOCK) -> Tra
                     hint="read the first ones (--requests N)",
                 )
             made = part(made, 0, limit - count)
+        ids += len(made.hashes)
+        if ids > MOST_TOGETHER:
+            raise InputError(
+                f"{reader.source} has more than {MOST_TOGETHER:,} ids of blocks",
+                hint=f"read the first {count:,} requests or fewer (--requests N)",
+            )
         parts.append(made)
         count += len(made)
         if count == most:
@@ -122,10 +132,23 @@ class _Reader:
             self.name, self.title = self._format.name, self._format.title
 
     def chunks(self, size: int) -> Iterator[Requests]:
-        while read := list(islice(self._lines, size)):
-            made = self._requests(read)
+        while True:
+            with collector_paused():  # which looks at every line again and again
+                read = list(self._next(size))
+                made = self._requests(read) if read else None
+            if made is None:
+                return
             if len(made):
                 yield made
+
+    def _next(self, size: int) -> Iterator[Line]:
+        """Next lines: so many, or fewer where they are so long that they fill much memory."""
+        room = MOST_TEXT
+        for line in islice(self._lines, size):
+            yield line
+            room -= len(line.text)
+            if room < 0:
+                return
 
     def _requests(self, read: list[Line]) -> Requests:
         place = Place(self.source, read)

@@ -11,10 +11,12 @@ from typing import BinaryIO, Final, NoReturn
 
 from roofline.errors import DocumentError
 
-MOST_TENSORS: Final = 1_000_000
-MOST_KEYS: Final = 100_000
+MOST_TENSORS: Final = 100_000
+MOST_KEYS: Final = 10_000
 MOST_ITEMS: Final = 4_000_000
-"""Elements of one array: a vocabulary is the largest there is."""
+"""Elements of one array."""
+MOST_TEXTS: Final = 1_500_000
+"""Texts of all arrays: the largest vocabularies have 0.3 million, and twice as many merges."""
 LONGEST_NAME: Final = 1024
 LARGEST_ALIGNMENT: Final = 2**20
 MOST_DIMENSIONS: Final = 8
@@ -71,6 +73,8 @@ class Reader:
     """The file."""
     left: int
     """Bytes that have not been read. [B]"""
+    texts: int = MOST_TEXTS
+    """Texts in arrays that may still come. [1]"""
 
     def take(self, size: int) -> bytes:
         """The next bytes."""
@@ -166,7 +170,9 @@ def _metadata(reader: Reader) -> int:
             kind = reader.int32()
             if kind == _ARRAY:
                 reader.refuse("an array in an array is not understood")
-            items = reader.count("items in an array", MOST_ITEMS, _SCALARS.get(kind, 8))
+            most = reader.texts if kind == _TEXT else MOST_ITEMS
+            items = reader.count("items in an array", most, _SCALARS.get(kind, 8))
+            reader.texts -= items if kind == _TEXT else 0
             _pass_over(reader, kind, items)
         else:
             _pass_over(reader, kind, 1)

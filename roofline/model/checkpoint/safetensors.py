@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from roofline.errors import DocumentError
-from roofline.units import BITS_PER_BYTE
+from roofline.schema.building import collector_paused
+from roofline.units import BITS_PER_BYTE, PREFIX
 
-LARGEST_HEADER: Final = 100_000_000
-"""Bytes of a header or an index, the limit of the format. [B]"""
+LARGEST_HEADER: Final = int(16 * PREFIX["Mi"])
+"""Bytes of a header: a file of 10 GB has one of 2 MB. [B]"""
+LARGEST_INDEX: Final = int(64 * PREFIX["Mi"])
+"""Bytes of an index: that of a checkpoint of 1 TB in fp8 has 30 MB. [B]"""
+UNWEIGHED: Final = "download the file again, or name the config.json: its checkpoint is not read"
 MOST_DIMENSIONS: Final = 16
 BITS: Final = {
     **dict.fromkeys(("F4",), 4),
@@ -40,8 +44,13 @@ def tensors(file: Path) -> dict[str, tuple[str, int]]:
         if len(first) < 8 or length > whole - 8:
             _refuse(file, f"the header says it has {length} bytes, the file has {whole}")
         if length > LARGEST_HEADER:
-            _refuse(file, f"the header says it has {length} bytes, more than {LARGEST_HEADER}")
-        header = _json(file, stream.read(length))
+            _refuse(
+                file,
+                f"the header says it has {length} bytes, more than {LARGEST_HEADER}",
+                UNWEIGHED,
+            )
+        with collector_paused():
+            header = _json(file, stream.read(length))
     header.pop("__metadata__", None)
     spans = []
     out = {}
@@ -65,8 +74,8 @@ def index(file: Path) -> tuple[tuple[str, ...], int | None]:
     Raises:
         DocumentError: It is no index, or names a file in another folder.
     """
-    if file.stat().st_size > LARGEST_HEADER:
-        _refuse(file, f"the index is larger than {LARGEST_HEADER} bytes")
+    if file.stat().st_size > LARGEST_INDEX:
+        _refuse(file, f"the index is larger than {LARGEST_INDEX} bytes", UNWEIGHED)
     data = _json(file, file.read_bytes())
     places = data.get("weight_map")
     if not isinstance(places, dict) or not places:
@@ -142,5 +151,5 @@ def _no_constant(word: str) -> NoReturn:
     raise ValueError(word)
 
 
-def _refuse(file: Path, problem: str) -> NoReturn:
-    raise DocumentError(problem, hint="download the file again", where=str(file))
+def _refuse(file: Path, problem: str, hint: str = "download the file again") -> NoReturn:
+    raise DocumentError(problem, hint=hint, where=str(file))

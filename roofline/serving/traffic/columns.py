@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -53,7 +54,7 @@ def requests(
         after=column(after),
         think=np.broadcast_to(np.asarray(think, np.float64), start.shape).copy(),
         prefix=np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64),
-        hashes=np.fromiter((i for ids in blocks for i in ids), np.int64),
+        hashes=np.fromiter(chain.from_iterable(blocks), np.int64),
         block=block,
     )
     check(made)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import DocumentError, RooflineError, UnknownNameError
 from roofline.interop.results import MeasuredRun, formats, known_formats, read_results
+from roofline.interop.results.content import MOST_BYTES
 from tests.interop.results.test_formats import DATA, FILES
 
 JSON = [name for name in FILES if name.endswith(("json", "jsonl"))]
@@ -271,3 +273,35 @@ def test_whatever_a_field_says_it_is_read_or_refused(
     path = tmp_path / "a.json"
     path.write_text(json.dumps(whole), "utf-8")
     assert all(each.value > 0 for run in runs_or_none(path) for each in run.measurements)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("many.json", "{}\n" * 100_000, "no known benchmark"),
+        ("more.json", "{}\n" * 150_000, r"more\.json:100001: there are more than 100,000"),
+        ("wide.csv", "," * 5_000_000 + "\n", "no known benchmark"),
+        ("row.csv", "model,gpu,ttft_s\n" + "," * 5_000_000, "row.csv:2: the line has 5000001"),
+        ("rows.csv", "model,ttft_s\n" + "a,1\n" * 200_000, r"rows\.csv:100002: the table has more"),
+    ],
+)
+def test_a_file_of_any_size_is_read_or_refused_at_once(
+    tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    start = time.process_time()
+    with pytest.raises(DocumentError, match=said):
+        read_results(path)
+    assert time.process_time() - start < 2.0
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    with path.open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    packed = tmp_path / "packed.json.gz"
+    packed.write_bytes(gzip.compress(b" " * (MOST_BYTES + 1), 1))
+    for each in (path, packed):
+        with pytest.raises(DocumentError, match="is larger than 67,108,864 bytes"):
+            read_results(each)
