@@ -46,7 +46,9 @@ MOST_FOLDS: Final = 10
 
 
 MOST_STEPS: Final = 6
-"""Steps of a search with the derivatives at its start; fewer where none fits better. [1]"""
+"""Steps of a search; fewer where none fits better. [1]"""
+FEW_RUNS: Final = 6
+"""Runs up to which each step has derivatives of its own, and not those at the start. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,16 @@ class Learnt:
     def better(self) -> bool:
         """Whether held-out runs are predicted better than by the shipped constants."""
         return self.scores[-1].held < self.scores[-1].shipped
+
+
+def constants_of(rows: Sequence[Known]) -> Array:
+    """Logarithms of all constants, those of an engine learnt from its runs.
+
+    Args:
+        rows: Runs of one profile, with prices.
+    """
+    task = _task(rows)
+    return _fitted(task, np.ones(len(task.has.row), dtype=np.bool_))[0]
 
 
 def learn(rows: Sequence[Known]) -> Learnt:
@@ -166,23 +178,26 @@ def _task(rows: Sequence[Known]) -> _Task:
 
 
 def _fitted(task: _Task, which: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Constants from some of the cells; the second step begins where the first one ended."""
-    has = held_out.some(task.has, which)
+    """Constants from some of the cells; a step begins where the one before it ended."""
+    rows, has = _some(task, which)
     near, covariance = Linear(task.start, task.at[which], task.slopes[which]), np.zeros(0)
     for _ in range(MOST_STEPS):
         logs, covariance = improved(has, near.at, near.slopes, near.start, task.believed)
-        logs, at = shortened(has, near, logs, lambda at: _again(task, has, at), task.believed)
+        logs, at = shortened(
+            has, near, logs, lambda tried: residuals_at(rows, has, tried), task.believed
+        )
         if logs is near.start:
             break
-        near = Linear(logs, at, near.slopes)
+        few = len(rows) <= FEW_RUNS
+        near = linear(rows, has, logs, tuple(CONSTANTS)) if few else Linear(logs, at, near.slopes)
     return near.start, covariance
 
 
-def _again(task: _Task, has: Cells, logs: Array) -> Array:
-    """Residuals of some of the cells at other constants, of shape (vectors, cells)."""
-    places = np.unique(has.row)
-    chosen = [task.rows[row] for row in places]
-    return residuals_at(chosen, replace(has, row=np.searchsorted(places, has.row)), logs)
+def _some(task: _Task, which: NDArray[np.bool_]) -> tuple[list[Known], Cells]:
+    """Some of the cells, and the runs that have them."""
+    has = held_out.some(task.has, which)
+    places, row = np.unique(has.row, return_inverse=True)
+    return [task.rows[place] for place in places], replace(has, row=row)
 
 
 def _held(task: _Task) -> tuple[Array, str]:
@@ -199,7 +214,7 @@ def _held(task: _Task) -> tuple[Array, str]:
     for scored in np.unique(fold):
         mine = fold == scored
         logs, _ = _fitted(task, ~mine)
-        (out[mine],) = _again(task, held_out.some(task.has, mine), logs[None])
+        out[mine] = residuals(*_some(task, mine), logs)
     return out, apart
 
 
