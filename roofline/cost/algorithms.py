@@ -3,24 +3,15 @@
 Symbols as in `roofline.cost.collectives`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
-from roofline.cost.work import Number, Work
+from roofline.cost.work import Formula, Number, Work, by
 from roofline.hardware.machine import Link
-
-FORMULAS: Final[Mapping[str, str]] = {
-    "ring": "rounds · α + parts · (n − 1)/n · M / W, around a ring",
-    "tree": "2·⌈log₂ n⌉ · α + 2·M / W, up and down two trees",
-    "one-shot": "α + (n − 2)·s + (n − 1)·M / W, all to all at once",
-    "two-shot": "2·(α + (n − 2)·s) + 2·(n − 1)/n · M / W, scattered and gathered",
-    "in-switch": "2·α + (1 + 1/n) · M / W, summed and multicast by the switch",
-    "direct": "α + (n − 2)·s + sent / W, to every peer at once",
-}
-"""What each algorithm takes inside one link. An all-reduce goes around its ring twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,30 +59,41 @@ class Way:
     """Of messages that follow one another. [1]"""
     group: Number = 2.0
     """Devices that each addresses in a round, itself included. [1]"""
+    says: tuple[str, str] = ("{M}", "1")
+    """What is sent, and the rounds, in symbols."""
+    of: tuple[Number, Number] = (0.0, 1.0)
+    """Tensor M and devices n of it. [B] [1]"""
+
+
+PASSED: Final = ("({n} − 1) / {n} · {M}", "({n} − 1)")
+_TWICE: Final = ("2 · ({n} − 1) / {n} · {M}", "2 · ({n} − 1)")
 
 
 def reducing(payload: Number, n: Number, link: Link | None) -> list[Way]:
     """All-reduces of a tensor [B] among n devices of one link. [1]"""
-    some = several(n)
-    ways = [Way("ring", (2.0 * (n - 1.0) / n) * payload, 2.0 * (n - 1.0))]
+    some, of = several(n), (payload, n)
+    around = (2.0 * (n - 1.0) / n) * payload
+    ways = [Way("ring", around, 2.0 * (n - 1.0), says=_TWICE, of=of)]
     if topology(link) != "ring":  # where a tree's edges would be several wires long
-        ways.append(Way("tree", (2.0 * some) * payload, 2.0 * np.ceil(np.log2(n))))
+        says, rounds = ("2 · {M}", "2 · ceil(log2({n}))"), 2.0 * np.ceil(np.log2(n))
+        ways.append(Way("tree", (2.0 * some) * payload, rounds, says=says, of=of))
     if topology(link) in ("switch", "mesh"):
         ways += [
-            Way("one-shot", (n - 1.0) * payload, some, n),
-            Way("two-shot", (2.0 * (n - 1.0) / n) * payload, 2.0 * some, n),
+            Way("one-shot", (n - 1.0) * payload, some, n, ("({n} − 1) · {M}", "1"), of),
+            Way("two-shot", around, 2.0 * some, n, (_TWICE[0], "2"), of),
         ]
     if link is not None and link.reduces:
-        ways.append(Way("in-switch", ((1.0 + 1.0 / n) * some) * payload, 2.0 * some))
+        says, sent = ("(1 + 1 / {n}) · {M}", "2"), ((1.0 + 1.0 / n) * some) * payload
+        ways.append(Way("in-switch", sent, 2.0 * some, says=says, of=of))
     return ways
 
 
 def passing(payload: Number, n: Number, link: Link | None) -> list[Way]:
     """All-gathers, or reduce-scatters, of a tensor [B] among n devices of one link. [1]"""
-    sent = ((n - 1.0) / n) * payload
-    ways = [Way("ring", sent, n - 1.0)]
+    sent, of = ((n - 1.0) / n) * payload, (payload, n)
+    ways = [Way("ring", sent, n - 1.0, says=PASSED, of=of)]
     if topology(link) in ("switch", "mesh"):
-        ways.append(Way("direct", sent, several(n), n))
+        ways.append(Way("direct", sent, several(n), n, (PASSED[0], "1"), of))
     return ways
 
 
@@ -107,10 +109,12 @@ def flat(payload: Number, ranks: Ranks, times: int) -> Transfer:
         times: How often it goes around: 1 to pass parts on, 2 to add them up first. [1]
     """
     sent = (times * (ranks.size - 1.0) / ranks.size) * payload
-    return around(sent, times * (ranks.size - 1.0), ranks, "flat ring")
+    return around(sent, times * (ranks.size - 1.0), ranks, "flat ring", payload, times)
 
 
-def around(sent: Number, rounds: Number, ranks: Ranks, name: str) -> Transfer:
+def around(
+    sent: Number, rounds: Number, ranks: Ranks, name: str, payload: Number, times: int = 1
+) -> Transfer:
     """Rings through all nodes, as many as there are rails, each device crossing on one of them.
 
     1/g of what a device sends leaves its node, and every round waits for those that do. Source: g
@@ -120,16 +124,66 @@ def around(sent: Number, rounds: Number, ranks: Ranks, name: str) -> Transfer:
         sent: By each device, over all rounds. [B]
         rounds: One after the other. [1]
         ranks, name: Devices; what the algorithm is called.
+        payload, times: Tensor M [B], and how often it goes around. [1]
     """
     network = ranks.network
     assert network is not None, "several nodes have a network"
     far = sent / ranks.inside
     near = sent - far
-    work = Work(wire_bytes=near, network_bytes=far, network_messages=rounds)
+    made = by(
+        _RINGS[times],
+        lambda: {**_near_wires(ranks, ranks.inside), **_far_wires(ranks), "M": payload},
+    )
+    work = Work(wire_bytes=near, network_bytes=far, network_messages=rounds, made=made)
     seconds: Number = far / network.rate_between_nodes
     if ranks.link is not None:
         seconds = np.maximum(seconds, near / _rate(ranks, ranks.inside))
     return Transfer(work, seconds + rounds * network.latency_s, name)
+
+
+def _rings(times: str) -> Formula:
+    sent = f"{times}(n · N − 1) / (n · N) · M"
+    return Formula(
+        wire_bytes=f"{sent} · (1 − 1 / n)",
+        network_bytes=f"{sent} / n",
+        network_messages=f"{times}(n · N − 1)",
+        seconds="rounds out · α network + max(sent[ / share of wires] / W, sent out / W network)",
+    )
+
+
+_RINGS: Final = {1: _rings(""), 2: _rings("2 · ")}
+LINK: Final = "rounds · (α[ + further · s]) + sent[ / share of wires] / W"
+NETWORK: Final = "rounds out · (α network[ + further out · s network]) + sent out / W network"
+
+
+def _near_wires(ranks: Ranks, reached: Number) -> dict[str, Number]:
+    """Symbols of the wires in a node that lead to so many of its devices."""
+    link, n = ranks.link, ranks.inside
+    if link is None:
+        return {"n": n}
+    share = _rate(ranks, reached) / link.bytes_per_s
+    rates = {"α": link.latency_s, "s": link.per_peer_s, "W": link.bytes_per_s}
+    return {"n": n, "share of wires": share, **rates}
+
+
+def _far_wires(ranks: Ranks) -> dict[str, Number]:
+    """Symbols of the wires out of a node."""
+    far = ranks.network
+    assert far is not None, "several nodes have a network"
+    rates = {"s network": far.per_peer_s, "W network": far.rate_between_nodes}
+    return {"n": ranks.inside, "N": ranks.nodes, "α network": far.latency_s, **rates}
+
+
+@cache
+def _near(sent: str, rounds: str) -> Formula:
+    sent, rounds = sent.format(n="n", M="M"), rounds.format(n="n")
+    return Formula(wire_bytes=sent, messages=rounds, seconds=LINK)
+
+
+@cache
+def _far(sent: str, rounds: str) -> Formula:
+    sent, rounds = sent.format(n="N", M="M of a rail"), rounds.format(n="N")
+    return Formula(network_bytes=sent, network_messages=rounds, seconds=NETWORK)
 
 
 def on_link(way: Way, ranks: Ranks, peers: int = 0) -> Transfer:
@@ -146,8 +200,15 @@ def on_link(way: Way, ranks: Ranks, peers: int = 0) -> Transfer:
         assert not np.any(way.sent), "devices that talk to each other have a link"
         return Transfer(Work(), 0.0, "")
     delay = link.latency_s + link.per_peer_s * np.maximum(way.group - 2.0, 0.0)
-    seconds = way.sent / _rate(ranks, peers + 1.0 if peers else ranks.inside) + way.rounds * delay
-    return Transfer(Work(wire_bytes=way.sent, messages=way.rounds), seconds, way.name)
+    reached = peers + 1.0 if peers else ranks.inside
+    seconds = way.sent / _rate(ranks, reached) + way.rounds * delay
+
+    def symbols() -> dict[str, Number]:
+        further = {"further": np.maximum(way.group - 2.0, 0.0)}
+        return _near_wires(ranks, reached) | further | {"M": way.of[0], "n": way.of[1]}
+
+    work = Work(wire_bytes=way.sent, messages=way.rounds, made=by(_near(*way.says), symbols))
+    return Transfer(work, seconds, way.name)
 
 
 def on_network(way: Way, ranks: Ranks) -> Transfer:
@@ -162,7 +223,13 @@ def on_network(way: Way, ranks: Ranks) -> Transfer:
     assert network is not None, "several nodes have a network"
     delay = network.latency_s + network.per_peer_s * np.maximum(way.group - 2.0, 0.0)
     seconds = way.sent / network.rate_between_nodes + way.rounds * delay
-    work = Work(network_bytes=way.sent, network_messages=way.rounds)
+
+    def symbols() -> dict[str, Number]:
+        further = {"further out": np.maximum(way.group - 2.0, 0.0)}
+        return _far_wires(ranks) | further | {"M of a rail": way.of[0], "N": way.of[1]}
+
+    made = by(_far(*way.says), symbols)
+    work = Work(network_bytes=way.sent, network_messages=way.rounds, made=made)
     return Transfer(work, seconds, way.name)
 
 

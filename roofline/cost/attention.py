@@ -4,11 +4,11 @@ Symbols: T new tokens end at context S (so S − T are cached), N query heads, K
 H head width, W window. Convention: 4·N·H FLOP per (query, key) pair, 2 for Q·Kᵀ and 2 for P·V.
 """
 
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
-from roofline.cost.work import Number, Work, plus, times
+from roofline.cost.work import Formula, Number, Work, by, plus, times
 
 Mask = Literal["causal", "square"]
 
@@ -100,6 +100,7 @@ def attention(
     mask: Mask = "causal",
     window: float | None = None,
     chunk: float | None = None,
+    chosen: Number | None = None,
 ) -> Work:
     """Fused attention (FlashAttention): scores never leave the chip.
 
@@ -116,6 +117,7 @@ def attention(
         width, kv_width: Bytes per element of Q and O, and of the cache. [B]
         value_dim: Width of a value head; None for H. [1]
         mask, window, chunk: As in `pairs`. [token]
+        chosen: Keys that are read, where they are not those of a window. [token]
 
     Examples:
         Decode intensity approaches the query heads per cached head:
@@ -124,14 +126,28 @@ def attention(
         >>> round(work.flops / work.kv_bytes, 3)
         8.0
     """
-    both = head_dim + (head_dim if value_dim is None else value_dim)
-    met = pairs(new, context, mask=mask, window=window, chunk=chunk)
+    value_dim = head_dim if value_dim is None else value_dim
+    both = head_dim + value_dim
+    pairs_met = pairs(new, context, mask=mask, window=window, chunk=chunk)
+    keys = keys_read(new, context, window, chunk) if chosen is None else chosen
     return Work(
-        flops=(2.0 * heads * both) * times(count, met),
+        flops=(2.0 * heads * both) * times(count, pairs_met),
         activation_bytes=(heads * both * width) * times(count, new),
-        kv_bytes=(kv_heads * both * kv_width)
-        * times(count, keys_read(new, context, window, chunk)),
+        kv_bytes=(kv_heads * both * kv_width) * times(count, keys),
+        made=by(ATTENTION, locals()),
     )
+
+
+MET: Final = (
+    ("pairs_met", "pairs of a query and a key that it sees, of a sequence"),
+    ("keys", "keys that are read, of a sequence"),
+)
+ATTENTION: Final = Formula(
+    flops="2 · heads · (head_dim + value_dim) · count · pairs_met",
+    activation_bytes="heads · (head_dim + value_dim) · width · count · new",
+    kv_bytes="kv_heads · (head_dim + value_dim) · kv_width · count · keys",
+    meanings=MET,
+)
 
 
 def naive_attention(
@@ -173,12 +189,23 @@ def naive_attention(
         >>> work.activation_bytes / 2**20 - 2 * 2048 * 128 * 2 / 2**20
         32.0
     """
-    both = head_dim + (head_dim if value_dim is None else value_dim)
-    square = count * pairs(1.0 * new, context, mask="square", window=window, chunk=chunk)
+    value_dim = head_dim if value_dim is None else value_dim
+    both = head_dim + value_dim
+    pairs_met = pairs(1.0 * new, context, mask="square", window=window, chunk=chunk)
+    square, keys = count * pairs_met, keys_read(new, context, window, chunk)
     return Work(
         flops=(2.0 * heads * both) * square,
         activation_bytes=(heads * both * width) * times(count, new)
         + (4.0 * heads * width) * square,
-        kv_bytes=(kv_heads * both * kv_width)
-        * times(count, keys_read(new, context, window, chunk)),
+        kv_bytes=(kv_heads * both * kv_width) * times(count, keys),
+        made=by(NAIVE, locals()),
     )
+
+
+NAIVE: Final = Formula(
+    flops=ATTENTION.flops,
+    activation_bytes="heads · (head_dim + value_dim) · width · count · new"
+    " + 4 · heads · width · count · pairs_met",
+    kv_bytes=ATTENTION.kv_bytes,
+    meanings=MET,
+)

@@ -6,9 +6,15 @@ peer that is addressed in a round. A round of a group on one link takes α + s·
 what it sends takes bytes / W.
 """
 
+from dataclasses import replace
+from typing import Final
+
 import numpy as np
 
 from roofline.cost.algorithms import (
+    LINK,
+    NETWORK,
+    PASSED,
     Ranks,
     Transfer,
     Way,
@@ -25,13 +31,13 @@ from roofline.cost.algorithms import (
     several,
     topology,
 )
-from roofline.cost.work import Number
+from roofline.cost.work import Formula, Number, by
 
 
 def all_reduce(payload: Number, ranks: Ranks) -> Transfer:
     """Sum a tensor over all ranks.
 
-    In one node the cheapest of `FORMULAS`: a ring (reduce-scatter, then all-gather), two trees,
+    In one node the cheapest: a ring (reduce-scatter, then all-gather), two trees,
     every rank sending to all, or a switch that sums. Across nodes: a reduce-scatter inside each
     node, an all-reduce of M/g over the nodes on each rail, an all-gather inside; or one flat ring.
     Source: Patarasuk and Yuan 2009 (ring); Sanders, Speck and Träff 2009 (two trees); Thakur,
@@ -117,10 +123,11 @@ def ring(payload: Number, ranks: Ranks) -> Transfer:
         ranks: Devices.
     """
     sent, rounds = ((ranks.size - 1.0) / ranks.size) * payload, ranks.size - 1.0
+    way = Way("ring", sent, rounds, says=PASSED, of=(payload, ranks.size))
     if everywhere(ranks.nodes == 1):
-        return on_link(Way("ring", sent, rounds), ranks)
-    alone = [on_link(Way("ring", sent, rounds), ranks)] if np.any(ranks.nodes == 1) else []
-    return cheapest_placed(alone, [around(sent, rounds, ranks, "ring")], ranks.nodes)
+        return on_link(way, ranks)
+    alone = [on_link(way, ranks)] if np.any(ranks.nodes == 1) else []
+    return cheapest_placed(alone, [around(sent, rounds, ranks, "ring", payload)], ranks.nodes)
 
 
 def all_to_all(payload: Number, ranks: Ranks) -> Transfer:
@@ -155,12 +162,24 @@ def exchange(near: Number, far: Number, ranks: Ranks) -> Transfer:
     if topology(ranks.link) == "ring":
         others = np.maximum(ranks.inside - 1.0, 1.0)
         hops = np.maximum(np.floor(ranks.inside * ranks.inside / 4.0) / others, 1.0)
-    inside = on_link(Way("direct", near * hops, several(ranks.inside), ranks.inside), ranks)
+    says = ("", "1")  # what is sent, whoever exchanges something says
+    way = Way("direct", near * hops, several(ranks.inside), ranks.inside, says)
+    inside = on_link(way, ranks)
+    if topology(ranks.link) == "ring":
+        inside = replace(inside, work=inside.work.telling(hops=hops))
     if everywhere(ranks.nodes == 1):
         return Transfer(inside.work, inside.seconds, "direct" if np.any(near) else "")
-    across = on_network(Way("direct", far, several(ranks.nodes), ranks.nodes), ranks)
+    across = on_network(Way("direct", far, several(ranks.nodes), ranks.nodes, says), ranks)
     seconds: Number = np.maximum(inside.seconds, across.seconds)
-    return Transfer(inside.work + across.work, seconds, "direct")
+    work = inside.work + across.work
+    if ranks.link is not None:
+        first, second = work.formulas
+        made = by(_AT_ONCE, lambda: {**second.known(), **first.known()})
+        work = replace(work, made=made)
+    return Transfer(work, seconds, "direct")
+
+
+_AT_ONCE: Final = Formula(messages="1", network_messages="1", seconds=f"max({LINK}, {NETWORK})")
 
 
 def send(payload: Number, ranks: Ranks, crosses: Number) -> Transfer:
@@ -173,10 +192,14 @@ def send(payload: Number, ranks: Ranks, crosses: Number) -> Transfer:
         ranks: Devices, for their wires.
         crosses: 1 where the other is in another node, 0 where it is not. [1]
     """
-    near = on_link(Way("direct", payload * (1.0 - crosses), 1.0 - crosses, 2.0), ranks, peers=1)
+    of = (payload, 2.0)
+    inside = Way("direct", payload * (1.0 - crosses), 1.0 - crosses, 2.0, of=of)
+    near = on_link(inside, ranks, peers=1)
     if not np.any(crosses):
         return Transfer(near.work, near.seconds, "direct")
-    far = on_network(Way("direct", payload * crosses, 1.0 * crosses, 2.0), ranks)
+    far = on_network(Way("direct", payload * crosses, 1.0 * crosses, 2.0, of=of), ranks)
+    if everywhere(crosses):
+        return far
     return Transfer(near.work + far.work, near.seconds + far.seconds, "direct")
 
 

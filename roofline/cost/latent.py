@@ -6,10 +6,12 @@ and attends with N heads; *absorbed* folds the expansion into queries and output
 latent itself, as one head of width C + r.
 """
 
+from typing import Final
+
 import numpy as np
 
-from roofline.cost.attention import Mask, pairs
-from roofline.cost.work import Number, Work, times
+from roofline.cost.attention import MET, Mask, pairs
+from roofline.cost.work import Formula, Number, Work, by, times
 
 
 def absorbed_attention(
@@ -47,12 +49,21 @@ def absorbed_attention(
         >>> work.flops, work.kv_bytes
         (278528.0, 1152.0)
     """
-    met = attended(new, context, mask, top_k)
+    pairs_met, keys = attended(new, context, mask, top_k), chosen(new, context, top_k)
     return Work(
-        flops=(2.0 * heads * (2.0 * latent + rope)) * times(count, met),
+        flops=(2.0 * heads * (2.0 * latent + rope)) * times(count, pairs_met),
         activation_bytes=(heads * (2.0 * latent + rope) * width) * times(count, new),
-        kv_bytes=((latent + rope) * kv_width) * times(count, chosen(new, context, top_k)),
+        kv_bytes=((latent + rope) * kv_width) * times(count, keys),
+        made=by(ABSORBED, locals()),
     )
+
+
+ABSORBED: Final = Formula(
+    flops="2 · heads · (2 · latent + rope) · count · pairs_met",
+    activation_bytes="heads · (2 · latent + rope) · width · count · new",
+    kv_bytes="(latent + rope) · kv_width · count · keys",
+    meanings=MET,
+)
 
 
 def expanded_attention(
@@ -87,13 +98,21 @@ def expanded_attention(
         ... ).flops
         81920.0
     """
-    met = attended(new, context, mask, top_k)
-    keys = chosen(new, context, top_k)
+    pairs_met, keys = attended(new, context, mask, top_k), chosen(new, context, top_k)
     return Work(
-        flops=(2.0 * heads * (query_dim + value_dim)) * times(count, met),
+        flops=(2.0 * heads * (query_dim + value_dim)) * times(count, pairs_met),
         activation_bytes=(heads * (query_dim + value_dim) * width) * times(count, new)
         + ((heads * (query_dim - rope + value_dim) + rope) * width) * times(count, keys),
+        made=by(EXPANDED, locals()),
     )
+
+
+EXPANDED: Final = Formula(
+    flops="2 · heads · (query_dim + value_dim) · count · pairs_met",
+    activation_bytes="(heads · (query_dim + value_dim) · new"
+    " + (heads · (query_dim − rope + value_dim) + rope) · keys) · width · count",
+    meanings=MET,
+)
 
 
 def attended(new: Number, context: Number, mask: Mask, top_k: float | None) -> Number:
@@ -165,8 +184,18 @@ def index_scores(
         ... ).flops
         163840.0
     """
+    pairs_met = pairs(new, context, mask=mask)
     return Work(
-        flops=(2.0 * heads * head_dim) * times(count, pairs(new, context, mask=mask)),
+        flops=(2.0 * heads * head_dim) * times(count, pairs_met),
         activation_bytes=(heads * head_dim * width) * times(count, new),
         kv_bytes=bytes_per_token * times(count, context),
+        made=by(INDEX, locals()),
     )
+
+
+INDEX: Final = Formula(
+    flops="2 · heads · head_dim · count · pairs_met",
+    activation_bytes="heads · head_dim · width · count · new",
+    kv_bytes="count · context · bytes_per_token",
+    meanings=MET[:1],
+)

@@ -3,7 +3,9 @@
 Convention: one multiply-add is 2 FLOP; every operand crosses device memory once.
 """
 
-from roofline.cost.work import Number, Work
+from typing import Final
+
+from roofline.cost.work import Formula, Number, Work, by
 
 
 def gemm(m: Number, n: Number, k: Number, *, weight_width: float, width: float) -> Work:
@@ -27,7 +29,15 @@ def gemm(m: Number, n: Number, k: Number, *, weight_width: float, width: float) 
         flops=(2.0 * n * k) * m,
         weight_bytes=n * k * weight_width,
         activation_bytes=((n + k) * width) * m,
+        made=by(GEMM, locals()),
     )
+
+
+GEMM: Final = Formula(
+    flops="2 · m · n · k[ · share]",
+    weight_bytes="n · k · weight_width",
+    activation_bytes="m · (n + k) · width",
+)
 
 
 def pointwise(
@@ -49,7 +59,15 @@ def pointwise(
         >>> pointwise(1.0, reads=8, writes=4, width=2).hbm_bytes
         24.0
     """
-    return Work(weight_bytes=parameters * width, activation_bytes=((reads + writes) * width) * m)
+    moved = ((reads + writes) * width) * m
+    return Work(
+        weight_bytes=parameters * width, activation_bytes=moved, made=by(POINTWISE, locals())
+    )
+
+
+POINTWISE: Final = Formula(
+    weight_bytes="parameters · width", activation_bytes="m · (reads + writes) · width"
+)
 
 
 def lookup(
@@ -71,4 +89,13 @@ def lookup(
         >>> lookup(10, 4096, weight_width=2, width=2).hbm_bytes == 10 * 4096 * 4
         True
     """
-    return Work(weight_bytes=((d + positions) * weight_width) * m, activation_bytes=(d * width) * m)
+    return Work(
+        weight_bytes=((d + positions) * weight_width) * m,
+        activation_bytes=(d * width) * m,
+        made=by(LOOKUP, locals()),
+    )
+
+
+LOOKUP: Final = Formula(
+    weight_bytes="m · (d[ + positions]) · weight_width", activation_bytes="m · d · width"
+)

@@ -10,7 +10,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.placement import kv_heads_per_device
 from roofline.cost.stages import Stage, different, pipeline
 from roofline.cost.weights import outside_bytes, weight_bytes
-from roofline.cost.work import Number
+from roofline.cost.work import Number, Part
 from roofline.model.architecture import (
     Attention,
     Block,
@@ -117,29 +117,72 @@ def kept_by_layer(
         context: Tokens of the sequence. [token]
         one_page_table: As in `kv_bytes_per_sequence`.
     """
+    return kept(deployment, block, context, one_page_table).value
+
+
+def kept(
+    deployment: Deployment, block: Block, context: Number, one_page_table: bool = False
+) -> Part:
+    """`kept_by_layer` with the formula that makes it.
+
+    Source: as `kept_by_layer`.
+
+    Args:
+        deployment, block, context, one_page_table: As for `kept_by_layer`.
+    """
     precision, tp, part = deployment.precision, deployment.tp, block.mixer
     if part is None:
-        return 0.0
+        return Part("layers", 0.0)
     if isinstance(part, Recurrent):
-        matrices = part.matrix_elements * named(part.state_format).width
-        taps = (part.state_elements - part.matrix_elements) * precision.activations.width
-        return (matrices + taps) / tp
-    kept, entries = context, 0
-    shared: Number = 1.0
+        state, width = named(part.state_format).width, precision.activations.width
+        taps = part.state_elements - part.matrix_elements
+        return Part(
+            f"{part.kind} layers",
+            (part.matrix_elements * state + taps * width) / tp,
+            "(h · R · P · state bytes + last inputs of the convolution · width)[ / TP]",
+            {
+                "h": part.heads,
+                "R": part.key_dim,
+                "P": part.value_dim,
+                "TP": tp,
+                "state bytes": state,
+                "last inputs of the convolution": taps,
+                "width": width,
+            },
+            "the same whatever the context",
+        )
+    tokens, entries, size = context, 0, part.kv_elements
+    share: Number = 1.0
+    terms: dict[str, Number] = {"S": context, "bytes": precision.kv.width}
+    span = None
     if isinstance(part, Attention):
-        shared = kv_heads_per_device(part, tp) / part.kv_heads
-        span = part.window if part.window is not None else part.chunk
-        if span is not None and not one_page_table:
-            kept = np.minimum(context, float(span))
+        name, text = "attention layers", "K[ · share] · (H + V) · {S} · bytes"
+        share = kv_heads_per_device(part, tp) / part.kv_heads
+        terms |= {"K": part.kv_heads, "share": share, "H": part.head_dim, "V": part.value_width}
+        if not size:
+            name = "layers that read another's cache" if part.reuses_kv else f"{name} of an encoder"
+            text = ""
+        if not one_page_table:
+            span = part.window if part.window is not None else part.chunk
     elif isinstance(part, CompressedAttention):
-        entries = part.entry_elements
-        kept = np.minimum(context, float(part.window))
-    size = ((part.kv_elements - entries) * shared * precision.kv.width) * kept
+        name, text = "compressed attention layers", "(H · {S}[ + entries · S]) · bytes"
+        entries, span = part.entry_elements, part.window
+        terms |= {"H": part.head_dim, "entries": entries}
+    else:
+        name, text = "latent attention layers", "(C + r) · {S} · bytes"
+        terms |= {"C": part.latent, "r": part.rope_dim}
+    if span is not None:
+        tokens = np.minimum(context, float(span))
+        terms["W"] = span
+    held = ((size - entries) * share * precision.kv.width) * tokens
     growing = entries * precision.kv.width
-    if part.index is not None:
-        growing += float(part.index.bytes_per_token)
-    held = size + growing * context if growing else size
-    return held / deployment.layout.cp
+    if part.index is not None and part.index.bytes_per_token:
+        each = float(part.index.bytes_per_token)
+        growing, text, terms["index bytes"] = growing + each, f"({text} + index bytes · S)", each
+    held = held + growing * context if growing else held
+    terms["CP"] = cp = deployment.layout.cp
+    text = text.format(S="S" if span is None else "min(S, W)") + "[ / CP]" * bool(text)
+    return Part(name, held / cp, text, terms)
 
 
 def budget(

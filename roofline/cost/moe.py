@@ -4,10 +4,11 @@ Symbols: E experts, k of them for each token, t tokens routed together.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from roofline.cost.work import Array, Number, Work
+from roofline.cost.work import Array, Formula, Number, Work, by
 from roofline.errors import InputError
 
 TILE = 64  # rows of a grouped-GEMM tile that small batches use
@@ -142,4 +143,14 @@ def experts_gemm(
         flops=(2.0 * n * k) * rows,
         weight_bytes=(n * k * weight_width) * experts,
         activation_bytes=((n + k) * width) * rows,
+        made=by(EXPERTS, locals()),
     )
+
+
+_BUSIEST = "of the group of devices with most of them, on average over what tokens choose"
+EXPERTS: Final = Formula(
+    flops="2 · rows · n · k",
+    weight_bytes="experts · n · k · weight_width",
+    activation_bytes="rows · (n + k) · width",
+    meanings=(("experts", f"experts touched {_BUSIEST}"), ("rows", f"rows {_BUSIEST}")),
+)

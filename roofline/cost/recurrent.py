@@ -3,8 +3,10 @@
 Symbols: h heads with a state of R × P (key by value width), T new tokens, Q tokens in a chunk.
 """
 
+from typing import Final
+
 from roofline.cost.attention import pairs
-from roofline.cost.work import Number, Work, times
+from roofline.cost.work import Formula, Number, Work, by, times
 
 MULTIPLY_ADDS = {"decay": 3.0, "delta": 4.0}
 """Multiply-adds per state element and token: decay, add k·vᵀ, read with q; the delta rule reads
@@ -44,13 +46,24 @@ def recurrent_steps(
         ... ).flops
         36.0
     """
-    matrix = heads * key_dim * value_dim
+    matrix, multiply_adds = heads * key_dim * value_dim, MULTIPLY_ADDS[rule]
     moved = 2.0 * key_heads * key_dim + 2.0 * heads * value_dim + heads
     return Work(
-        flops=(2.0 * MULTIPLY_ADDS[rule] * matrix) * times(count, new),
+        flops=(2.0 * multiply_adds * matrix) * times(count, new),
         activation_bytes=(moved * width) * times(count, new),
         kv_bytes=(2.0 * matrix * state_width) * count,
+        made=by(STEPS, locals()),
     )
+
+
+_MOVED = "(2 · key_heads · key_dim + 2 · heads · value_dim + heads) · width · count · new"
+_STATE = "2 · heads · key_dim · value_dim · state_width · count"
+STEPS: Final = Formula(
+    flops="2 · multiply_adds · heads · key_dim · value_dim · count · new",
+    activation_bytes=_MOVED,
+    kv_bytes=_STATE,
+    meanings=(("multiply_adds", "of a token on an element of the state, by the layer's rule"),),
+)
 
 
 def chunked_scan(
@@ -94,11 +107,25 @@ def chunked_scan(
     """
     solves, reads = (2.0, 3.0) if rule == "delta" else (1.0, 2.0)
     each = 2.0 * solves * (key_heads * key_dim + heads * value_dim)
-    met = pairs(new, new, chunk=chunk)
+    pairs_met = pairs(new, new, chunk=chunk)
     matrix = heads * key_dim * value_dim
     moved = 2.0 * key_heads * key_dim + 2.0 * heads * value_dim + heads
     return Work(
-        flops=times(count, each * met + (2.0 * reads * matrix) * new),
+        flops=times(count, each * pairs_met + (2.0 * reads * matrix) * new),
         activation_bytes=(moved * width) * times(count, new),
         kv_bytes=(2.0 * matrix * state_width) * count,
+        made=by(CHUNKS, locals()),
     )
+
+
+CHUNKS: Final = Formula(
+    flops="2 · (solves · (key_heads · key_dim + heads · value_dim) · pairs_met"
+    " + reads · heads · key_dim · value_dim · new) · count",
+    activation_bytes=_MOVED,
+    kv_bytes=_STATE,
+    meanings=(
+        ("pairs_met", "tokens with themselves and those before them in their chunk"),
+        ("solves", "products of a chunk with itself: 2 where the delta rule solves for values"),
+        ("reads", "products with the state: read, update, and by the delta rule read with keys"),
+    ),
+)

@@ -1,13 +1,15 @@
 """Weights on one device: what is split, repeated, padded and spread."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.placement import kv_heads_per_device, padded, qkv_biased_per_device
 from roofline.cost.stages import Stage
-from roofline.cost.work import Number
+from roofline.cost.work import Number, Part, total
 from roofline.model.architecture import Attention, Block, Linear, Moe, Recurrent
 from roofline.model.parameters import projections
 from roofline.model.precision import named
@@ -45,27 +47,45 @@ def outside_bytes(deployment: Deployment, first: bool, last: bool) -> Number:
         deployment: Network, formats and layout.
         first, last: Whether the stage has the embedding, and the LM head.
     """
-    network, width, tp = deployment.architecture, deployment.precision.head.width, deployment.tp
-    table = padded(network.vocab, tp) * network.embedding_width
-    total: Number = 0.0
-    projected = [
-        _matrix(deployment, None, replace(linear, split="none"), 1.0)
-        for linear in projections(network)
-    ]
+    return total(outside_parts(deployment, first, last))
+
+
+def outside_parts(deployment: Deployment, first: bool, last: bool) -> Iterator[Part]:
+    """`outside_bytes` by what it is made of.
+
+    Source: as `weight_bytes`.
+
+    Args:
+        deployment, first, last: As for `outside_bytes`.
+    """
+    network, stored, tp = deployment.architecture, deployment.precision.head, deployment.tp
+    rows, wide, tied = padded(network.vocab, tp), network.embedding_width, network.tied_embeddings
+
+    def plain(name: str, parameters: Number) -> Part:
+        symbols = {"parameters": parameters, "bytes": stored.width}
+        return Part(name, parameters * stored.width, "parameters · bytes", symbols)
+
+    def table(name: str) -> Part:
+        symbols = {"V": network.vocab, "TP": tp, "width": wide, "bytes": stored.width}
+        text = "ceil(V[ / TP]) · width · bytes"
+        return Part(name, rows * wide * stored.width, text, symbols, f"stored as {stored.name}")
+
     if first:
-        outside = network.position_rows * network.d_model + network.embedding_norm_parameters
-        total = total + (table + outside) * width
-        total = total + sum(projected[:1])
+        yield table("embedding" + " and LM head" * (tied and last))
+        yield plain("positions", network.position_rows * network.d_model)
+        yield plain("norm of the embedding", network.embedding_norm_parameters)
+    for linear, here in zip(projections(network), (first, last), strict=False):
+        if here:
+            yield _matrix(deployment, None, replace(linear, split="none"), 1.0)
     if last:
-        total = total + network.final_norm_parameters * width + sum(projected[1:])
-        if not network.tied_embeddings:
-            head = Linear("lm-head", int(network.vocab), network.embedding_width)
-            total = total + _matrix(deployment, None, head, tp)
-        elif not first:  # tied, but on another device than the embedding
-            total = total + table * width
+        yield plain("final norm", network.final_norm_parameters)
+        if not tied:
+            head = Linear("lm-head", int(network.vocab), wide)
+            yield _matrix(deployment, None, head, tp)
+        elif not first:  # on another device than the embedding
+            yield table("LM head")
         if network.head_bias:
-            total = total + padded(network.vocab, tp) * width
-    return total
+            yield plain("biases of the LM head", rows)
 
 
 def layer_bytes(deployment: Deployment, block: Block) -> Number:
@@ -76,27 +96,72 @@ def layer_bytes(deployment: Deployment, block: Block) -> Number:
     Args:
         deployment, block: Network, formats and layout; the layer.
     """
+    return total(layer_parts(deployment, block))
+
+
+def layer_parts(deployment: Deployment, block: Block) -> Iterator[Part]:
+    """`layer_bytes` by matrix.
+
+    Source: as `weight_bytes`.
+
+    Args:
+        deployment, block: As for `layer_bytes`.
+    """
     d, layout = deployment.architecture.d_model, deployment.layout
     alone = np.where(np.asarray(layout.apart) > 0, 1.0, layout.tp)[()]
-    matrices: Number = 0.0
     for linear in block.linears(d):
         tp = alone if linear.name.startswith("shared-") else layout.tp
-        held = _matrix(deployment, block, linear, tp) * _repeated(block, linear, tp)
-        matrices = matrices + held
+        yield _matrix(deployment, block, linear, tp, _repeated(block, linear, tp))
     if isinstance(part := block.feedforward, Moe):
-        here = padded(part.experts, layout.ep)
-        for linear in part.expert_linears(d):
-            matrices = matrices + here * _matrix(deployment, block, linear, layout.expert_tp)
-    return matrices + _others(block, deployment) * deployment.precision.activations.width
+        shared, groups = layout.expert_tp, {"E": part.experts, "EP": layout.ep}
+        for one in (_matrix(deployment, block, each, shared) for each in part.expert_linears(d)):
+            yield replace(
+                one,
+                value=padded(part.experts, layout.ep) * one.value,
+                formula="ceil(E[ / EP]) · " + one.formula,
+                symbols={**one.symbols, **groups},
+                source=f"{one.source}; TP · CP · DP / EP devices share one",
+            )
+    others, width = _others(block, deployment), deployment.precision.activations.width
+    symbols = {"parameters": others, "width": width}
+    yield Part("norms and biases", others * width, "parameters · width", symbols)
 
 
-def _matrix(deployment: Deployment, block: Block | None, linear: Linear, tp: Number) -> Number:
+_MATRIX: Final = {
+    "column": "n[ / TP] · (k · bytes[ + scale])[ · repeated]",
+    "row": "n · (k[ / TP] · bytes[ + scale])",
+    "none": "n · (k · bytes[ + scale])",
+}
+"""A matrix on one device by how it is split; each row may have a scale."""
+
+
+def _matrix(
+    deployment: Deployment, block: Block | None, linear: Linear, tp: Number, repeated: Number = 1.0
+) -> Part:
     """One matrix on one device, in the format of its role, with scales. [B]"""
     stored = named(deployment.stored(block, linear.name))
-    rows = padded(linear.n, tp) if linear.name == "lm-head" else linear.n / tp
+    head = linear.name == "lm-head"
+    rows = padded(linear.n, tp) if head else linear.n / tp
     n = rows if linear.split == "column" else float(linear.n)
     k = linear.k / tp if linear.split == "row" else float(linear.k)
-    return n * k * stored.width + n * stored.row_bits / BITS_PER_BYTE
+    scale = stored.row_bits / BITS_PER_BYTE
+    return Part(
+        linear.name,
+        (n * k * stored.width + n * stored.row_bits / BITS_PER_BYTE) * repeated,
+        _PADDED if head else _MATRIX[linear.split],
+        {
+            "n": linear.n,
+            "k": linear.k,
+            "bytes": stored.width,
+            "scale": scale,
+            "TP": tp,
+            "repeated": repeated,
+        },
+        f"stored as {stored.name}",
+    )
+
+
+_PADDED: Final = "ceil(n[ / TP]) · (k · bytes[ + scale])"
 
 
 def _repeated(block: Block, linear: Linear, tp: Number) -> Number:

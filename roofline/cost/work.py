@@ -3,9 +3,9 @@
 Fields broadcast against the scenario axis, so one expression prices one scenario or a million.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,83 @@ def scaled(a: Number, b: Number) -> Number:
     return a if isinstance(a, float) and a == 0.0 else a * b
 
 
+COUNTS: Final = (
+    "flops",
+    "weight_bytes",
+    "activation_bytes",
+    "kv_bytes",
+    "wire_bytes",
+    "messages",
+    "network_bytes",
+    "network_messages",
+    "host_bytes",
+)
+"""Counts of `Work`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """Counts in symbols: the text of the function that it stands beside, in its names.
+
+    A part in brackets is left out where it changes nothing: a term of 0, a factor of 1, a symbol
+    that is not there.
+    """
+
+    flops: str = ""
+    weight_bytes: str = ""
+    activation_bytes: str = ""
+    kv_bytes: str = ""
+    wire_bytes: str = ""
+    messages: str = ""
+    network_bytes: str = ""
+    network_messages: str = ""
+    host_bytes: str = ""
+    seconds: str = ""
+    """Time on the wires between devices or to the host."""
+    meanings: tuple[tuple[str, str], ...] = ()
+    """Symbols that are not plain, and what they are."""
+
+
+NOTHING: Final = Formula()
+"""No formula: what is told of a symbol of another one."""
+
+
+Symbols: TypeAlias = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+
+
+class Made(NamedTuple):
+    """A formula with the arguments that it was evaluated with."""
+
+    formula: Formula
+    symbols: Symbols
+    """Names of the function, or what gives them where somebody asks."""
+    times: Number = 1.0
+    """Factor on all counts. [1]"""
+    parted: tuple[str, ...] = ()
+    """Counts that are divided by the devices which share a context, ``CP``."""
+
+    def known(self) -> Mapping[str, Any]:
+        """What the symbols stand for."""
+        return self.symbols() if callable(self.symbols) else self.symbols
+
+    def text(self, count: str) -> str:
+        """A count in symbols."""
+        text: str = getattr(self.formula, count)
+        bare = f"({text})" if " + " in text or " − " in text else text
+        if not text or count == "seconds":
+            return text
+        if count in self.parted:
+            text = bare = f"{bare} / CP"
+        if isinstance(self.times, np.ndarray):
+            return f"used · {bare}"
+        return text if self.times == 1.0 else f"{self.times:g} · {bare}"
+
+
+def by(formula: Formula, symbols: Symbols) -> tuple[tuple[Any, ...]]:
+    """How a `Work` was made, by one formula: fields of `Made`, which every operator would pay."""
+    return ((formula, symbols, 1.0, ()),)
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """Arithmetic and compulsory traffic of one operation on one device.
@@ -96,6 +173,8 @@ class Work:
     """The same out of the node. [B] [1]"""
     host_bytes: Number = 0.0
     """Read from and written to the host's memory or storage. [B]"""
+    made: Any = field(default=(), repr=False, compare=False)
+    """Fields of `formulas`."""
 
     __array_ufunc__: ClassVar[None] = None  # `array * work` defers to Work.__rmul__
 
@@ -111,6 +190,7 @@ class Work:
             plus(self.network_bytes, other.network_bytes),
             plus(self.network_messages, other.network_messages),
             plus(self.host_bytes, other.host_bytes),
+            self.made + other.made,
         )
 
     def __mul__(self, number: Number) -> "Work":
@@ -125,9 +205,54 @@ class Work:
             scaled(self.network_bytes, number),
             scaled(self.network_messages, number),
             scaled(self.host_bytes, number),
+            tuple((*each[:2], times(each[2], number), each[3]) for each in self.made),
         )
 
     __rmul__ = __mul__
+
+    @property
+    def formulas(self) -> tuple[Made, ...]:
+        """Formulas whose sum it is; only whoever explains it asks."""
+        return tuple(Made(*each) for each in self.made)
+
+    def telling(self, **symbols: Number) -> "Work":
+        """The same with other values of symbols of its first formula."""
+        first, *others = self.formulas
+        return replace(self, made=(first._replace(symbols={**first.known(), **symbols}), *others))
+
+    def parted(self, devices: Number, *counts: str) -> "Work":
+        """One device's part, some of the counts divided by the devices that share a context."""
+        less = {name: getattr(self, name) / devices for name in counts}
+        first, *others = self.telling(CP=devices).formulas
+        return replace(self, **less, made=(first._replace(parted=counts), *others))
+
+    def says(self, count: str) -> str:
+        """A count, or the time on wires, in symbols; empty where no function wrote it down."""
+        return " + ".join(filter(None, (made.text(count) for made in self.formulas)))
+
+    def symbols(self, weights: Array | None = None) -> dict[str, float]:
+        """Numbers that the symbols stand for.
+
+        Of what is not used in every row these are means over the rows in which it is, and ``used``
+        is their share: a formula that is linear in what varies then gives the mean.
+
+        Args:
+            weights: Of the rows of the scenario axis; None where there is one row. [1]
+        """
+        out: dict[str, float] = {}
+        for made in self.formulas:
+            rows, used = weights, made.times
+            if weights is not None and isinstance(used, np.ndarray):
+                share = float(weights @ np.broadcast_to(used, weights.shape))
+                rows = weights * used / share if share else weights
+                out["used"] = share
+            for name, value in made.known().items():
+                if isinstance(value, np.ndarray) and value.ndim:
+                    assert rows is not None, "rows have weights"
+                    out[name] = float(np.broadcast_to(value, rows.shape) @ rows)
+                elif isinstance(value, (int, float, np.generic)):
+                    out[name] = float(value)
+        return out
 
     @property
     def hbm_bytes(self) -> Number:
@@ -183,3 +308,31 @@ class Op:
     def total(self) -> Work:
         """Work of all executions."""
         return self.work * float(self.repeat)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a sum with the formula that makes it."""
+
+    name: str
+    value: Number
+    formula: str = ""
+    """In symbols, with brackets as in `Formula`."""
+    symbols: Mapping[str, Number] = field(default_factory=dict)
+    """What the symbols stand for."""
+    source: str = ""
+    """What it is, or is stored in."""
+
+
+def total(parts: Iterable[Part]) -> Number:
+    """Sum of parts, in their order.
+
+    Source: definition.
+
+    Args:
+        parts: Of one unit.
+    """
+    whole: Number = 0.0
+    for part in parts:
+        whole = whole + part.value
+    return whole

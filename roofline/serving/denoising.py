@@ -3,7 +3,8 @@
 from typing import Any
 
 from roofline.serving.diffusion import Denoising
-from roofline.table import Derivation, Result, table
+from roofline.serving.explain.parts import derived, given
+from roofline.table import Result, table
 from roofline.units import show, show_binary
 
 
@@ -39,12 +40,16 @@ def result(made: Denoising, version: str) -> Result:
         f"decoding token by token ({show(made.latency_s, 's')} against "
         f"{show(made.autoregressive_s, 's')}).",
     )
-    latency = Derivation(
+    latency = derived(
         "latency",
         made.latency_s,
         "s",
-        formula="prefill + steps · mean step",
-        substituted=f"{show(made.prefill_s, 's')} + {made.steps} · {show(made.step_s, 's')}",
+        "prefill + steps · mean step",
+        [
+            given("prefill", made.prefill_s, "s", source),
+            given("mean step", made.step_s, "s", source),
+        ],
+        {"steps": made.steps},
         source=source,
         basis="datasheet",
     )

@@ -9,10 +9,12 @@ from typing import Any, Final
 
 import roofline
 from roofline.cost.textbook import bounds, latency, memory, parameters
+from roofline.cost.work import Number
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import Architecture, Attention, Mlp
 from roofline.model.precision import Format
+from roofline.serving.explain.parts import derived, fact
 from roofline.serving.workload import Workload
 from roofline.table import Derivation, Result, table
 
@@ -57,14 +59,6 @@ def analyze(
     first = latency.prefill_latency(count, tokens, gpu.rate(arithmetic), devices)
     ridge = bounds.ridge(gpu.rate(arithmetic), gpu.hbm_bytes_per_s)
 
-    bandwidth = gpu.facts.get("hbm")
-    rates = Derivation(
-        "BW",
-        gpu.hbm_bytes_per_s,
-        "B/s",
-        source=f"{bandwidth.source}, {bandwidth.location}" if bandwidth else gpu.name,
-        basis="datasheet",
-    )
     number = Derivation(
         "P",
         float(count),
@@ -73,43 +67,28 @@ def analyze(
         source=SOURCE,
         note="no norms, no biases; embedding and LM head apart even where they are one matrix",
     )
-    kept = Derivation(
-        "KV cache",
-        float(workload.batch * sequence),
-        "B",
-        formula="B · S · 2 · K · H · L · bytes",
-        substituted=f"{workload.batch} · {workload.prompt} · 2 · {attention.kv_heads} · "
-        f"{attention.head_dim} · {len(network.layers)} · {cache.width:g}",
-        source=SOURCE,
-    )
-    moved = Derivation(
-        "memory",
-        float(held),
-        "B",
-        formula="P · bytes + KV cache",
-        substituted=f"{count:,.0f} · {stored.width:g} + {kept.value:,.0f}",
-        inputs=(number, kept),
-        source=SOURCE,
-    )
-    decoded = Derivation(
-        "TPOT",
-        float(step),
-        "s",
-        formula="memory / BW" + (f" / {devices} devices" if devices > 1 else ""),
-        inputs=(moved, rates),
-        source=SOURCE,
-        basis="datasheet",
-    )
-    prefilled = Derivation(
-        "TTFT",
-        float(first),
-        "s",
-        formula="2 · P · B · S / (peak · devices)",
-        substituted=f"2 · {count:,.0f} · {tokens:,} / ({gpu.rate(arithmetic):.10g} · {devices})",
-        inputs=(number,),
-        source=SOURCE,
-        basis="datasheet",
-    )
+    terms = {
+        "B": workload.batch,
+        "S": workload.prompt,
+        "K": attention.kv_heads,
+        "H": attention.head_dim,
+        "L": len(network.layers),
+        "bytes in the cache": cache.width,
+        "bytes": stored.width,
+        "devices": devices,
+        "peak": gpu.rate(arithmetic),
+    }
+
+    def shown(name: str, value: Number, unit: str, text: str, *inputs: Derivation) -> Derivation:
+        basis = "datasheet" if unit == "s" else ""
+        return derived(name, float(value), unit, text, inputs, terms, source=SOURCE, basis=basis)
+
+    text = "B · S · 2 · K · H · L · bytes in the cache"
+    kept = shown("KV cache", workload.batch * sequence, "B", text)
+    moved = shown("memory", held, "B", "P · bytes + KV cache", number, kept)
+    rates = fact(gpu, "BW", "hbm", gpu.hbm_bytes_per_s, "B/s")
+    decoded = shown("TPOT", step, "s", "memory / BW[ / devices]", moved, rates)
+    prefilled = shown("TTFT", first, "s", "2 · P · B · S / (peak · devices)", number)
     rows: list[dict[str, Any]] = [
         _row("parameters", count, "parameter", "input embedding in, norms out"),
         _row("kv_bytes_per_token", per_token, "B", "every layer"),

@@ -6,6 +6,7 @@ from typing import Any, Final
 from roofline.cost.work import Work
 from roofline.serving.asking import asked_of
 from roofline.serving.explain.memory import kv
+from roofline.serving.explain.parts import derived
 from roofline.serving.paged import Paged, Scheme
 from roofline.serving.static import CENTRAL, static_batch
 from roofline.table import Derivation, Result, Table, table
@@ -139,33 +140,36 @@ def notes(made: Paged) -> tuple[str, ...]:
 
 def explain_all(made: Paged) -> dict[str, Derivation]:
     """Derivations: room of each scheme, and the cache itself."""
-    out: dict[str, Derivation] = {}
-    prompt, answer = made.workload.prompt, made.workload.longest - made.workload.prompt
-    longest, n, g = made.workload.longest, made.samples, made.page
-    whole = prompt // g * g
-    texts = {
-        "reserved": ("n · reserved", f"{n} · {made.reserved}"),
-        "power-of-two": (
-            "n · (P + 2^⌈log2 O⌉)",
-            f"{n} · ({prompt} + {made.schemes[1].slots / n - prompt:g})",
-        ),
-        "exact": ("n · (P + O − 1)", f"{n} · {longest}"),
-        "paged": ("n · ⌈(P + O − 1) / g⌉ · g", f"{n} · {-(-longest // g)} · {g}"),
-        "shared": (
-            "⌊P / g⌋ · g + n · ⌈(P mod g + O − 1) / g⌉ · g",
-            f"{whole} + {n} · {-(-(prompt - whole + answer) // g)} · {g}",
-        ),
+    work, g = made.workload, made.page
+    known: dict[str, float] = {
+        "n": made.samples,
+        "P": work.prompt,
+        "O": work.longest - work.prompt + 1,
+        "g": g,
+        "reserved": made.reserved,
+        "whole pages of P": work.prompt // g,
+        "rest of P": work.prompt % g,
     }
-    for scheme in made.schemes:
-        formula, substituted = texts[scheme.name]
-        out[scheme.name] = Derivation(
-            f"slots, {scheme.title}",
+    texts = {
+        "reserved": "n · reserved",
+        "power-of-two": "n · (P + 2^ceil(log2(O)))",
+        "exact": "n · (P + O − 1)",
+        "paged": "n · ceil((P + O − 1) / g) · g",
+        "shared": "whole pages of P · g + n · ceil((rest of P + O − 1) / g) · g",
+    }
+    source = f"{VLLM}, sections 3.1, 4.3 and 4.4"
+    note = "of all answers to a prompt, at their longest"
+    out = {
+        scheme.name: derived(
+            f"slots: {scheme.title}",
             scheme.slots,
             "token",
-            formula=formula,
-            substituted=substituted,
-            source=f"{VLLM}, sections 3.1, 4.3 and 4.4",
-            note="of all answers to a prompt, at their longest",
+            texts[scheme.name],
+            terms=known,
+            source=source,
+            note=note,
         )
+        for scheme in made.schemes
+    }
     out["kv"] = kv(static_batch(made.deployment, made.workload))
     return out

@@ -1,6 +1,8 @@
 """A static batch: all prompts arrive together, are prefilled, then decode in step to the end."""
 
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -11,7 +13,7 @@ from roofline.cost.measured import Measured
 from roofline.cost.memory import Memory
 from roofline.cost.pipeline import fill, pace
 from roofline.cost.roof import Time
-from roofline.cost.work import Array, Number, Op, Work
+from roofline.cost.work import COUNTS, Array, Number, Op, Work
 from roofline.errors import InputError
 from roofline.serving.phases import (
     ENGINE,
@@ -49,6 +51,8 @@ class OpTime:
     """What each limit alone would take. [s]"""
     measured: Measured | None = None
     """What measurements say of it; None where they say nothing."""
+    symbols: Callable[[], Mapping[str, float]] = field(default=dict, repr=False, compare=False)
+    """What the symbols of the operator's formula stand for, as means like all else here."""
 
     @property
     def bound(self) -> str:
@@ -347,7 +351,8 @@ def operator_times(
 
     def shown(op: Op, time: Time) -> OpTime:
         limits = (time.compute, time.memory, time.wire, time.host)
-        work = Work(*(_mean(getattr(op.work, part.name), weights) for part in fields(Work)))
+        means = {name: _mean(getattr(op.work, name), weights) for name in COUNTS}
+        work = replace(op.work, **means)
         dims = {key: _mean(value, weights) for key, value in op.dims.items()}
         wired = _mean(op.wire_s, weights)
         mean = replace(op, work=work, dims=dims, wire_s=wired)
@@ -361,6 +366,7 @@ def operator_times(
             )
         compute, memory, wire, host = (_mean(limit, weights) for limit in limits)
         exposed = gain * _mean(stage.exposed(op, time), weights)
-        return OpTime(mean, exposed, compute, memory, wire, host, known)
+        symbols = partial(op.work.symbols, weights)
+        return OpTime(mean, exposed, compute, memory, wire, host, known, symbols)
 
     return {name: shown(op, time) for name, (op, time) in stage.ops.items()}

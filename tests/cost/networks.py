@@ -1,7 +1,7 @@
 """Small random networks, a machine with round rates, and totals of a step."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout
 from roofline.cost.step import Group
-from roofline.cost.work import Number, Op, Work
+from roofline.cost.work import COUNTS, Number, Op, Work
 from roofline.hardware.engine import DeviceDefault, Engine
 from roofline.hardware.machine import Gpu, Link, Node
 from roofline.model.architecture import Architecture, Attention, Block, Mlp
@@ -241,5 +241,5 @@ def deployments(draw: st.DrawFn) -> Deployment:
 
 def row_of(work: Work, row: int, rows: int) -> list[float]:
     """All counts of one row of a column."""
-    values = (np.asarray(getattr(work, part.name)) for part in fields(Work))
+    values = (np.asarray(getattr(work, name)) for name in COUNTS)
     return [float(np.broadcast_to(value, rows)[row]) for value in values]

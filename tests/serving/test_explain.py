@@ -1,9 +1,6 @@
 """Derivations: trees that end in sources, and whose numbers give the value they explain."""
 
-import ast
-import operator
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +13,7 @@ from roofline.serving.explain import METRICS, explain, explain_all, operators
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
 from roofline.table import BASES, Derivation
-from roofline.units import PREFIX
+from tests.formulas import evaluated
 from tests.serving.deployments import on
 
 CASES: Final = {
@@ -158,8 +155,15 @@ def test_a_weight_and_a_cached_element_have_the_bytes_of_their_format(batch: Sta
     for metric in ("ttft", "tpot"):
         for entry in entries(explain(batch, metric)):
             if entry.name in widths and entry.substituted:
-                last = float(entry.substituted.split(" · ")[-1].partition(" + ")[0])
-                assert any(last == pytest.approx(w, rel=1e-9) for w in widths[entry.name]), entry
+                texts = (text.split(" · ") for text in (entry.formula, entry.substituted))
+                pairs = zip(*texts, strict=True)
+                found = next(
+                    number
+                    for name, number in pairs
+                    if name.startswith(("weight_width", "kv_width", "width"))
+                )
+                each = float(found.partition(" + ")[0])
+                assert any(each == pytest.approx(w, rel=1e-9) for w in widths[entry.name]), entry
 
 
 def test_operators_of_a_step_add_up_to_it(batch: StaticBatch) -> None:
@@ -233,49 +237,6 @@ def test_an_assumed_price_makes_the_cost_assumed() -> None:
     made = CASES["default"]()
     assert explain(made, "cost").basis == "assumed"
     assert explain(made, "ttft").basis == "datasheet"
-
-
-# --- reading the text of a formula back
-
-_UNITS: Final = ("FLOP/s", "token/s", "FLOP", "B/s", "s/h", "$/h", "W", "B", "s")
-_QUANTITY: Final = re.compile(
-    r"(\d+(?:\.\d*)?(?:e[+-]?\d+)?)"
-    rf"(?:\s+({'|'.join(sorted((p for p in PREFIX if p), key=len, reverse=True))})?"
-    rf"({'|'.join(re.escape(u) for u in _UNITS)})(?![\w/]))?"
-)
-_OPERATORS: Final[dict[type[ast.operator], Callable[[float, float], float]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
-
-
-def evaluated(text: str) -> float:
-    """Value of a substituted formula, its quantities in base units."""
-    body, _, where = text.partition(", S = ")
-    if where:
-        body = re.sub(r"\bS\b", where.replace(",", ""), body)
-
-    def plain(match: re.Match[str]) -> str:
-        number, prefix, _ = match.groups()
-        return repr(float(number) * PREFIX[prefix or ""])
-
-    # A comma between digits groups thousands; one before a space separates arguments.
-    body = re.sub(r"(?<=\d),(?=\d)", "", body)
-    return _value(
-        ast.parse(_QUANTITY.sub(plain, body).replace("·", "*").replace("−", "-"), mode="eval").body
-    )
-
-
-def _value(node: ast.expr) -> float:
-    if isinstance(node, ast.Constant) and isinstance(node.value, float):
-        return node.value
-    if isinstance(node, ast.BinOp):
-        return _OPERATORS[type(node.op)](_value(node.left), _value(node.right))
-    assert isinstance(node, ast.Call)
-    assert isinstance(node.func, ast.Name)
-    return {"max": max, "min": min}[node.func.id]([_value(part) for part in node.args])
 
 
 def test_the_reader_of_formulas_reads() -> None:

@@ -24,8 +24,8 @@ from roofline.serving.paging import (
 )
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
+from tests.formulas import evaluated
 from tests.serving.deployments import on
-from tests.serving.test_explain import evaluated
 
 WORK: Final = Workload(64, 161, 338)
 PAGE = st.integers(1, 40)

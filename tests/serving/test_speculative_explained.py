@@ -13,8 +13,8 @@ from roofline.serving.speculative import Speculation
 from roofline.serving.speculative_result import notes, result_of, sentences
 from roofline.serving.workload import Workload
 from roofline.table import BASES, Derivation
+from tests.formulas import evaluated
 from tests.serving.speculating import KINDS, made
-from tests.serving.test_explain import evaluated
 
 
 def entries(derivation: Derivation) -> Iterator[Derivation]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.bench import atomic
+from roofline import files
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.cases import read
 from roofline.bench.end_to_end.driving import CLOSED
@@ -195,7 +195,8 @@ def main(path: Path, out: Path) -> None:
     rows = closed_loops(pd.read_csv(path, low_memory=False))
     lines = table(rows, list(ablations(rows)))
     text = TEXT.format(rows=len(rows), table="\n".join(lines))
-    atomic.write(out, text.encode())
+    with files.text_output(out) as file:
+        file.write(text)
     sys.stdout.write(text)
 
 

@@ -1,15 +1,15 @@
 """Operators whose numbers are arrays: over a grid, in a line, some rows of it, several lines."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 
-from roofline.cost.work import Number, Op, Work
+from roofline.cost.work import COUNTS, Number, Op, Work
 
-_PARTS: Final = attrgetter(*(part.name for part in fields(Work)))
+_PARTS: Final = attrgetter(*COUNTS)
 
 
 def shape(op: Op) -> tuple[int, ...]:

@@ -1,7 +1,6 @@
 """Operators of softmax attention with a key/value cache."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -69,13 +68,20 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
                 count, new, context, window=window, chunk=chunk, **shape, **widths
             )
         else:
+            # Keys that an index chose are not neighbours.
+            best = None if part.index is None else float(part.index.top_k)
+            chosen = None if best is None else latent.chosen(new, context, best)
             work = attention(
-                count, new, context, mask=mask, window=window, chunk=chunk, **shape, **widths
+                count,
+                new,
+                context,
+                mask=mask,
+                window=window,
+                chunk=chunk,
+                chosen=chosen,
+                **shape,
+                **widths,
             )
-        if part.index is not None:  # the keys chosen are not neighbours
-            chosen = latent.chosen(new, context, float(part.index.top_k))
-            each = kv_heads * (h + v) * precision.kv.width
-            work = replace(work, kv_bytes=each * times(count, chosen))
         kind: Kind = "decode-attention" if phase_kind(new) == "decode" else "prefill-attention"
         op = Op(
             "-".join(["attention", *told, *([name] if name else [])]),

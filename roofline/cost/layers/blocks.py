@@ -15,7 +15,7 @@ from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.layers import attention, compressed, feedforward, latent, recurrent
 from roofline.cost.layers.common import Pass, collective, norm, often, product, split
 from roofline.cost.placement import padded
-from roofline.cost.work import Number, Op
+from roofline.cost.work import Number, Op, Part
 from roofline.model.architecture import (
     Attention,
     Block,
@@ -101,7 +101,8 @@ def _tensor_parallel(p: Pass, layer: Block, d: float, layers: int) -> Iterator[O
             # Each device has its part of a t-th of the tokens; those with the others lie t apart.
             share, ranks = (d * p.width) * p.tokens / p.tp, p.deployment.ranks(p.copies, p.tp)
             moved = collectives.all_gather(share, ranks)
-            op = collective("all-gather-copies", moved, share, ranks, layers)
+            whole = _stream(share, p.tokens / p.tp, d, p)
+            op = collective("all-gather-copies", moved, whole, ranks, layers)
             yield often(op, apart)
         return
     apart = layout.apart if routed else 0.0
@@ -134,11 +135,18 @@ def _combined(
     if not np.any(np.asarray(group) > 1) or not np.any(times):
         return
     ranks, payload = p.deployment.ranks(group), (d * p.width) * p.tokens
-    op = collective(after, _COLLECTIVES[after](payload, ranks), payload, ranks, layers)
+    whole = _stream(payload, p.tokens, d, p)
+    op = collective(after, _COLLECTIVES[after](payload, ranks), whole, ranks, layers)
     if isinstance(times, np.ndarray):  # differs along the scenario axis
         yield often(op, times)
     else:
         yield replace(op, repeat=layers * int(times))
+
+
+def _stream(value: Number, tokens: Number, d: float, p: Pass) -> Part:
+    """Part of the residual stream of some tokens, as it goes between devices."""
+    symbols = {"tokens": tokens, "D": d, "width": p.width}
+    return Part("M", value, "tokens · D · width", symbols)
 
 
 def head(p: Pass) -> Iterator[Op]:
@@ -158,7 +166,9 @@ def head(p: Pass) -> Iterator[Op]:
     if np.any(np.asarray(tp) > 1):
         payload, ranks = (network.vocab * p.width) * rows, p.deployment.ranks(tp)
         gathered = collectives.all_gather(payload, ranks)
-        yield collective("all-gather-logits", gathered, payload, ranks, 1)
+        symbols = {"rows": rows, "V": network.vocab, "width": p.width}
+        whole = Part("M", payload, "rows · V · width", symbols)
+        yield collective("all-gather-logits", gathered, whole, ranks, 1)
 
 
 def handover(p: Pass, crosses: Number) -> Iterator[Op]:
@@ -171,7 +181,8 @@ def handover(p: Pass, crosses: Number) -> Iterator[Op]:
     ranks = p.deployment.ranks(p.tp)
     share = payload / p.tp
     pair = replace(ranks, size=2.0)
-    op = collective("send", collectives.send(share, ranks, crosses), share, pair, 1)
+    whole = _stream(share, p.tokens / p.tp, d, p)
+    op = collective("send", collectives.send(share, ranks, crosses), whole, pair, 1)
     yield replace(op, dims={**op.dims, "nodes": 1.0 + crosses})
     if not p.deployment.layout.sequence_parallel:
         yield from _combined(p, d, 1, after="all-gather")

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
 
 import numpy as np
 
 from roofline.cost import linear
 from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.deployment import Deployment
-from roofline.cost.work import Number, Op, Work
+from roofline.cost.work import NOTHING, Formula, Made, Number, Op, Part, Work, by
 from roofline.model.architecture import Block, Linear
 from roofline.model.precision import Product, dequantisation, quantisation
 from roofline.units import BITS_PER_BYTE
@@ -72,19 +74,22 @@ def product(
     work = linear.gemm(m, n, k, weight_width=made.stored.width, width=p.width)
     beside = biased * p.width + n * made.stored.row_bits / BITS_PER_BYTE
     if np.any(beside):
-        work = work + Work(weight_bytes=beside)
+        work = work + other("weight_bytes", "biases and scales", beside)
     copied = dequantisation(made, n, k)
     if np.any(copied.bytes_read):
-        work = work + Work(weight_bytes=copied.bytes_read + copied.bytes_written)
+        both = copied.bytes_read + copied.bytes_written
+        work = work + other("weight_bytes", "converted copy", both)
     if made.quantised is not None:
         yield quantised(made, name, m, k, layers)
     shape = {"m": m, "n": n, "k": k}
     activations = made.activations if made.quantised is None else made.quantised
     formats = {"weights": made.stored.name, "activations": activations.name}
     for number, (arithmetic, share) in enumerate(made.shares.items()):
-        part = work if share == 1.0 else replace(work, flops=work.flops * share)
+        part = work
+        if share != 1.0:
+            part = replace(work.telling(share=share), flops=work.flops * share)
         if number:  # the operands were moved for the first part
-            part = Work(flops=part.flops)
+            part = Work(flops=part.flops, made=part.made[:1])
         called = f"{name}-outliers" if number else name
         yield Op(called, "gemm", part, layers, arithmetic, dims=shape, formats=formats)
 
@@ -92,7 +97,11 @@ def product(
 def quantised(made: Product, name: str, m: Number, k: Number, layers: int) -> Op:
     """Activations are read and written in the format of the product: a kernel of its own."""
     each = quantisation(made, 1.0, k)
-    work = Work(activation_bytes=(each.bytes_read + each.bytes_written) * m)
+    both = each.bytes_read + each.bytes_written
+    work = Work(
+        activation_bytes=both * m,
+        made=by(_QUANTISED, {"m": m, "read": each.bytes_read, "written": each.bytes_written}),
+    )
     dims = {"m": m, "reads": k, "writes": k}
     return Op(f"quantise-{name}", "pointwise", work, layers, dims=dims)
 
@@ -124,9 +133,11 @@ def elementwise(
 
 def kv_store(p: Pass, cached: Number, layers: int) -> Op:
     """What each new token adds to the cache, as it is computed and as it is kept."""
+    kv_width = p.deployment.precision.kv.width
     store = Work(
         activation_bytes=(cached * p.width) * p.tokens,
-        kv_bytes=(cached * p.deployment.precision.kv.width) * p.tokens,
+        kv_bytes=(cached * kv_width) * p.tokens,
+        made=by(_STORE, {"m": p.tokens, "cached": cached, "width": p.width, "kv_width": kv_width}),
     )
     dims = {"m": p.tokens, "reads": cached, "writes": cached}
     return Op("kv-store", "pointwise", store, layers, dims=dims)
@@ -135,7 +146,9 @@ def kv_store(p: Pass, cached: Number, layers: int) -> Op:
 def index_store(p: Pass, entry_bytes: float, layers: int) -> Op:
     """What each new token adds to the cache of an indexer."""
     dims = {"m": p.tokens, "reads": 0.0, "writes": entry_bytes}
-    return Op("index-store", "pointwise", Work(kv_bytes=entry_bytes * p.tokens), layers, dims=dims)
+    made = by(_INDEX_STORE, {"m": p.tokens, "entry_bytes": entry_bytes})
+    work = Work(kv_bytes=entry_bytes * p.tokens, made=made)
+    return Op("index-store", "pointwise", work, layers, dims=dims)
 
 
 def norm(p: Pass, name: str, parameters: float, layers: int, streams: int = 1) -> Op:
@@ -149,12 +162,35 @@ def norm(p: Pass, name: str, parameters: float, layers: int, streams: int = 1) -
     return replace(op, dims={**op.dims, "streams": float(streams)})
 
 
-def collective(name: str, moved: Transfer, payload: Number, ranks: Ranks, layers: int) -> Op:
-    """Movement of data between devices."""
+_QUANTISED: Final = Formula(activation_bytes="m · (read + written)")
+_STORE: Final = Formula(activation_bytes="m · cached · width", kv_bytes="m · cached · kv_width")
+_INDEX_STORE: Final = Formula(kv_bytes="m · entry_bytes")
+
+
+def other(count: str, name: str, value: Number) -> Work:
+    """Work of one count that has a name, and no formula of its own.
+
+    Source: whoever adds it.
+
+    Args:
+        count, name: Field of `Work`; what it is.
+        value: The count. [B]
+    """
+    return Work(**{count: value}, made=by(_named(count, name), {name: value}))
+
+
+@cache
+def _named(count: str, name: str) -> Formula:
+    text: dict[str, Any] = {count: name}
+    return Formula(**text)
+
+
+def collective(name: str, moved: Transfer, whole: Part, ranks: Ranks, layers: int) -> Op:
+    """Movement of a tensor between devices."""
     link = ranks.link
     switched = link is not None and (link.kind, link.topology) == ("nvlink", "switch")
     dims = {
-        "bytes": payload,
+        "bytes": whole.value,
         "ranks": ranks.size,
         "nodes": ranks.nodes,
         "nvswitch": float(switched),
@@ -163,7 +199,7 @@ def collective(name: str, moved: Transfer, payload: Number, ranks: Ranks, layers
     return Op(
         name,
         "collective",
-        moved.work,
+        replace(moved.work, made=(*moved.work.made, Made(NOTHING, {"M": whole}))),
         layers,
         dims=dims,
         wire_s=moved.seconds,

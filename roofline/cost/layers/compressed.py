@@ -2,14 +2,23 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from roofline.cost import latent
-from roofline.cost.attention import keys_read, pairs
+from roofline.cost.attention import MET, keys_read, pairs
 from roofline.cost.latent import chosen
 from roofline.cost.layers.attention import mask_of
 from roofline.cost.layers.common import Pass, elementwise, index_store, is_one, kv_store, split
-from roofline.cost.work import Number, Op, Work, times
+from roofline.cost.work import Formula, Number, Op, Work, by, times
 from roofline.model.architecture import CompressedAttention
+
+_ENTRIES: Final = Formula(
+    flops="4 · heads · head_dim · count · pairs_met",
+    activation_bytes="2 · heads · head_dim · width · count · new",
+    kv_bytes="head_dim · kv_width · count · keys",
+    meanings=MET,
+)
+"""Attention to entries that are keys and values in one."""
 
 
 def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iterator[Op]:
@@ -57,7 +66,10 @@ def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iter
                 f"index-scores-{name}" if name else "index-scores",
                 "index",
                 # Under a causal mask a query scores the entries before it: half, from empty.
-                replace(scores, flops=scores.flops * _share(p, new, context)),
+                replace(
+                    scores.telling(pairs_met=pairs(new, context, mask=mask_of(p)) / part.ratio),
+                    flops=scores.flops * _share(p, new, context),
+                ),
                 layers,
                 precision.attention_arithmetic,
                 dims=shape
@@ -70,6 +82,11 @@ def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iter
             flops=(4.0 * heads * h) * times(count, met),
             activation_bytes=(2.0 * heads * h * p.width) * times(count, new),
             kv_bytes=(h * precision.kv.width) * times(count, seen),
+            made=by(
+                _ENTRIES,
+                {"heads": heads, "head_dim": h, "count": count, "new": new, "pairs_met": met}
+                | {"keys": seen, "width": p.width, "kv_width": precision.kv.width},
+            ),
         )
         yield Op(
             f"attention-compressed-{name}" if name else "attention-compressed",

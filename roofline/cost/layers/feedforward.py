@@ -2,14 +2,23 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from roofline.cost.collectives import all_gather, exchange, reduce_scatter
 from roofline.cost.expert_parallel import busiest, groups_met
-from roofline.cost.layers.common import Pass, collective, elementwise, product, quantised, split
+from roofline.cost.layers.common import (
+    Pass,
+    collective,
+    elementwise,
+    other,
+    product,
+    quantised,
+    split,
+)
 from roofline.cost.moe import experts_gemm, padded_rows
-from roofline.cost.work import Number, Op, Work
+from roofline.cost.work import Formula, Number, Op, Part, by
 from roofline.model.architecture import Linear, Mlp, Moe
 from roofline.model.precision import Product
 
@@ -121,7 +130,9 @@ def _moved(
     near = apart * each * (met * (1.0 - 1.0 / ranks.inside))
     name = "combine" if back else "dispatch"
     if np.any(np.asarray(ep) > 1):
-        op = collective(name, exchange(near, far, ranks), near + far, ranks, layers)
+        said = "of the device that sends most, in the node and out of it"
+        whole = Part("M", near + far, source=said)
+        op = collective(name, exchange(near, far, ranks), whole, ranks, layers)
         routed = {
             "tokens": most,
             "d": float(up.k),
@@ -131,14 +142,31 @@ def _moved(
             "experts": float(part.experts),
         }
         dims = {**op.dims, **routed, "groups_met": met, "nodes_met": nodes}
-        yield replace(op, work=op.work * apart, wire_s=op.wire_s * apart, dims=dims)
+        symbols = {**routed, "groups_met": met, "nodes_met": nodes, "nodes": ranks.nodes}
+        work = replace(op.work, made=op.work.made + by(_ROUTED, symbols))
+        yield replace(op, work=work * apart, wire_s=op.wire_s * apart, dims=dims)
     if np.any(np.asarray(layout.expert_tp) > 1):
         group = p.deployment.ranks(layout.expert_tp)
         arrived = apart * (float(up.k) * width) * p.everyone * (met / ep)
         total = reduce_scatter(arrived, group) if back else all_gather(arrived, group)
         called = f"{name}-{'reduce-scatter' if back else 'all-gather'}"
-        op = collective(called, total, arrived, group, layers)
+        symbols = {"tokens": p.everyone * (met / ep), "D": float(up.k), "width": width}
+        whole = Part("M", arrived, "tokens · D · width", symbols, "of a group of experts")
+        op = collective(called, total, whole, group, layers)
         yield replace(op, work=op.work * apart, wire_s=op.wire_s * apart)
+
+
+_MEAN: Final = "expected, of a token's experts: draws without replacement, hypergeometric"
+_ROUTED: Final = Formula(
+    wire_bytes="tokens · d · width · groups_met · (1 − 1 / inside)[ · hops]",
+    network_bytes="tokens · d · width · nodes_met · (1 − 1 / nodes)",
+    meanings=(
+        ("tokens", "of the device that sends or gets most, on average"),
+        ("groups_met", _MEAN),
+        ("nodes_met", _MEAN),
+    ),
+)
+"""Tokens to the groups and nodes of their experts, or back from them."""
 
 
 def _grouped(
@@ -155,7 +183,7 @@ def _grouped(
     made = p.made(matrix.name)
     work = experts_gemm(rows, met, n, k, weight_width=made.stored.width, width=p.width)
     if matrix.biased:
-        work = work + Work(weight_bytes=(n * p.width) * met)
+        work = work + other("weight_bytes", "biases", (n * p.width) * met)
     if made.quantised is not None:
         yield quantised(made, matrix.name, rows, k, layers)
     yield Op(

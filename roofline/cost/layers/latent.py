@@ -2,14 +2,24 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from roofline.cost.latent import absorbed_attention, chosen, expanded_attention
 from roofline.cost.layers.attention import index, mask_of
-from roofline.cost.layers.common import Pass, called, elementwise, is_one, kv_store, product, split
+from roofline.cost.layers.common import (
+    Pass,
+    called,
+    elementwise,
+    is_one,
+    kv_store,
+    other,
+    product,
+    split,
+)
 from roofline.cost.layers.sharing import gathered, shared
-from roofline.cost.work import Number, Op, Work
+from roofline.cost.work import Formula, Number, Op, Work, by
 from roofline.model.architecture import Mla
 
 
@@ -86,7 +96,8 @@ def _expanded(
     up = list(
         product(p, called("kv-up", name), n, part.latent, layers, tokens=tokens, role="kv-up")
     )
-    read = Work(kv_bytes=(part.kv_elements * precision.kv.width) * tokens)
+    symbols = {"m": tokens, "kv_elements": part.kv_elements, "kv_width": precision.kv.width}
+    read = Work(kv_bytes=(part.kv_elements * precision.kv.width) * tokens, made=by(_READ, symbols))
     shape = {
         "heads": heads,
         "query_dim": float(part.nope_dim + part.rope_dim),
@@ -116,6 +127,9 @@ def _expanded(
         formats={"activations": precision.activations.name, "kv": precision.activations.name},
     )
     return [_with(up[0], read), *up[1:], *_shared(p, part, attention, shape["value_dim"])]
+
+
+_READ: Final = Formula(kv_bytes="m · kv_elements · kv_width")
 
 
 def _cache(p: Pass, part: Mla, count: Number, context: Number) -> Number:
@@ -184,7 +198,8 @@ def _own_inputs(p: Pass, op: Op, heads: Number, k: float, tokens: Number) -> Op:
     """Each head has a matrix of its own, so its inputs are its own: more is read than k a token."""
     if op.kind != "gemm":
         return op
-    return _with(op, Work(activation_bytes=((heads - 1.0) * k * p.width) * tokens))
+    more = ((heads - 1.0) * k * p.width) * tokens
+    return _with(op, other("activation_bytes", "inputs of the other heads", more))
 
 
 def _with(op: Op, more: Work) -> Op:

@@ -9,7 +9,7 @@ import numpy as np
 from roofline.cost.deployment import Deployment
 from roofline.cost.stages import Stage
 from roofline.cost.weights import layer_bytes
-from roofline.cost.work import Number, Op, Work, plus
+from roofline.cost.work import Formula, Number, Op, Work, by, plus
 from roofline.hardware.links import host_link, storage_link
 
 CACHE: Final = "load-cache"
@@ -37,20 +37,39 @@ def loads(deployment: Deployment, layers: Sequence[Op], stage: Stage) -> Iterato
         for block, number in stage.layers:
             stored = stored + number * layer_bytes(deployment, block)
         read = np.minimum(read, stored)
-        yield _load("load-weights", offload.weights * read, deployment)
+        yield _load("load-weights", offload.weights, read, _WEIGHTS, deployment)
         if np.any(chosen):
-            experts = offload.weights * np.minimum(chosen, stored - read)
-            yield replace(_load(EXPERTS, experts, deployment), algorithm="when chosen")
+            experts = np.minimum(chosen, stored - read)
+            op = _load(EXPERTS, offload.weights, experts, _EXPERTS, deployment)
+            yield replace(op, algorithm="when chosen")
     if offload.kv:
         cached: Number = 0.0
         for op in layers:
             cached = plus(cached, op.work.kv_bytes * float(op.repeat))
-        yield _load(CACHE, offload.kv * cached, deployment)
+        yield _load(CACHE, offload.kv, cached, _CACHE, deployment)
 
 
-def _load(name: str, moved: Number, deployment: Deployment) -> Op:
-    rate = outside_bytes_per_s(deployment)
-    return Op(name, "host", Work(host_bytes=moved), dims={"bytes": moved}, wire_s=moved / rate)
+def _load(name: str, share: float, whole: Number, says: Formula, deployment: Deployment) -> Op:
+    rate, moved = outside_bytes_per_s(deployment), share * whole
+    symbols = {"share kept outside": share, "what the layers move": whole, "W host": rate}
+    work = Work(host_bytes=moved, made=by(says, symbols))
+    return Op(name, "host", work, dims={"bytes": moved}, wire_s=moved / rate)
+
+
+def _loaded(source: str) -> Formula:
+    return Formula(
+        host_bytes="share kept outside · what the layers move",
+        seconds="loaded / W host",
+        meanings=(
+            ("share kept outside", "given, or the least with which it fits"),
+            ("what the layers move", source),
+        ),
+    )
+
+
+_WEIGHTS: Final = _loaded("weights moved of the operators of the layers, experts apart")
+_EXPERTS: Final = _loaded("weights moved of the experts that tokens of the step touch")
+_CACHE: Final = _loaded("KV cache moved of the operators of the layers, reads and writes")
 
 
 def outside_bytes_per_s(deployment: Deployment) -> float:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from roofline.cost.layers.common import Pass, called, elementwise, split
+from roofline.cost.layers.common import Pass, called, elementwise, other, split
 from roofline.cost.recurrent import chunked_scan, recurrent_steps
 from roofline.cost.work import Number, Op, Work, times
 from roofline.model.architecture import Recurrent
@@ -50,7 +50,7 @@ def _convolution(
     shape = {"channels": wide, "taps": float(part.conv_kernel), "count": count, "new": new}
     return replace(
         op,
-        work=op.work + Work(kv_bytes=(2.0 * kept * p.width) * count),
+        work=op.work + other("kv_bytes", "last inputs in and out", (2.0 * kept * p.width) * count),
         dims={**op.dims, **shape},
         formats={"layer": part.kind},
     )
@@ -71,7 +71,8 @@ def _state(
     }
     widths = {"width": p.width, "state_width": state.width}
     # Decays and skips are read with the state; the taps, with the convolution.
-    small = Work(weight_bytes=max(part.other_parameters - _taps(part), 0.0) / tp * p.width)
+    decays = max(part.other_parameters - _taps(part), 0.0) / tp
+    small = other("weight_bytes", "decays and skips", decays * p.width)
     base = Op(
         called(part.kind, name),
         "scan",

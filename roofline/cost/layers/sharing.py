@@ -7,7 +7,7 @@ import numpy as np
 
 from roofline.cost.collectives import all_gather, all_reduce, ring
 from roofline.cost.layers.common import Pass, collective, is_one
-from roofline.cost.work import Number, Op
+from roofline.cost.work import Number, Op, Part
 
 
 def gathered(p: Pass, new: Number, cache: Number, layers: int) -> Iterator[Op]:
@@ -22,7 +22,8 @@ def gathered(p: Pass, new: Number, cache: Number, layers: int) -> Iterator[Op]:
     if np.all(np.asarray(cp) == 1) or is_one(new) or p.deployment.options.ring_attention:
         return
     ranks = p.deployment.ranks(cp, p.tp)
-    yield collective("gather-context", all_gather(cache, ranks), cache, ranks, layers)
+    whole = Part("M", cache, source="keys and values of the whole context that a device attends to")
+    yield collective("gather-context", all_gather(cache, ranks), whole, ranks, layers)
 
 
 def shared(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
@@ -45,13 +46,14 @@ def shared(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
     work, dims = op.work, op.dims
     ranks = p.deployment.ranks(cp, p.tp)
     if is_one(dims["new"]):
-        less = replace(work, flops=work.flops / cp, kv_bytes=work.kv_bytes / cp)
+        less = work.parted(cp, "flops", "kv_bytes")
         yield replace(op, work=less, dims={**dims, "context": dims["context"] / cp})
         payload = (out * p.width) * dims["count"]
         moved = all_reduce(payload, ranks)
-        yield collective(f"all-reduce-{op.name}", moved, payload, ranks, op.repeat)
+        whole = Part("M", payload, source="outputs of the queries, with their softmax sums")
+        yield collective(f"all-reduce-{op.name}", moved, whole, ranks, op.repeat)
         return
-    less = replace(work, flops=work.flops / cp, activation_bytes=work.activation_bytes / cp)
+    less = work.parted(cp, "flops", "activation_bytes")
     mine = replace(op, work=less, dims={**dims, "new": dims["new"] / cp, "sharers": cp})
     if p.deployment.options.ring_attention:
         passed = ring(cache, ranks)

@@ -8,23 +8,16 @@ from roofline.serving.disaggregated import Disaggregated
 from roofline.serving.explain import times
 from roofline.serving.explain.kv_transfer import DISTSERVE, kv, transfer
 from roofline.serving.explain.memory import memory as in_use
-from roofline.serving.explain.parts import fact, given, worst, worst_of
+from roofline.serving.explain.parts import derived, fact, given
 from roofline.table import Derivation
-from roofline.units import SECONDS_PER_HOUR, show, significant
+from roofline.units import MILLION, SECONDS_PER_HOUR
 
 
 def ttft(pools: Disaggregated) -> Derivation:
     """Start of the prefill to the first token."""
-    first = times.ttft(pools.prefill)
-    return Derivation(
-        "TTFT",
-        first.value,
-        "s",
-        formula=first.formula,
-        substituted=first.substituted,
-        inputs=first.inputs,
+    return replace(
+        times.ttft(pools.prefill),
         source=DISTSERVE,
-        basis=first.basis,
         note="the prefill instance makes the first token, so the transfer comes after it; waiting "
         "in queues is left out",
     )
@@ -32,121 +25,82 @@ def ttft(pools: Disaggregated) -> Derivation:
 
 def second_token(pools: Disaggregated) -> Derivation:
     """Start of the prefill to the second token."""
-    first, sent, each = ttft(pools), transfer(pools), _step(pools)
-    return Derivation(
-        "second token",
-        pools.overlap.second_token_s,
-        "s",
-        formula="prefill + transfer + decode step",
-        substituted=" + ".join(show(part.value, "s") for part in (first, sent, each)),
-        inputs=(first, sent, each),
-        basis=worst([first.basis, sent.basis, each.basis]),
-    )
+    inputs, value = (ttft(pools), transfer(pools), _step(pools)), pools.overlap.second_token_s
+    return derived("second token", value, "s", "TTFT + transfer + decode step", inputs)
 
 
 def tpot(pools: Disaggregated) -> Derivation:
     """Mean time between tokens."""
-    sent, each, output = transfer(pools), _step(pools), pools.overlap.output
-    return Derivation(
-        "TPOT",
-        pools.overlap.tpot_s,
-        "s",
-        formula="decode step + transfer / (output − 1)",
-        substituted=f"{show(each.value, 's')} + {show(sent.value, 's')} / {output - 1}",
-        inputs=(each, sent),
-        source="(latency − TTFT) / (tokens − 1)",
-        basis=worst([each.basis, sent.basis]),
-    )
+    inputs, terms = (_step(pools), transfer(pools)), {"output": pools.overlap.output}
+    text, source = "decode step + transfer / (output − 1)", "(latency − TTFT) / (tokens − 1)"
+    return derived("TPOT", pools.overlap.tpot_s, "s", text, inputs, terms, source=source)
 
 
 def latency(pools: Disaggregated) -> Derivation:
     """Start of the prefill to the last token."""
-    first, sent, each = ttft(pools), transfer(pools), _step(pools)
-    return Derivation(
-        "latency",
-        pools.overlap.latency_s,
-        "s",
-        formula="TTFT + transfer + (output − 1) · decode step",
-        substituted=f"{show(first.value, 's')} + {show(sent.value, 's')} + "
-        f"{pools.overlap.output - 1} · {show(each.value, 's')}",
-        inputs=(first, sent, each),
-        basis=worst([first.basis, sent.basis, each.basis]),
-    )
+    inputs, phases = (ttft(pools), transfer(pools), _step(pools)), pools.overlap
+    text = "TTFT + transfer + (output − 1) · decode step"
+    return derived("latency", phases.latency_s, "s", text, inputs, {"output": phases.output})
 
 
 def _step(pools: Disaggregated) -> Derivation:
     """Mean decode step of a full batch."""
-    each = times.tpot(pools.decode)
-    return Derivation(
-        "decode step",
-        each.value,
-        "s",
-        formula=each.formula,
-        substituted=each.substituted,
-        inputs=each.inputs,
-        basis=each.basis,
-        note="of a full batch whose answers are at every point between first and last token",
-    )
+    note = "of a full batch whose answers are at every point between first and last token"
+    return replace(times.tpot(pools.decode), name="decode step", source="", note=note)
 
 
 def ratio(pools: Disaggregated) -> Derivation:
     """Prefill instances that keep one decode instance full."""
-    phases = pools.overlap
-    prompts, answers = _prompts(pools), _answers(pools)
-    return Derivation(
+    answers, prompts = _answers(pools), _prompts(pools)
+    return derived(
         "prefill instances for each decode instance",
-        phases.ratio,
+        pools.overlap.ratio,
         "",
-        formula="answers/s of a decode instance / prompts/s of a prefill instance",
-        substituted=f"{significant(answers.value)} / {significant(prompts.value)}",
-        inputs=(answers, prompts),
+        f"{answers.name} / {prompts.name}",
+        (answers, prompts),
         source=f"How to Scale Your Model (2025), serving; {DISTSERVE}",
-        basis=worst([answers.basis, prompts.basis]),
         note="both pools are then always at work",
     )
 
 
 def _prompts(pools: Disaggregated) -> Derivation:
     phases, first = pools.overlap, ttft(pools)
-    return Derivation(
+    told = "(slowest stage + engine) / its prompts"
+    prefill = given("prefill of a prompt", phases.prompt_s, "s", told, first.basis)
+    sent = given("sending its cache", phases.send_s, "s", "interconnect, each cache")
+    return derived(
         "prompts/s of a prefill instance",
         phases.prompts_per_s,
         "request/s",
-        formula="1 / max((slowest stage + engine) / its prompts, interconnect for each cache)",
-        substituted=f"1 / max({show(phases.prompt_s, 's')}, {show(phases.send_s, 's')})",
-        inputs=(first,),
-        basis=first.basis,
+        f"1 / max({prefill.name}, {sent.name})",
+        (first, prefill, sent),
         note="in a steady stream: every stage of a pipeline is at work",
     )
 
 
 def _answers(pools: Disaggregated) -> Derivation:
-    phases, each = pools.overlap, _step(pools)
-    batch, output = pools.decode.workload.batch, phases.output
-    return Derivation(
+    phases, batch = pools.overlap, given("batch", pools.decode.workload.batch, "")
+    received = given("receiving its cache", phases.receive_s, "s", "interconnect, each cache")
+    return derived(
         "answers/s of a decode instance",
         phases.answers_per_s,
         "request/s",
-        formula="1 / max(decode step · (output − 1) / batch, wires for each cache)",
-        substituted=f"1 / max({show(each.value, 's')} · {output - 1} / {batch}, "
-        f"{show(phases.receive_s, 's')})",
-        inputs=(each, given("batch", batch, ""), given("output", output, "token")),
-        basis=each.basis,
+        f"1 / max(decode step · (output − 1) / batch, {received.name})",
+        (_step(pools), received, batch, given("output", phases.output, "token")),
     )
 
 
 def throughput(pools: Disaggregated) -> Derivation:
     """Output tokens of all instances."""
     prompts, answers, split = _prompts(pools), _answers(pools), pools.split
-    return Derivation(
+    instances = {"prefill instances": split.prefill, "decode instances": split.decode}
+    return derived(
         "throughput",
         pools.tok_s(pools.overlap),
         "token/s",
-        formula="min(prefill instances · prompts/s, decode instances · answers/s) · output",
-        substituted=f"min({split.prefill} · {significant(prompts.value)}, "
-        f"{split.decode} · {significant(answers.value)}) · {pools.overlap.output}",
-        inputs=(prompts, answers),
-        basis=worst([prompts.basis, answers.basis]),
+        f"min(prefill instances · {prompts.name}, decode instances · {answers.name}) · output",
+        (prompts, answers),
+        {**instances, "output": pools.overlap.output},
         note="output tokens, the first one included; of two stages in a row the slower sets the "
         "pace",
     )
@@ -162,52 +116,49 @@ def memory(pools: Disaggregated) -> Derivation:
         memory=pools.prefill_memory if first else pools.decode_memory,
         workload=replace(batch.workload, batch=sequences),
     )
-    held = in_use(pool)
     return replace(
-        held,
+        in_use(pool),
         name=f"memory in use, {'prefill' if first else 'decode'} pool",
         note=f"on one device of the pool with less to spare; prefill holds {pools.in_flight} "
         f"prompts until they are sent, decode its batch and {pools.arriving} on their way",
     )
 
 
+def _of_each(pools: Disaggregated, name: str, key: str, field: str, unit: str) -> list[Derivation]:
+    """A figure of the devices of both pools, each kind of device once."""
+    gpus = (batch.deployment.node.gpu for batch in (pools.prefill, pools.decode))
+    return [
+        fact(gpu, f"{name} of {gpu.name}", key, getattr(gpu, field), unit)
+        for gpu in {gpu.name: gpu for gpu in gpus}.values()
+    ]
+
+
 def cost(pools: Disaggregated) -> Derivation:
     """Price of a million output tokens."""
-    rate = throughput(pools)
-    prices = {
-        gpu.name: fact(gpu, f"price of {gpu.name}", "price.per_hour", gpu.usd_per_hour, "$/h")
-        for gpu in (batch.deployment.node.gpu for batch in (pools.prefill, pools.decode))
-        if gpu.usd_per_hour
-    }
-    priced = pools.usd_per_hour > 0
-    return Derivation(
+    prices = _of_each(pools, "price", "price.per_hour", "usd_per_hour", "$/h")
+    prices, priced = [price for price in prices if price.value], pools.usd_per_hour > 0
+    return derived(
         "cost of a million output tokens",
         pools.usd_per_mtok(pools.overlap),
         "$",
-        formula="price of all devices in use / throughput · 1,000,000",
-        substituted=f"{pools.usd_per_hour:g} $/h / {show(rate.value, 'token/s')} · 1,000,000 / "
-        f"{SECONDS_PER_HOUR:g} s/h",
-        inputs=(*prices.values(), rate),
-        basis=worst([*(price.basis for price in prices.values()), rate.basis]) if priced else "",
+        f"price of all devices / throughput · {MILLION:,.0f} / {SECONDS_PER_HOUR:g} s/h",
+        (*prices, throughput(pools)),
+        {"price of all devices": pools.usd_per_hour},
+        basis=None if priced else "",
         note="" if priced else "no price is assumed for a device of these pools",
     )
 
 
 def energy(pools: Disaggregated) -> Derivation:
     """Energy of a million output tokens."""
-    rate = throughput(pools)
-    powers = {
-        gpu.name: fact(gpu, f"board power of {gpu.name}", "power.tdp", gpu.tdp_w, "W")
-        for gpu in (batch.deployment.node.gpu for batch in (pools.prefill, pools.decode))
-    }
-    return Derivation(
+    powers = _of_each(pools, "board power", "power.tdp", "tdp_w", "W")
+    return derived(
         "energy of a million output tokens",
         pools.joule_per_mtok(pools.overlap),
         "J",
-        formula="board power of all devices in use / throughput · 1,000,000",
-        substituted=f"{pools.watts:g} W / {show(rate.value, 'token/s')} · 1,000,000",
-        inputs=(*powers.values(), rate),
-        basis=worst_of((*powers.values(), rate)),
+        f"board power of all devices / throughput · {MILLION:,.0f}",
+        (*powers, throughput(pools)),
+        {"board power of all devices": pools.watts},
         note="at full board power, devices only",
     )
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> Derivation:
     """Time of an operator, all its executions together, as a fit has it."""
     op, found = entry.op, known.found
-    each = show(entry.seconds / op.repeat, "s")
+    if found is None:
+        source = "measured with the product that it feeds"
+        return Derivation(op.name, entry.seconds, "s", source=source, basis=entry.basis)
     floor = Derivation(
         "least at published rates",
         entry.roof,
@@ -23,35 +25,20 @@ def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> D
         source="max(F / P, B / BW) or the wires, all executions",
         basis="datasheet",
     )
-    if found is None:
-        return Derivation(
-            op.name,
-            entry.seconds,
-            "s",
-            source="measured with the product that it feeds",
-            basis=entry.basis,
-        )
-    model = found.fit.model
-    formula = model.form.equation or "t(shape, constants) · exp(residual)"
+    model, label = found.fit.model, found.fit.label
+    equation = model.form.equation or "t(shape, constants) · exp(residual)"
+    whose = f"{label.provider} {label.kind} {label.variant} on {label.device}"
     return Derivation(
         op.name,
         entry.seconds,
         "s",
-        formula=f"{op.repeat} · {formula}",
-        substituted=f"{op.repeat} · {each}",
+        formula=f"{op.repeat} · {equation}",
+        substituted=f"{op.repeat} · {show(entry.seconds / op.repeat, 's')}",
         inputs=(*counted, *_constants(model), floor),
-        source=_whose(found),
+        source=f"fit of {whose}: {model.source}",
         basis=BASES[int(known.basis)],
         note=_note(known, found),
     )
-
-
-def _whose(found: "Found") -> str:
-    """Which measurements."""
-    fit = found.fit
-    label = fit.label
-    name = f"{label.provider} {label.kind} {label.variant} on {label.device}"
-    return f"fit of {name}: {fit.model.source}"
 
 
 def _note(known: Measured, found: "Found") -> str:

@@ -4,10 +4,10 @@ from typing import Final
 
 from roofline.cost.memory import kept_by_layer
 from roofline.serving.disaggregated import Disaggregated
-from roofline.serving.explain.parts import fact, given, worst
+from roofline.serving.explain.parts import derived, fact, given, stated
 from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
-from roofline.units import count, show
+from roofline.units import count
 
 DISTSERVE: Final = "DistServe, Zhong et al. 2024 (arXiv 2401.09670)"
 SPLITWISE: Final = "Splitwise, Patel et al. 2024 (arXiv 2311.18677)"
@@ -47,17 +47,12 @@ def transfer(pools: Disaggregated) -> Derivation:
     ends = (("send", handed.send, pools.prefill), ("receive", handed.receive, pools.decode))
     name, side, batch = max(ends, key=lambda end: end[1].seconds(handed.together))
     *_, late = max(ends, key=lambda end: end[1].latency_s)
-    wire = _wire(pools, batch, "W", "bandwidth", side.bytes_per_s, "B/s")
-    delay = _wire(pools, late, "α", "latency", handed.latency_s, "s")
-    mine = -(-handed.together // side.groups)
-    whole = Derivation(
+    whole = derived(
         f"{name} the whole cache",
         handed.seconds,
         "s",
-        formula="α + prompts · bytes of the busiest device / W, at the slower end",
-        substituted=f"{show(handed.latency_s, 's')} + {mine} · {count(side.busiest_bytes)} B / "
-        f"{show(side.bytes_per_s, 'B/s')}",
-        inputs=(
+        "α + ceil(prompts handed over together / groups) · bytes of the busiest device / W",
+        (
             kv(pools),
             Derivation(
                 "devices that share it",
@@ -67,19 +62,20 @@ def transfer(pools: Disaggregated) -> Derivation:
                 source=str(batch.deployment.layout),
             ),
             given("prompts handed over together", handed.together, ""),
-            wire,
-            delay,
+            _wire(pools, batch, "W", "bandwidth", side.bytes_per_s, "B/s"),
+            _wire(pools, late, "α", "latency", handed.latency_s, "s"),
         ),
-        source=f"{DISTSERVE}; definition of latency and rate",
-        basis=worst([wire.basis, delay.basis]),
+        {"groups": side.groups, "bytes of the busiest device": side.busiest_bytes},
+        source=f"{DISTSERVE}; definition of latency and rate, at the slower end",
     )
+    inputs = (whole,)
     if not pools.overlapped:
         return Derivation(
             "transfer",
             pools.overlap.transfer_s,
             "s",
             formula="the whole cache, after the prefill",
-            inputs=(whole,),
+            inputs=inputs,
             basis=whole.basis,
             note="sending layer by layer would hide most of it (--overlapped)",
         )
@@ -88,7 +84,7 @@ def transfer(pools: Disaggregated) -> Derivation:
         pools.overlap.transfer_s,
         "s",
         formula="α + x + (L − 1) · max(x − c, 0), x to send a layer and c to compute it",
-        inputs=(whole, given("layers that keep something, each stage", handed.layers, "")),
+        inputs=(*inputs, given("layers that keep something, each stage", handed.layers, "")),
         source=SPLITWISE,
         basis=whole.basis,
         note="each layer is sent while the next is computed; without overlap the whole cache waits",
@@ -100,10 +96,8 @@ def _wire(
 ) -> Derivation:
     """Rate or latency of a device's wires, with its source."""
     node, wires = batch.deployment.node, pools.transfer.wires
-    known = node.facts.get(f"{wires}.{key}")
-    if known is None:
-        link = node.network if wires == "network" else node.link
-        assert link is not None, "a cache goes over wires"
-        return fact(node.gpu, name, f"links.{link.kind}.{key}", value, unit)
-    place = ", ".join(text for text in (known.source, known.where, known.location) if text)
-    return Derivation(name, value, unit, source=place, basis=known.basis, note=known.note)
+    if (known := node.facts.get(f"{wires}.{key}")) is not None:
+        return stated(known, name, value, unit)
+    link = node.network if wires == "network" else node.link
+    assert link is not None, "a cache goes over wires"
+    return fact(node.gpu, name, f"links.{link.kind}.{key}", value, unit)

@@ -7,11 +7,11 @@ from typing import Final
 from roofline.serving.explain import times
 from roofline.serving.explain.memory import memory as in_use
 from roofline.serving.explain.operators import step
-from roofline.serving.explain.parts import given, worst
+from roofline.serving.explain.parts import derived, given
 from roofline.serving.rounds import verifying
 from roofline.serving.speculative import Speculation
 from roofline.table import Derivation
-from roofline.units import show, show_binary, significant
+from roofline.units import show
 
 LEVIATHAN: Final = "Leviathan et al. 2023 (arXiv 2211.17192)"
 TREES: Final = "Medusa, Cai et al. 2024 (arXiv 2401.10774), section 2.3.3"
@@ -19,42 +19,33 @@ TREES: Final = "Medusa, Cai et al. 2024 (arXiv 2401.10774), section 2.3.3"
 
 def tokens(made: Speculation) -> Derivation:
     """Expected tokens of a verification."""
-    tree = made.tree
-    reached = [level.reached for level in tree.levels]
-    rates = Derivation(
-        "acceptance",
-        made.acceptance.positions[0][0],
-        "",
-        source="given",
-        basis="assumed",
-        note=f"written {made.acceptance}",
+    tree, rate = made.tree, made.acceptance.positions[0][0]
+    accepted = Derivation(
+        "acceptance", rate, "", source="given", basis="assumed", note=f"written {made.acceptance}"
     )
-    alike = tree.is_chain and made.acceptance.deepest is None
-    rate = made.acceptance.positions[0][0]
-    closed = alike and rate < 1
-    return Derivation(
+    drafted = given("drafted", tree.nodes, "token")
+    terms = {f"to position {n}": level.reached for n, level in enumerate(tree.levels, start=1)}
+    formula = " + ".join(["1", *terms])
+    if tree.is_chain and made.acceptance.deepest is None and rate < 1:
+        formula, terms = "(1 − acceptance^(depth + 1)) / (1 − acceptance)", {"depth": tree.depth}
+    return derived(
         "tokens of a verification",
         tree.tokens,
         "token",
-        formula="(1 − α^(γ + 1)) / (1 − α)"
-        if closed
-        else "1 + sum over positions of the probability that the draft is accepted up to there",
-        substituted=f"(1 − {rate:g}^({tree.depth} + 1)) / (1 − {rate:g})"
-        if closed
-        else " + ".join(["1", *(f"{value:.6g}" for value in reached)]),
-        inputs=(rates, given("drafted", tree.nodes, "token")),
+        formula,
+        (accepted, drafted),
+        terms,
         source=f"{LEVIATHAN}, equation 1" if tree.is_chain else TREES,
-        basis="assumed",
-        note="the target's own token after the last accepted one is among them",
+        note="the target's own token after the last accepted one is among them; each position "
+        "counts with the probability that the draft is accepted up to there",
     )
 
 
 def draft(made: Speculation) -> Derivation:
     """Time of drafting in a round."""
     if not made.passes:
-        return Derivation(
-            "drafting", 0.0, "s", source="a look-up on the host, left out", basis="assumed"
-        )
+        source = "a look-up on the host, left out"
+        return Derivation("drafting", 0.0, "s", source=source, basis="assumed")
     what = "heads" if made.draft.kind == "medusa" else "passes"
     return Derivation(
         "drafting",
@@ -73,8 +64,7 @@ def draft(made: Speculation) -> Derivation:
 
 def verify(made: Speculation) -> Derivation:
     """Time of the target's step in a round."""
-    target = verifying(made.target)
-    batch = replace(made.plain, deployment=target, decode=made.verify)
+    batch = replace(made.plain, deployment=verifying(made.target), decode=made.verify)
     summed = step("verification", made.verify, batch)
     drafted = given("drafted", made.tree.nodes, "token")
     return replace(
@@ -87,34 +77,23 @@ def verify(made: Speculation) -> Derivation:
 
 def tpot(made: Speculation) -> Derivation:
     """Mean time between tokens."""
-    every, drafted, verified = tokens(made), draft(made), verify(made)
-    return Derivation(
+    return derived(
         "TPOT",
         made.round.tpot_s,
         "s",
-        formula="(drafting + verification) / tokens of a verification",
-        substituted=f"({show(drafted.value, 's')} + {show(verified.value, 's')}) / "
-        f"{significant(every.value)}",
-        inputs=(drafted, verified, every),
+        "(drafting + verification) / tokens of a verification",
+        (draft(made), verify(made), tokens(made)),
         source=f"{LEVIATHAN}, theorem 3.8, with the time of each step priced",
-        basis=worst([every.basis, drafted.basis, verified.basis]),
         note="mean over the answer; that the last round may yield more than is wanted is left out",
     )
 
 
 def speed_up(made: Speculation) -> Derivation:
     """TPOT without drafts over that with them."""
-    without, speculative = times.tpot(made.plain), tpot(made)
-    return Derivation(
-        "speed-up",
-        made.round.speed_up,
-        "",
-        formula="TPOT without drafts / TPOT with them",
-        substituted=f"{show(without.value, 's')} / {show(speculative.value, 's')}",
-        inputs=(replace(without, name="TPOT without drafts"), speculative),
-        source="definition",
-        basis=worst([without.basis, speculative.basis]),
-    )
+    without = replace(times.tpot(made.plain), name="TPOT without drafts")
+    inputs = (without, tpot(made))
+    formula = f"{without.name} / TPOT"
+    return derived("speed-up", made.round.speed_up, "", formula, inputs, source="definition")
 
 
 def ttft(made: Speculation) -> Derivation:
@@ -129,46 +108,35 @@ def ttft(made: Speculation) -> Derivation:
         source="priced like the target's: what drafts takes in the prompts too",
         basis="datasheet",
     )
-    return Derivation(
-        "TTFT",
-        made.ttft_s(),
-        "s",
-        formula="TTFT without drafts + prefill of the draft",
-        substituted=f"{show(first.value, 's')} + {show(drafted.value, 's')}",
-        inputs=(replace(first, name="TTFT without drafts"), drafted),
-        basis=worst([first.basis, drafted.basis]),
-        note="of the prompt prefilled last; no queueing, all prompts arrive at once",
-    )
+    inputs = (replace(first, name="TTFT without drafts"), drafted)
+    formula = "TTFT without drafts + prefill of the draft"
+    return derived("TTFT", made.ttft_s(), "s", formula, inputs, note=first.note)
 
 
 def latency(made: Speculation) -> Derivation:
     """Arrival to last token."""
-    first, each, output = ttft(made), tpot(made), made.workload.output
-    return Derivation(
-        "latency",
-        made.latency_s(),
-        "s",
-        formula="TTFT + (output − 1) · TPOT",
-        substituted=f"{show(first.value, 's')} + {output - 1} · {show(each.value, 's')}",
-        inputs=(first, each),
-        basis=worst([first.basis, each.basis]),
-    )
+    inputs, output = (ttft(made), tpot(made)), {"output": made.workload.output}
+    return derived("latency", made.latency_s(), "s", "TTFT + (output − 1) · TPOT", inputs, output)
 
 
 def memory(made: Speculation) -> Derivation:
     """What is in use on a device."""
-    own = in_use(replace(made.plain, memory=made.memory))
-    extra = made.draft_weights + made.draft_kv
-    return Derivation(
+    own = replace(in_use(replace(made.plain, memory=made.memory)), name="target")
+    drafts = {"weights of the draft": made.draft_weights, "KV cache of the draft": made.draft_kv}
+    return derived(
         "memory in use",
-        own.value + extra,
+        own.value + sum(drafts.values()),
         "B",
-        formula="target + weights of the draft + KV cache of the draft",
-        substituted=" + ".join(
-            show_binary(value) for value in (own.value, made.draft_weights, made.draft_kv)
+        " + ".join(["target", *drafts]),
+        (
+            own,
+            *(
+                Derivation(name, value, "B", source="as the target's")
+                for name, value in drafts.items()
+            ),
         ),
-        inputs=(replace(own, name="target"),),
         basis=own.basis,
+        binary=True,
         note="on one device; drafted tokens are cached too, and have logits",
     )
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from roofline.serving.explain import times
-from roofline.serving.explain.parts import given, worst
+from roofline.serving.explain.parts import derived, given, worst
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.steady import SteadyState
 from roofline.table import Derivation
@@ -26,73 +26,38 @@ def ttft_idle(batch: StaticBatch, steady: SteadyState | None = None) -> Derivati
 def tpot_steady(batch: StaticBatch, steady: SteadyState) -> Derivation:
     """Mean time between tokens where the prompts of others come among the steps."""
     plain, steps = times.tpot(batch), batch.workload.output - 1
-    others = max(steady.clients - 1, 1)
-    added = (steady.tpot_s - plain.value) * steps / others
-    prompt = Derivation(
-        "what a prompt adds",
-        added,
-        "s",
-        source="prefill beside decode, for each of the other clients",
-        basis=worst([plain.basis, times.ttft(batch).basis]),
+    added = (steady.tpot_s - plain.value) * steps / max(steady.clients - 1, 1)
+    told = "prefill beside decode, for each of the other clients"
+    basis = worst([plain.basis, times.ttft(batch).basis])
+    inputs = (
+        replace(plain, name="decode step"),
+        given("what a prompt adds", added, "s", told, basis),
+        given("clients", steady.clients, ""),
+        given("output", batch.workload.output, "token"),
     )
-    return Derivation(
-        "TPOT, steady",
-        steady.tpot_s,
-        "s",
-        formula="decode step + (clients − 1) · what a prompt adds / (output − 1)",
-        substituted=f"{show(plain.value, 's')} + {steady.clients - 1} · {show(added, 's')} / "
-        f"{steps}"
-        if steps
-        else "",
-        inputs=(
-            replace(plain, name="decode step"),
-            prompt,
-            given("clients", steady.clients, ""),
-            given("output", batch.workload.output, "token"),
-        ),
-        source=CLOSED_FORM,
-        basis=prompt.basis,
-    )
+    text = "decode step" + " + (clients − 1) · what a prompt adds / (output − 1)" * bool(steps)
+    return derived("steady TPOT", steady.tpot_s, "s", text, inputs, source=CLOSED_FORM)
 
 
 def ttft_steady(steady: SteadyState, idle: Derivation) -> Derivation:
     """Mean TTFT where an answer is followed by the next prompt, beside that of an idle server."""
-    waits = steady.ttft_s - idle.value
-    return Derivation(
-        "TTFT, steady",
-        steady.ttft_s,
-        "s",
-        formula="TTFT on an idle server + rest of a step, other prompts in it, queue",
-        substituted=f"{show(idle.value, 's')} + {show(waits, 's')}",
-        inputs=(
-            idle,
-            given("clients", steady.clients, ""),
-        ),
-        source=CLOSED_FORM,
-        basis=idle.basis,
-    )
+    told = "for the rest of a step, other prompts in it, and the queue"
+    waits = given("waiting", steady.ttft_s - idle.value, "s", told)
+    text, inputs = f"{idle.name} + waiting", (idle, waits, given("clients", steady.clients, ""))
+    return derived("steady TTFT", steady.ttft_s, "s", text, inputs, source=CLOSED_FORM)
 
 
 def throughput(
-    batch: StaticBatch,
-    steady: SteadyState,
-    first: Derivation,
-    each: Derivation,
-    replicas: int,
+    batch: StaticBatch, steady: SteadyState, first: Derivation, each: Derivation, replicas: int
 ) -> Derivation:
     """Output tokens in the steady state, of all replicas, from its TTFT and TPOT."""
-    output, several = batch.workload.output, replicas > 1
-    return Derivation(
-        "throughput, steady",
+    return derived(
+        "steady throughput",
         steady.output_tok_s * replicas,
         "token/s",
-        formula="replicas · " * several + "clients · output / (TTFT + (output − 1) · TPOT)",
-        substituted=f"{replicas} · "
-        * several
-        + f"{steady.clients} · {output} / ({show(first.value, 's')} + {output - 1} · "
-        f"{show(each.value, 's')})",
-        inputs=(first, each, *([given("replicas", replicas, "")] if several else [])),
+        f"clients · output / ({first.name} + (output − 1) · {each.name})[ · replicas]",
+        (first, each, *([given("replicas", replicas, "")] if replicas > 1 else [])),
+        {"clients": steady.clients, "output": batch.workload.output},
         source="Little's law",
-        basis=worst([first.basis, each.basis]),
         note="output tokens only; prefill time included",
     )

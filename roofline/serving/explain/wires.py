@@ -7,9 +7,8 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.layers.loading import outside_bytes_per_s
 from roofline.hardware.links import host_link, kind, storage_link
 from roofline.hardware.machine import Fact, Link
-from roofline.serving.explain.parts import stated
+from roofline.serving.explain.parts import derived, stated
 from roofline.table import Derivation
-from roofline.units import show
 
 
 def wires(deployment: Deployment) -> tuple[Derivation, ...]:
@@ -37,18 +36,9 @@ def _link(
     )
     if link.oversubscription != 1:
         over = stated(facts.get(f"{key}.oversubscription"), "over", link.oversubscription, "")
-        return Derivation(
-            name,
-            bytes_per_s,
-            "B/s",
-            formula="rate of a device's wires / oversubscription",
-            substituted=f"{show(link.bytes_per_s, 'B/s', 4)} / {link.oversubscription:g}",
-            inputs=(
-                replace(rate, name="rate of a device's wires", value=link.bytes_per_s),
-                replace(over, name="oversubscription"),
-                *rounds,
-            ),
-        )
+        own = replace(rate, name="rate of a device's wires", value=link.bytes_per_s)
+        inputs = (own, replace(over, name="oversubscription"), *rounds)
+        return derived(name, bytes_per_s, "B/s", f"{own.name} / oversubscription", inputs, basis="")
     return replace(rate, inputs=rounds)
 
 
@@ -80,13 +70,12 @@ def _outside(deployment: Deployment) -> Derivation:
     if deployment.offload.to == "cpu":
         return wired
     drive = stated(known[-1], "a drive", storage_link().bytes_per_s, "B/s")
-    both = (replace(wired, name="wires to the host"), drive)
-    return Derivation(
+    return derived(
         "W host",
         rate,
         "B/s",
-        formula="min(wires to the host, a drive)",
-        substituted=f"min({', '.join(show(each.value, 'B/s') for each in both)})",
-        inputs=both,
+        "min(wires to the host, a drive)",
+        (replace(wired, name="wires to the host"), drive),
+        basis="",
         source="the slower of the two is the rate of both",
     )

@@ -3,14 +3,14 @@
 from typing import Final
 
 from roofline.errors import UnknownNameError
-from roofline.serving.explain.parts import given
+from roofline.serving.explain.parts import derived, fact, given
 from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.figures import usd_per_mtok
 from roofline.study.plan.kinds import Kind
 from roofline.study.plan.option import Pool
 from roofline.table import Derivation
-from roofline.units import MILLION, SECONDS_PER_HOUR, significant
+from roofline.units import MILLION, SECONDS_PER_HOUR
 
 METRICS: Final = ("gpus", "price", "cost", "capacity", "headroom")
 
@@ -29,123 +29,89 @@ def check(metric: str) -> None:
 
 def derivations(done: Confirmed, demand: Demand, goal: Goal) -> dict[str, Derivation]:
     """Derivations by name: capacity, gpus, price, cost, headroom."""
-    option = done.option
-    rate = given("rate", demand.rate, "request/s")
-    capacity = _capacity(done)
-    gpus = _gpus(done, goal, rate)
+    option, rate = done.option, given("rate", demand.rate, "request/s")
+    capacity, gpus = _capacity(done), _gpus(done, goal, rate)
+    text, parts = "capacity / rate − 1", (capacity, rate)
     out = {"capacity": capacity, "gpus": gpus}
-    out["headroom"] = Derivation(
-        "headroom",
-        option.headroom,
-        "",
-        formula="capacity / rate − 1",
-        substituted=f"{significant(capacity.value)} / {significant(demand.rate)} − 1",
-        inputs=(capacity, rate),
-        basis=capacity.basis,
-    )
+    out["headroom"] = derived("headroom", option.headroom, "", text, parts)
     if option.usd_per_hour:
-        price = _price(done, gpus)
+        out["price"] = price = _price(done, gpus)
         value = usd_per_mtok(option, demand.output)
         assert value is not None, "a price without a price"
-        answers = Derivation("output", demand.output, "token", source="mean of the requests")
-        out["price"] = price
-        out["cost"] = Derivation(
+        out["cost"] = derived(
             "cost of a million output tokens",
             value,
             "$",
-            formula="price / 3600 s / (rate · output) · 10⁶",
-            substituted=f"{option.usd_per_hour:.4g} / {SECONDS_PER_HOUR:.0f} / "
-            f"({significant(demand.rate)} · {significant(demand.output)}) · {MILLION:.0f}",
-            inputs=(price, rate, answers),
-            basis=price.basis,
+            f"price / {SECONDS_PER_HOUR:g} s/h / (rate · output) · {MILLION:,.0f}",
+            (price, rate, given("output", demand.output, "token", "mean of the requests")),
             note="devices are paid by the hour, whether they work or not",
         )
     return out
 
 
+def _pools(done: Confirmed) -> dict[str, Pool]:
+    """Pools by the layout of their instances, those of one layout told apart."""
+    out: dict[str, Pool] = {}
+    for pool in done.option.pools:
+        spelled = pool.candidate.layout.spelled
+        out[f"{spelled} of the other pool" if spelled in out else spelled] = pool
+    return out
+
+
 def _capacity(done: Confirmed) -> Derivation:
-    option = done.option
-    parts = tuple(
-        _carries(f"most requests of an instance, {pool.candidate.layout.spelled}", pool)
-        for pool in option.pools
-    )
-    texts = [f"{pool.instances} · {significant(pool.carries)}" for pool in option.pools]
-    many = len(texts) > 1
-    return Derivation(
-        "capacity",
-        option.capacity,
-        "request/s",
-        formula="min over pools of instances · requests of each"
-        if many
-        else "replicas · requests of each",
-        substituted=f"min({', '.join(texts)})" if many else texts[0],
-        inputs=parts,
-        basis=parts[0].basis,
-    )
+    parts = [_carries(f"requests of {name}", pool) for name, pool in _pools(done).items()]
+    instances = {f"instances of {name}": pool.instances for name, pool in _pools(done).items()}
+    texts = [f"{one} · {each.name}" for one, each in zip(instances, parts, strict=True)]
+    text = f"min({', '.join(texts)})" if len(texts) > 1 else texts[0]
+    basis = parts[0].basis
+    value = done.option.capacity
+    return derived("capacity", value, "request/s", text, parts, instances, basis=basis)
 
 
 def _carries(name: str, pool: Pool) -> Derivation:
-    source = f"closed form; {pool.binds} is in the way of more"
-    return Derivation(name, pool.carries, "request/s", source=source, basis=_basis(pool.kind))
+    source = f"closed form: the most of an instance; {pool.binds} is in the way of more"
+    return given(name, pool.carries, "request/s", source, _basis(pool.kind))
 
 
 def _gpus(done: Confirmed, goal: Goal, rate: Derivation) -> Derivation:
-    option = done.option
-    texts, inputs = [], []
-    for pool in option.pools:
-        devices = pool.candidate.devices
-        texts.append(f"{pool.instances} · {devices}")
-        spare = f" + {goal.spares} spare" if goal.spares else ""
-        inputs.append(
-            Derivation(
-                f"instances of {pool.candidate.layout.spelled}",
-                pool.instances,
-                "",
-                formula="⌈rate · (1 + headroom) / requests of each⌉ + spares",
-                substituted=f"⌈{significant(option.rate)} · {1 + goal.headroom:g} / "
-                f"{significant(pool.carries)}⌉{spare}",
-                inputs=(
-                    rate,
-                    given("headroom", goal.headroom, ""),
-                    _carries("requests of each", pool),
-                ),
-                note="more or fewer where the simulation of all of them together says so",
-            )
+    note = "more or fewer where the simulation of all of them together says so"
+    headroom, spares = given("headroom", goal.headroom, ""), float(goal.spares)
+    several = [
+        derived(
+            f"instances of {name}",
+            pool.instances,
+            "",
+            "ceil(rate · (1 + headroom) / requests of each)[ + spares]",
+            (rate, headroom, _carries("requests of each", pool)),
+            {"spares": spares},
+            basis="",
+            note=note,
         )
-    return Derivation(
-        "GPUs",
-        option.gpus,
-        "",
-        formula="Σ over pools of instances · devices of each",
-        substituted=" + ".join(texts),
-        inputs=tuple(inputs),
-        basis=_basis(option.kind),
-    )
+        for name, pool in _pools(done).items()
+    ]
+    devices = {f"devices of {n}": pool.candidate.devices for n, pool in _pools(done).items()}
+    text = " + ".join(f"{one.name} · {n}" for one, n in zip(several, devices, strict=True))
+    basis = _basis(done.option.kind)
+    return derived("GPUs", done.option.gpus, "", text, several, devices, basis=basis)
 
 
 def _price(done: Confirmed, gpus: Derivation) -> Derivation:
     option = done.option
-    each = tuple(_device(kind) for kind in {p.kind.gpu: p.kind for p in option.pools}.values())
-    texts = [f"{pool.gpus} · {pool.kind.usd_per_hour:g}" for pool in option.pools]
-    return Derivation(
-        "price",
-        option.usd_per_hour,
-        "$/h",
-        formula="Σ GPUs · price of each",
-        substituted=" + ".join(texts),
-        inputs=(gpus, *each),
-        basis="assumed" if any(one.basis == "assumed" for one in each) else gpus.basis,
-    )
+    each = {pool.kind.gpu: _device(pool.kind) for pool in option.pools}
+    numbers: dict[str, float] = {}
+    for pool in option.pools:
+        numbers[pool.kind.gpu] = numbers.get(pool.kind.gpu, 0) + pool.gpus
+    terms = {f"number of {name}": number for name, number in numbers.items()}
+    text = " + ".join(f"number of {name} · price of {name}" for name in numbers)
+    assumed = any(one.basis == "assumed" for one in each.values())
+    basis = "assumed" if assumed else gpus.basis
+    inputs = (gpus, *each.values())
+    return derived("price", option.usd_per_hour, "$/h", text, inputs, terms, basis=basis)
 
 
 def _device(kind: Kind) -> Derivation:
-    fact = kind.base.node.gpu.facts.get("price.per_hour")
-    name = f"price of {kind.gpu}"
-    if fact is None:
-        return given(name, kind.usd_per_hour, "$/h")
-    source = ", ".join(text for text in (fact.source, fact.where, fact.location) if text)
-    return Derivation(
-        name, kind.usd_per_hour, "$/h", source=source, basis=fact.basis, note=fact.note
+    return fact(
+        kind.base.node.gpu, f"price of {kind.gpu}", "price.per_hour", kind.usd_per_hour, "$/h"
     )
 
 

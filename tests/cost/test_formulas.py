@@ -1,0 +1,194 @@
+"""Formulas of operators: their text, with the numbers of their symbols, gives each count."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roofline.cost.deployment import Deployment, Options
+from roofline.cost.layout import Layout
+from roofline.cost.memory import kept
+from roofline.cost.offload import Offload
+from roofline.cost.stages import pipeline
+from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.weights import layer_parts, outside_parts
+from roofline.cost.work import COUNTS, Array, Op
+from roofline.errors import RooflineError
+from roofline.hardware import catalog as machines
+from roofline.hardware.engine import engine
+from roofline.model import catalog
+from roofline.model.parameters import formats as stored
+from roofline.model.precision import resolve
+from tests.formulas import worth
+
+NETWORKS = (
+    "llama-3.1-8b",
+    "mixtral-8x7b-v0.1",
+    "deepseek-v3",
+    "deepseek-v3.2",
+    "deepseek-v4-flash",
+    "kimi-k3",
+    "kimi-linear-48b-a3b-base",
+    "qwen3-next-80b-a3b-instruct",
+    "jamba-1.5-large",
+    "nvidia-nemotron-3-nano-30b-a3b-bf16",
+    "gpt-oss-120b",
+    "minimax-m3",
+    "gemma-2-9b",
+    "opt-350m",
+    "bert-base-uncased",
+)
+"""Networks that have every operator and matrix of those that are shipped, as a test below says."""
+LAYOUTS = (
+    Layout(),
+    Layout(tp=8, sequence_parallel=True),
+    Layout(tp=16),
+    Layout(tp=2, cp=4),
+    Layout(tp=4, ep=4),
+    Layout(dp=8, ep=8),
+    Layout(tp=2, dp=8, ep=8),
+    Layout(dp=16, ep=16),
+    Layout(tp=8, pp=2),
+)
+OPTIONS = (
+    Options(),
+    Options(mask="square", logits="all", mla="expanded", ring_attention=True),
+    Options(attention="naive", mla="absorbed"),
+)
+CONTEXTS = np.array([40.0, 700.0, 3000.0, 9000.0])
+SHARES = np.array([0.1, 0.2, 0.3, 0.4])
+GROUPS = {
+    "prefill": prefill(3, 900.0, 100.0),
+    "decode": decode(48, 3000.0),
+    "draft": Group(6.0, 5.0, 2500.0),
+    "decode on an axis": decode(48, CONTEXTS),
+    "draft on an axis": Group(6.0, 5.0, CONTEXTS),
+}
+_SECONDS = {
+    "sent": "wire_bytes",
+    "sent out": "network_bytes",
+    "rounds": "messages",
+    "rounds out": "network_messages",
+    "loaded": "host_bytes",
+}
+
+
+def deployments(name: str) -> Iterator[Deployment]:
+    """The network in every layout that it allows, counted in several ways and formats."""
+    network, box = catalog.architecture(name), machines.node("hgx-h200-8")
+    kept_there = stored(network)
+    own = [resolve(network.weight_format, "auto", box.gpu, also=kept_there)]
+    own += [
+        resolve(weights, "fp8", box.gpu, also=kept_there) for weights in ("int4-awq", "fp8", "int8")
+    ]
+    cases = [(layout, options, own[0], Offload()) for layout in LAYOUTS for options in OPTIONS]
+    cases += [(LAYOUTS[0], OPTIONS[0], formats, Offload()) for formats in own[1:]]
+    cases += [(LAYOUTS[1], OPTIONS[0], own[0], Offload(weights=0.5, kv=0.25, to="nvme"))]
+    assert box.link is not None
+    links = [replace(box.link, topology=joined, reduces=False) for joined in ("ring", "mesh")]
+    boxes = [(box, *case) for case in cases]
+    boxes += [
+        (replace(box, link=link), layout, OPTIONS[0], own[0], Offload())
+        for link in links
+        for layout in LAYOUTS[1:-1]
+    ]
+    for node, layout, options, formats, offload in boxes:
+        try:
+            yield Deployment(network, node, formats, engine("vllm"), layout, options, offload)
+        except RooflineError:
+            continue  # a layout that the network does not allow
+
+
+def operators(deployment: Deployment) -> Iterator[tuple[str, Op, Array | None]]:
+    """Operators of every stage and kind of step, with the weights of their rows."""
+    stages = pipeline(deployment.architecture, deployment.layout, deployment.node)
+    for stage in {stage.layers: stage for stage in stages}.values():
+        for name, group in GROUPS.items():
+            weights = SHARES if isinstance(group.context, np.ndarray) else None
+            for op in step(deployment, group, stage).values():
+                yield f"{deployment.layout} {deployment.options} {name} {op.name}", op, weights
+
+
+def mean(value: object, weights: Array | None) -> float:
+    """Mean over the rows of the scenario axis."""
+    rows = np.asarray(value, float)
+    return float(rows) if weights is None else float(weights @ np.broadcast_to(rows, weights.shape))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_text_of_a_formula_gives_the_count_of_its_operator(network: str) -> None:
+    wrong, seen = {}, 0
+    for deployment in deployments(network):
+        for where, op, weights in operators(deployment):
+            symbols = op.work.symbols(weights)
+            for count in COUNTS:
+                value = mean(getattr(op.work, count), weights)
+                text = op.work.says(count)
+                if value and worth(text, symbols) != pytest.approx(value, rel=1e-9):
+                    wrong[where, count] = f"{text} is {worth(text, symbols)}, not {value}"
+                seen += bool(value)
+    assert wrong == {}
+    assert seen
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_text_of_a_time_on_wires_gives_the_time(network: str) -> None:
+    wrong = {}
+    for deployment in deployments(network):
+        for where, op, weights in operators(deployment):
+            value = mean(op.wire_s, weights)
+            moved = {n: mean(getattr(op.work, field), weights) for n, field in _SECONDS.items()}
+            text, symbols = op.work.says("seconds"), {**op.work.symbols(weights), **moved}
+            if value and worth(text, symbols) != pytest.approx(value, rel=1e-9):
+                wrong[where] = f"{text} is {worth(text, symbols)}, not {value}"
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_text_of_weights_and_cache_gives_their_bytes(network: str) -> None:
+    wrong = {}
+    for deployment in deployments(network):
+        parts = [
+            *(
+                part
+                for ends in ((True, False), (False, True), (True, True))
+                for part in outside_parts(deployment, *ends)
+            ),
+            *(
+                part
+                for block in deployment.architecture.kinds
+                for part in layer_parts(deployment, block)
+            ),
+            *(
+                kept(deployment, block, context)
+                for block in deployment.architecture.kinds
+                for context in (100.0, 50_000.0)
+            ),
+        ]
+        for part in parts:
+            text, symbols = part.formula, part.symbols
+            known = {name: float(value) for name, value in symbols.items()}
+            if part.value and worth(text, known) != pytest.approx(float(part.value), rel=1e-12):
+                wrong[str(deployment.layout), part.name] = f"{text} {known}, not {part.value}"
+    assert wrong == {}
+
+
+def written(name: str) -> set[tuple[str, ...]]:
+    """Formulas of a network on one device, and what has them."""
+    network, box = catalog.architecture(name), machines.node("hgx-h200-8")
+    formats = resolve(network.weight_format, "auto", box.gpu, also=stored(network))
+    deployment = Deployment(network, box, formats, engine("vllm"))
+    steps = (step(deployment, GROUPS[group]) for group in ("prefill", "decode"))
+    ops = (op for made in steps for op in made.values())
+    found = {(op.kind, *(op.work.says(count) for count in COUNTS)) for op in ops}
+    found |= {(part.name, part.formula) for part in outside_parts(deployment, True, True)}
+    for block in network.kinds:
+        found |= {(part.name, part.formula) for part in layer_parts(deployment, block)}
+        found.add((kept(deployment, block, 1e4).formula,))
+    return found
+
+
+def test_these_networks_have_every_formula_of_all_that_are_shipped() -> None:
+    known = set().union(*(written(name) for name in NETWORKS))
+    assert {name for name in catalog.names() if written(name) - known} == set()
