@@ -79,7 +79,7 @@ def values(column: "pa.ChunkedArray") -> NDArray[Any]:
     known, data = whole.buffers()
     rows = slice(whole.offset, whole.offset + len(whole))
     if not len(whole):
-        return np.empty(0, np.bool_ if pa.types.is_boolean(whole.type) else np.float64)
+        return np.empty(0, whole.type.to_pandas_dtype())
     if pa.types.is_boolean(whole.type):
         return _truths(data)[rows]
     found = np.frombuffer(data, whole.type.to_pandas_dtype())[rows]
