@@ -52,7 +52,9 @@ def bounds(rows: "pa.Table") -> NDArray[np.bool_]:
     if "basis" not in rows.column_names:
         return np.zeros(len(rows), np.bool_)
     basis, listed = places(rows["basis"])
-    return np.array([name == DATASHEET for name in listed], np.bool_)[basis] & ~_ended(rows)
+    published = np.array([name == DATASHEET for name in listed], np.bool_)
+    found: NDArray[np.bool_] = published[basis] & ~_ended(rows)
+    return found
 
 
 def _ended(rows: "pa.Table") -> NDArray[np.bool_]:
@@ -60,7 +62,8 @@ def _ended(rows: "pa.Table") -> NDArray[np.bool_]:
     low = f"{ENDED}_low"
     if low not in rows.column_names:
         return np.zeros(len(rows), np.bool_)
-    return ~np.isnan(values(rows[low]))
+    ended: NDArray[np.bool_] = ~np.isnan(values(rows[low]))
+    return ended
 
 
 def _bounds(rows: "pa.Table") -> list[str]:

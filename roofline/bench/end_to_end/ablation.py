@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 EVERY: Final = {**CONSTANTS, **KERNELS}
 DEVICES: Final = ("h100_sxm", "h200_sxm")
 METRICS: Final = ("tpot_s", "ttft_s")
-MOVED: Final = 1e-3
+MOVED: Final = 0.001
 """Share by which a prediction differs that a mechanism moves. [1]"""
 PLAIN: Final = "guidellm"
 """Family of rows whose clients send equal lengths, each prompt its own."""

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
-from roofline.bench.calibrations import AUTO, USUAL, calibration_of, joined
+from roofline.bench.calibrations import calibration_of, joined
 from roofline.bench.end_to_end.cases import NARROW, Case
 from roofline.bench.end_to_end.naming import alike
 from roofline.cost.deployment import Deployment
+from roofline.cost.measured import AUTO, USUAL
 from roofline.hardware.catalog import default_node
 from roofline.hardware.catalog import gpu as gpu_named
 from roofline.hardware.engine import engine as engine_named

@@ -276,7 +276,7 @@ def each_its_own(
     tried[:, -len(KERNELS) :] = kernels[-len(KERNELS) :]
     at = residuals_at(rows, has, tried)
     strain = ((tried - center) / spread) ** 2
-    out = tried[0].copy()
+    out: Array = tried[0].copy()
     profile = np.array([rows[row].engine.profile for row in has.row])
     for name in PROFILES:
         mine, own = profile == name, [PLACE[f"{name}.{constant}"] for constant in CONSTANTS]

@@ -25,6 +25,7 @@ from roofline.bench.end_to_end.fitting import (
     residuals,
     residuals_at,
     shortened,
+    some,
 )
 from roofline.bench.end_to_end.held_out import CENTRAL, DEVIATIONS, ENOUGH, FLOOR, Key, Spreads
 from roofline.bench.end_to_end.metrics import PLACE
@@ -195,7 +196,7 @@ def _fitted(task: _Task, which: NDArray[np.bool_]) -> tuple[Array, Array]:
 
 def _some(task: _Task, which: NDArray[np.bool_]) -> tuple[list[Known], Cells]:
     """Some of the cells, and the runs that have them."""
-    has = held_out.some(task.has, which)
+    has = some(task.has, which)
     places, row = np.unique(has.row, return_inverse=True)
     return [task.rows[place] for place in places], replace(has, row=row)
 

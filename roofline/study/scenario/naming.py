@@ -67,7 +67,8 @@ def path_or_name(name: str, folder: Path) -> str:
     """A file from the folder of the scenario, or the name as it is."""
     beside = folder / name
     is_path = name.lower().endswith(FILES) or "/" in name
-    return str(beside) if is_path and not Path(name).is_absolute() and there(beside) else name
+    found = there(beside) or there(beside, "folder")
+    return str(beside) if is_path and not Path(name).is_absolute() and found else name
 
 
 def network(asked: str | NetworkFile, folder: Path, weights: Sequence[str]) -> Network:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roofline.bench.calibrations import USUAL, calibration_of, joined, own_files
+from roofline.bench.calibrations import calibration_of, joined, own_files
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.usual import (
     ASSUMED,
@@ -18,6 +18,7 @@ from roofline.cost.calibration.usual import (
 )
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import NO_ENGINE
+from roofline.cost.measured import USUAL
 from roofline.cost.roof import roof
 from roofline.cost.step import Group, step
 from roofline.cost.work import Op, Work
