@@ -96,7 +96,7 @@ def test_a_pipeline_over_two_nodes_is_explained(capsys: Captured) -> None:
     code, out, _ = ask(
         capsys, "analyze llama-3.1-405b --gpus 16 --tp 8 --pp 2 --batch 16 --explain ttft"
     )
-    assert "sum of stages + (micro-batches − 1) · slowest stage" in out
+    assert "sum of stages + (full steps − 1) · slowest stage" in out
 
 
 def test_what_does_not_fit_is_offloaded_as_far_as_it_must(capsys: Captured) -> None:

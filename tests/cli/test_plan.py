@@ -204,7 +204,7 @@ def test_a_figure_explains_itself(printing: Any) -> None:
     ran = printing(f"{SMALL} --rate 40 --gpus 4 --explain gpus")
     assert ran.code == 0
     assert ran.out.startswith("GPUs = ")
-    assert "⌈rate · (1 + headroom) / requests of each⌉ + spares" in ran.out
+    assert "ceil(rate · (1 + headroom) / requests of each)" in ran.out
     assert printing(f"{SMALL} --rate 20 --gpus 2 --explain nothing").code == 2
 
 

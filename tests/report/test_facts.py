@@ -20,7 +20,7 @@ from roofline.report.sections import (
 )
 from roofline.report.text import Amount
 from roofline.report.times import MOST_BARS, time_facts
-from roofline.table import Result, table
+from roofline.table import Derivation, Result, table
 
 
 def test_a_point_stands_at_its_intensity_and_its_rate(result: Result) -> None:
@@ -181,6 +181,19 @@ def test_a_derivation_inside_another_is_told_once(result: Result) -> None:
     assert facts["ttft"].inputs[0].inputs[0].source == "tiny datasheet"
     (inner,) = facts["latency"].inputs
     assert (inner.metric, inner.inputs) == ("ttft", ())
+
+
+def test_a_long_part_of_two_derivations_is_told_under_the_first(result: Result) -> None:
+    given = tuple(Derivation(str(n), float(n), "s") for n in range(derivations.LONG - 1))
+    long, short = (Derivation("step", 1.0, "s", "sum", inputs=given[n:]) for n in (0, 1))
+    two = {
+        name: Derivation(name, 2.0, "s", "twice", inputs=(long, short)) for name in ("tpot", "ttft")
+    }
+    facts = derivations.derivation_facts(replace(result, derivations=two))
+    assert [len(part.inputs) for part in facts["tpot"].inputs] == [len(given), len(given) - 1]
+    linked, told = facts["ttft"].inputs
+    assert (linked.metric, linked.under, linked.inputs) == ("tpot", "tpot", ())
+    assert len(told.inputs) == len(given) - 1
 
 
 def test_an_operator_table_has_every_operator_once(result: Result) -> None:

@@ -24,6 +24,10 @@ BINARY: Final = (
 """Device memory, which people know in powers of two."""
 
 
+LONG: Final = 8
+"""Numbers of a part from which on it is told once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One number of a derivation."""
@@ -37,6 +41,8 @@ class Node:
     note: str
     metric: str
     """Key of the derivation on this page that says the rest; empty if it is said here."""
+    under: str
+    """Name of that derivation, where this number is a part of it."""
     inputs: tuple["Node", ...]
 
     @property
@@ -46,16 +52,41 @@ class Node:
 
 
 def derivation_facts(result: Result) -> Mapping[str, Node]:
-    """Derivations by metric; one that is part of another is told once and linked."""
-    whole = {entry: metric for metric, entry in result.derivations.items()}
-    return {metric: _node(entry, whole, top=True) for metric, entry in result.derivations.items()}
+    """Derivations by metric; one that is part of another is told once and linked.
+
+    So are long parts that two of them have.
+    """
+    told = {entry: (metric, "") for metric, entry in result.derivations.items()}
+    out = {}
+    for metric, entry in result.derivations.items():
+        parts: dict[Derivation, tuple[str, str]] = {}
+        out[metric] = _node(entry, told, parts, metric, entry.name)
+        told = parts | told
+    return out
 
 
-def _node(entry: Derivation, whole: Mapping[Derivation, str], top: bool = False) -> Node:
-    metric = "" if top else whole.get(entry, "")
+def _node(
+    entry: Derivation,
+    told: Mapping[Derivation, tuple[str, str]],
+    parts: dict[Derivation, tuple[str, str]],
+    metric: str,
+    under: str,
+    top: bool = True,
+) -> Node:
+    """A number with its inputs, each that is told elsewhere without them.
+
+    Args:
+        entry: The derivation.
+        told: Derivations that have been told: the metric, and its name where they are part of it.
+        parts: Takes those that are told here.
+        metric, under: The metric that this one is of, and its name.
+        top: Whether it is that metric itself.
+    """
     value = _value(entry)
-    if metric:
-        return Node(entry.name, value, "", "", "", _basis(entry), "", metric, ())
+    if not top and entry in told:
+        return Node(entry.name, value, "", "", "", _basis(entry), "", *told[entry], ())
+    if not top and _numbers(entry) >= LONG:
+        parts[entry] = metric, under
     return Node(
         entry.name,
         value,
@@ -65,8 +96,14 @@ def _node(entry: Derivation, whole: Mapping[Derivation, str], top: bool = False)
         _basis(entry),
         entry.note,
         "",
-        tuple(_node(part, whole) for part in entry.inputs),
+        "",
+        tuple(_node(part, told, parts, metric, under, top=False) for part in entry.inputs),
     )
+
+
+def _numbers(entry: Derivation) -> int:
+    """Numbers of a derivation, its own among them."""
+    return 1 + sum(map(_numbers, entry.inputs))
 
 
 def _value(entry: Derivation) -> Amount:
