@@ -50,7 +50,7 @@ def overhead(folder: Path, name: str, workers: int, seconds: float, chunks: int)
     started, *ends = ends
     first = ends[workers - 1]
     each = (ends[-1] - first) * workers / (chunks - workers) - seconds
-    size = sum(path.stat().st_size for path in (folder / "parts").iterdir()) / chunks
+    size = outcome.result.stat().st_size / chunks
     return (
         f"{name}, {workers} workers, chunks of {seconds:g} s and {size / 1e6:.1f} MB: "
         f"{each * 1e3:.0f} ms a chunk beside its work {loop.time(each)}; "
