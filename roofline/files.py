@@ -15,7 +15,7 @@ from roofline.errors import InputError, MissingEnvironmentError, RooflineError
 UNFINISHED: Final = ".part"
 """Ends the name of a file that is being written."""
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""What the system says of a disk, a quota or a limit on files that is used up."""
+"""Errors of the system that mean a disk, a quota or a limit on files is used up."""
 
 
 @contextmanager

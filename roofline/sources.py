@@ -20,9 +20,9 @@ class Sources:
     """Files that were read, and those that were looked for and are not there."""
 
     digests: dict[Path, str] = field(default_factory=dict)
-    """Of the bytes that were read, by path. [sha256]"""
+    """Digests of the bytes that were read, by path. [sha256]"""
     stamps: dict[Path, Stamp] = field(default_factory=dict)
-    """Of both kinds of files when they were looked at."""
+    """Stamps of both kinds of files when they were looked at, by path."""
 
     def add(self, path: Path, content: bytes | None) -> None:
         """Add a file with the bytes that were read; None where there is no such file."""

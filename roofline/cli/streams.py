@@ -27,7 +27,7 @@ PLAIN: Final = {
     "³": "^3",
     "∞": "inf",
 }
-"""What stands for a character where the encoding of a stream has none."""
+"""Characters in place of those that the encoding of a stream lacks."""
 
 
 def open_streams() -> None:
@@ -39,7 +39,7 @@ def open_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDONLY)
     if sys.stdin is None:
-        sys.stdin = open(0, closefd=False)  # noqa: SIM115
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115  # it stays open as long as the program
     if os.name == "posix":  # the console of Windows is no file
         sys.stdout = _opened(sys.stdout, _Output(1, "w", closefd=False))
         sys.stderr = _opened(sys.stderr, _Notes(2, "w", closefd=False), at_once=True)

@@ -60,7 +60,7 @@ class Way:
     group: Number = 2.0
     """Devices that each addresses in a round, itself included. [1]"""
     says: tuple[str, str] = ("{M}", "1")
-    """What is sent, and the rounds, in symbols."""
+    """Bytes sent, and rounds, in symbols."""
     of: tuple[Number, Number] = (0.0, 1.0)
     """Tensor M and devices n of it. [B] [1]"""
 

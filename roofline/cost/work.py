@@ -124,7 +124,7 @@ class Made(NamedTuple):
     """Counts that are divided by the devices which share a context, ``CP``."""
 
     def known(self) -> Mapping[str, Any]:
-        """What the symbols stand for."""
+        """Values of the symbols, by symbol."""
         return self.symbols() if callable(self.symbols) else self.symbols
 
     def text(self, count: str) -> str:
@@ -141,7 +141,7 @@ class Made(NamedTuple):
 
 
 def by(formula: Formula, symbols: Symbols) -> tuple[tuple[Any, ...]]:
-    """How a `Work` was made, by one formula: fields of `Made`, which every operator would pay."""
+    """Origin of a `Work` by one formula: fields of `Made` alone, since every operator has one."""
     return ((formula, symbols, 1.0, ()),)
 
 
@@ -319,9 +319,9 @@ class Part:
     formula: str = ""
     """In symbols, with brackets as in `Formula`."""
     symbols: Mapping[str, Number] = field(default_factory=dict)
-    """What the symbols stand for."""
+    """Values of the symbols, by symbol."""
     source: str = ""
-    """What it is, or is stored in."""
+    """Source: what the part is, or is stored in."""
 
 
 def total(parts: Iterable[Part]) -> Number:

@@ -52,7 +52,7 @@ class OpTime:
     measured: Measured | None = None
     """What measurements say of it; None where they say nothing."""
     symbols: Callable[[], Mapping[str, float]] = field(default=dict, repr=False, compare=False)
-    """What the symbols of the operator's formula stand for, as means like all else here."""
+    """Values of the symbols of the operator's formula, means like all else here."""
 
     @property
     def bound(self) -> str:

@@ -1,4 +1,4 @@
-"""What each mechanism of an engine does for predictions: measured rows predicted without it.
+"""Errors of predictions without each mechanism of an engine in turn.
 
 ``python -m roofline.bench.end_to_end.ablation e2e.csv.gz`` predicts clients in closed loops on H100
 and H200 with one mechanism after the other switched off, and writes ``hwspecs/ablation.md``.
@@ -86,9 +86,9 @@ class Ablation:
 
     name: str
     meaning: str
-    """What is switched off; empty for the predictions as they are."""
+    """Mechanism that is switched off, and what it is; empty for predictions as they are."""
     metrics: Sequence[Metrics]
-    """Of each row."""
+    """Predicted metrics of each row, in SI units."""
 
 
 def ablations(rows: Sequence[Known]) -> Iterator[Ablation]:
@@ -159,14 +159,24 @@ def table(rows: Sequence[Known], found: Sequence[Ablation]) -> list[str]:
 def _errors(
     rows: Sequence[Known], metrics: Sequence[Metrics], name: str, wanted: Sequence[bool], most: int
 ) -> str:
-    """Median, mean and 90th percentile of absolute errors in percent, or the first of these."""
+    """Errors of some rows, as `percentages`."""
     off = [
-        100 * abs(metric[name] / each.row.measured[name] - 1.0)
+        abs(metric[name] / each.row.measured[name] - 1.0)
         for each, metric, asked in zip(rows, metrics, wanted, strict=True)
         if asked and name in each.row.measured
     ]
+    return percentages(np.array(off), most)
+
+
+def percentages(off: Array, most: int = 3) -> str:
+    """Median, mean and 90th percentile of errors in percent, or the first of these.
+
+    Examples:
+        >>> percentages(np.array([0.1, 0.1, 0.4]))
+        '10.0 / 20.0 / 34.0'
+    """
     figures = (np.median(off), np.mean(off), np.quantile(off, 0.9))
-    return " / ".join(f"{figure:.1f}" for figure in figures[:most])
+    return " / ".join(f"{100 * figure:.1f}" for figure in figures[:most])
 
 
 def closed_loops(frame: "pandas.DataFrame") -> list[Known]:

@@ -1,4 +1,4 @@
-"""How benchmarks drove their clients: a row says it, else the harness of its source.
+"""Clients of benchmarks, as a row says they were driven, else the harness of its source.
 
 A row of an unknown source is read like those of the same engine: see
 `roofline.serving.traffic.harnesses`.
@@ -30,7 +30,7 @@ def driver(row: Row) -> Harness:
 
 
 def reading(row: Row) -> Harness:
-    """How a row's clients were driven: as its harness does, but for what the row itself says."""
+    """Harness of a row with what the row itself says of its clients in place of its own."""
     how = driver(row)
     rounds = (row.requests or how.sent(row.batch)) / row.batch if row.batch else how.rounds
     how = replace(how, rounds=min(rounds, MOST_ROUNDS), requests=0)

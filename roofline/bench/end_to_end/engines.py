@@ -1,10 +1,11 @@
-"""What serving engines add to their kernels, and how they fill a step: one fitted file for each.
+"""Constants of serving engines: what each adds to its kernels, in one fitted file.
 
 A step that decodes B sequences and prefills prompts takes
 
-    max(front·tokens, g_dec·decode(B) + [prompts]·(g_pre·prefill + c_pre) + c_step + c_seq·B)
+    g_dec·decode(B) + [prompts]·(g_pre·prefill + c_pre) + c_step + c_seq·B
 
-and a request waits for the front end before it is scheduled.
+A request passes the front end before it is scheduled, one after the other. Tokens pass it too, each
+in its time: where that is more than the steps take they reach the client late.
 """
 
 from collections.abc import Mapping

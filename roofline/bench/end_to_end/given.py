@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from roofline.bench.end_to_end import profiles
-from roofline.bench.end_to_end.ablation import METRICS, closed_loops
+from roofline.bench.end_to_end.ablation import METRICS, closed_loops, percentages
 from roofline.bench.end_to_end.driving import driver
 from roofline.bench.end_to_end.learning import FEWEST, constants_of
 from roofline.bench.end_to_end.metrics import predictions_at
@@ -109,17 +109,12 @@ def table(found: Sequence[GivenRuns]) -> list[str]:
 
 
 def _errors(mine: Sequence[GivenRuns], metric: str) -> str:
-    parts = []
-    for kind in (
-        [each.shipped[metric] for each in mine],
-        [each.learnt[metric] for each in mine],
-    ):
-        off = 100 * np.concatenate(kind)
-        if not len(off):
-            return ""
-        figures = (np.median(off), off.mean(), np.quantile(off, 0.9))
-        parts.append(" / ".join(f"{figure:.1f}" for figure in figures))
-    return " → ".join(parts)
+    """Errors by the shipped constants → by those learnt; empty where no run has the metric."""
+    both = [
+        np.concatenate([errors[metric] for errors in each])
+        for each in zip(*((one.shipped, one.learnt) for one in mine), strict=True)
+    ]
+    return " → ".join(map(percentages, both)) if len(both[0]) else ""
 
 
 def main(path: Path, number: int) -> None:

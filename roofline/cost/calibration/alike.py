@@ -7,7 +7,7 @@ from roofline.model.architecture import STREAMS
 
 CONVERSION: Final = "quantise-"
 CONVERSION_OF_EXPERTS: Final = "quantise-experts"
-"""How the names of conversions of inputs begin; of the inputs of experts."""
+"""Beginnings of the names of conversions of inputs, and of those of experts' inputs."""
 OPERATIONS: Final = {
     "all-reduce": "all_reduce",
     "all-gather": "all_gather",

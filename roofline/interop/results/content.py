@@ -17,9 +17,9 @@ _JSON: Final = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\]]|$))")
 """How JSON begins; a line of a log may begin with a bracket too."""
 _SPACE: Final = re.compile(r"\s*+")
 MOST_BYTES: Final = int(64 * PREFIX["Mi"])
-"""Of an unpacked file: one that keeps each request of a long run has tens of MiB. [B]"""
+"""Size of an unpacked file: one that keeps each request of a long run has tens of MiB. [B]"""
 MOST_DOCUMENTS: Final = 100_000
-"""Of JSON, one after the other, and rows of a table. [1]"""
+"""JSON documents, one after the other, or rows of a table. [1]"""
 LONGEST_HEADER: Final = 2**16
 """Characters of the first line of a table. [1]"""
 

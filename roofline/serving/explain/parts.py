@@ -1,4 +1,4 @@
-"""What derivations are made of: formulas with their numbers put in, facts, given values."""
+"""Parts of derivations: formulas with their numbers put in, facts, given values."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -157,7 +157,7 @@ def differs(rest: float, value: float) -> bool:
 def given(
     name: str, value: float, unit: str, source: str = "given", basis: str = "", note: str = ""
 ) -> Derivation:
-    """What the user asked for, or a default, or what is told elsewhere."""
+    """Number that the user gave, a default, or one that is told elsewhere."""
     return Derivation(name, value, unit, source=source, basis=basis, note=note)
 
 

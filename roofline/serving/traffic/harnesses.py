@@ -33,7 +33,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "cv": Kind("", "0", "20"),
     **dict.fromkeys(("clients", "requests", "pool", "warmup_requests", "late_clients"), _COUNT),
 }
-"""What each figure of a file must be."""
+"""Units and limits of the figures of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Use:
     """Their day is known and before this one."""
 
     def rank(self, row: "RowOrigin") -> tuple[int, ...]:
-        """How closely it describes a row, to be compared; empty where it is of other rows."""
+        """Closeness to a row, to be compared; empty where it is of other rows."""
         if self.family not in ("", row.family) or self.engine not in ("", *row.engines):
             return ()
         if self.multiple and row.prompt % self.multiple:
@@ -63,7 +63,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class RowOrigin:
-    """What of a measured row tells which harness drove it."""
+    """Facts of a measured row that tell which harness drove it."""
 
     family: str
     engines: tuple[str, ...]
@@ -76,7 +76,7 @@ class RowOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Harness:
-    """How a benchmark drives its clients."""
+    """Clients of a benchmark: how many, with what requests, started how."""
 
     name: str
     title: str
@@ -104,7 +104,7 @@ class Harness:
     """Requests of each client, and of all, that are answered before those that count are sent.
     [1]"""
     statistic: Statistic = "mean"
-    """What it reports of many requests."""
+    """Statistic that it reports of many requests."""
     used_by: tuple[Use, ...] = ()
     """Rows that it measured."""
 
@@ -124,7 +124,7 @@ class Harness:
 
     @property
     def words(self) -> str:
-        """How it drives clients, in one sentence."""
+        """Sentence about its clients."""
         sent = f"{self.requests:,} requests"
         sent = sent if self.requests else f"{self.rounds:g} requests of each client"
         span = f"lengths of {self.shortest:g} to {self.longest:g} of what is asked"
@@ -145,7 +145,7 @@ class _UseFile(Strict):
     before: Annotated[str, Field(pattern=r"^(\d{4}-\d{2}-\d{2})?$")] = ""
 
 
-class _StatisticFile(Strict):
+class _StatisticFile(Strict):  # a word, no figure with a unit as `Sourced` is
     value: Statistic
     source: str = Field(min_length=1)
     where: str = ""

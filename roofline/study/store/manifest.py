@@ -50,7 +50,7 @@ class Entry:
     """A finished part, or the result."""
 
     number: int
-    """Of its chunk; `WHOLE` for the result."""
+    """Number of its chunk; `WHOLE` for the result."""
     rows: int
     """That were kept."""
     bytes: int

@@ -63,7 +63,7 @@ def _compile(function: Compiled, **options: bool) -> Compiled:
     return cast("Compiled", dispatcher)
 
 
-class CacheFiles(_Files):  # type: ignore[misc]
+class CacheFiles(_Files):  # type: ignore[misc]  # numba has no types
     """Files in which numba keeps what it compiled of a function.
 
     One that is not to the byte what was written is one that is not there: what was in it is
