@@ -9,8 +9,9 @@ scales for it), or the cache is a latent of weights of 8 bits or fewer, else 16 
 together; ``requests``, ``rate``, ``cv``, ``spread``: how the clients of such rows usually are
 driven, see `roofline.bench.end_to_end.driving`. ``length_low``,
 ``length_high``: likewise. ``max_num_seqs``, ``max_batched_tokens``,
-``gpu_memory_fraction``: the engine's on that device; a limit of sequences below the clients, of a
-row whose day and so whose server is not known, is another server's. ``scheduler_recv_interval``,
+``gpu_memory_fraction``: the engine's on that device, but for rows of `GENERATED` servers; a limit of
+sequences below the clients, of a row whose day and so whose server is not known, is another
+server's. ``scheduler_recv_interval``,
 ``stream_interval``: 1. ``attention_dp_timeout_iters``: 0. ``ttft_stat``: mean; it holds for all
 three times.
 """
@@ -61,6 +62,16 @@ BY_LAYERS: Final = frozenset({"llama.cpp"})
 """Engines that give each device whole layers unless told otherwise."""
 UNDATED: Final = "undated"
 """First word of the source of settings that several servers agree on."""
+GENERATED: Final = frozenset({("nvidia-dynamo-lab", "trtllm"), ("nvidia-dynamo-lab", "vllm")})
+"""Families and engines of rows whose servers have the settings that aiconfigurator generates: the
+lab publishes its rows with that tool and states no settings, and the tool's guide measures the same
+network and release with them. The cache of weights in fp8 is in fp8 too."""
+BESIDE_PROMPT: Final = 1500
+"""Tokens of a step of such a server, beside a prompt and one of each client (``max_num_tokens`` of
+``agg``; ai-dynamo/aiconfigurator, generator/rule_plugin/benchmark). [token]"""
+IN_BLOCKS: Final = frozenset({"Qwen"})
+"""Publishers of hub ids whose fp8 checkpoints have a scale for each block (huggingface.co/Qwen/
+Qwen3-32B-FP8), which TensorRT-LLM serves as they are stored."""
 LATEST: Final = "999.0"
 """Later than any release."""
 CUTTING: Final = frozenset({"vllm", "sglang"})
@@ -253,7 +264,7 @@ def row_of(place: int, record: Mapping[str, Any]) -> Row:
         number(record, "spread", 0.0) if said(record, "spread") else None,
         _lengths_drawn(record),
         _most_sequences(record, batch / replicas),
-        int(number(record, "max_batched_tokens", 0.0)),
+        _token_budget(record, isl, batch / replicas),
         _share(record),
         int(number(record, "scheduler_recv_interval", 1.0)),
         int(number(record, "stream_interval", 1.0)),
@@ -274,6 +285,16 @@ def _most_sequences(record: Mapping[str, Any], clients: float) -> int:
     most = int(number(record, "max_num_seqs", 0.0))
     guessed = said(record, "settings_match").startswith(UNDATED)
     return 0 if guessed and most < clients else most
+
+
+def _token_budget(record: Mapping[str, Any], prompt: float, clients: float) -> int:
+    """Tokens of a step that the server was told; 0 for its engine's default. [token]"""
+    told = number(record, "max_batched_tokens", 0.0)
+    return int(told or (clients + prompt + BESIDE_PROMPT if _generated(record) else 0.0))
+
+
+def _generated(record: Mapping[str, Any]) -> bool:
+    return (said(record, "family"), said(record, "engine").lower()) in GENERATED
 
 
 def _lengths_drawn(record: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -365,6 +386,8 @@ def _weights(record: Mapping[str, Any], network: Architecture, engine: str) -> s
     if not text or "assumed" in text:
         return "checkpoint" if own != "fp32" else "bf16"
     asked = naming.number_format(text, engine)
+    if asked == "fp8" and engine == "trtllm" and said(record, "model").split("/")[0] in IN_BLOCKS:
+        return "fp8-block"
     return "checkpoint" if alike(asked, own) else asked
 
 
@@ -377,5 +400,5 @@ def _cache(record: Mapping[str, Any], network: Architecture, weights: str, engin
     stored = network.weight_format if weights == "checkpoint" else weights
     narrow = precision.named(stored).element_bits <= NARROW
     latent = any(isinstance(block.mixer, Mla) for block in network.kinds)
-    scaled = engine in SCALED and stored in MODELOPT
+    scaled = engine in SCALED and (stored in MODELOPT or (_generated(record) and narrow))
     return "fp8" if scaled or (narrow and latent) else "auto"

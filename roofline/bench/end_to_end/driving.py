@@ -1,7 +1,6 @@
 """Clients of benchmarks, as a row says they were driven, else the harness of its source.
 
-A row of an unknown source is read like those of the same engine: see
-`roofline.serving.traffic.harnesses`.
+See `roofline.serving.traffic.harnesses`.
 """
 
 from dataclasses import replace
@@ -26,7 +25,8 @@ SENT: Final = 1000
 def driver(row: Row) -> Harness:
     """Harness that drove the clients of a row."""
     served = engine(row.case.engine)
-    return harness_of(RowOrigin(row.family, (served.name, served.family), row.isl, row.date))
+    engines = served.name, served.family
+    return harness_of(RowOrigin(row.family, engines, row.isl, row.date, row.case.network))
 
 
 def reading(row: Row) -> Harness:

@@ -1,5 +1,6 @@
 """Predictions of networks by constants that were fitted without them, and their spread."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -124,14 +125,18 @@ def keys(each: Known, metric: str) -> tuple[Key, ...]:
 def spread(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:
     """Log standard deviation by engine, mode, metric and kind of network, as far as rows go.
 
-    So that the central 80 % of a lognormal holds four of five residuals.
+    So that the central 80 % of a lognormal holds the next residual with that chance: of n residuals
+    the ⌈0.8 (n + 1)⌉-th, as of split conformal prediction (Lei et al., 2018).
     """
     found: dict[Key, list[float]] = {}
     for cell, (row, metric) in enumerate(zip(has.row, has.metric, strict=True)):
         for key in keys(rows[row], metric):
             found.setdefault(key, []).append(abs(float(missed[cell])))
     return {
-        key: max(float(np.quantile(each, CENTRAL)) / DEVIATIONS, FLOOR)
+        key: max(
+            sorted(each)[min(math.ceil(CENTRAL * (len(each) + 1)), len(each)) - 1] / DEVIATIONS,
+            FLOOR,
+        )
         for key, each in found.items()
         if len(each) >= ENOUGH or not key
     }

@@ -88,7 +88,8 @@ class Known:
     def served(self, prices: StepPrices) -> Served:
         """Every request of the row, served on all replicas."""
         fleet = Fleet(prices, self.server, int(self.row.replicas))
-        return serve(fleet, self.requests, concurrency=self.clients)
+        ramp_s = traffic_of(self.row).ramp_s if self.row.mode == CLOSED else 0.0
+        return serve(fleet, self.requests, concurrency=self.clients, ramp_s=ramp_s)
 
     def prices(self, profile: EngineProfile) -> StepPrices:
         """Steps of its server under some constants of its engine."""

@@ -44,6 +44,8 @@ class Use:
     """Family of the rows, or format of the file of results."""
     engine: str = ""
     """Engine of the catalog, or the family of its releases."""
+    network: str = ""
+    """Network of the catalog."""
     multiple: int = 0
     """Their prompts are whole multiples of this. [token]"""
     before: str = ""
@@ -53,12 +55,15 @@ class Use:
         """Closeness to a row, to be compared; empty where it is of other rows."""
         if self.family not in ("", row.family) or self.engine not in ("", *row.engines):
             return ()
+        if self.network not in ("", row.network):
+            return ()
         if self.multiple and row.prompt % self.multiple:
             return ()
         if self.before and not "" < row.date < self.before:
             return ()
         named = row.engines.index(self.engine) if self.engine else len(row.engines)
-        return bool(self.family), bool(self.multiple), bool(self.before), -named
+        conditions = (self.family, self.multiple, self.before, self.network)
+        return *map(bool, conditions), -named
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,8 @@ class RowOrigin:
     """Nominal length. [token]"""
     date: str
     """Day, empty where it is not known."""
+    network: str = ""
+    """Of the catalog; empty where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +148,7 @@ class Harness:
 class _UseFile(Strict):
     family: str = ""
     engine: str = ""
+    network: str = ""
     multiple: int = Field(default=0, ge=0)
     before: Annotated[str, Field(pattern=r"^(\d{4}-\d{2}-\d{2})?$")] = ""
 
