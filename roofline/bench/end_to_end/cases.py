@@ -9,7 +9,7 @@ scales for it), or the cache is a latent of weights of 8 bits or fewer, else 16 
 together; ``requests``, ``rate``, ``cv``, ``spread``: how the clients of such rows usually are
 driven, see `roofline.bench.end_to_end.driving`. ``length_low``,
 ``length_high``: likewise. ``max_num_seqs``, ``max_batched_tokens``,
-``gpu_memory_fraction``: the engine's on that device, but for rows of `GENERATED` servers; a limit of
+``gpu_memory_fraction``: the engine's on that device, but for `GENERATED` servers; a limit of
 sequences below the clients, of a row whose day and so whose server is not known, is another
 server's. ``scheduler_recv_interval``,
 ``stream_interval``: 1. ``attention_dp_timeout_iters``: 0. ``ttft_stat``: mean; it holds for all

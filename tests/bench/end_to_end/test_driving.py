@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from roofline.bench.end_to_end import driving
 from roofline.bench.end_to_end.cases import Row
 from roofline.bench.end_to_end.driving import driver, reading, traffic_of, unsure, waiting_clients
 from roofline.bench.end_to_end.replay import known
@@ -41,7 +42,7 @@ def test_equal_lengths_are_the_nominal_ones_and_never_empty() -> None:
 
 def test_a_source_decides_how_clients_are_driven_before_the_engine_does() -> None:
     assert said(row(family="inferencemax", **SILENT)) == (10.0, 0.8, 1.0)
-    assert said(row(family="elsewhere", **SILENT)) == (10.0, 0.97, 1.03)
+    assert said(row(family="elsewhere", **SILENT)) == (10.0, 1.0, 1.0)
     stranger = replace(CASE, engine="unknown")
     assert reading(row(case=stranger, **SILENT)) == reading(row(**SILENT))
 
@@ -73,7 +74,7 @@ def test_prompts_of_the_labs_template_come_again() -> None:
     assert (unsure(asked), unsure(older), unsure(replace(asked, mode="static_batch"))) == (
         True, False, False,
     )  # fmt: skip
-    assert (traffic_of(older).pool, traffic_of(older).prompt) == (0, Uniform(1987, 2109))
+    assert (traffic_of(older).pool, traffic_of(older).prompt) == (0, Constant(2048))
     assert traffic_of(replace(asked, requests=32.0)).requests == 32
     again = known(asked).served(known(asked).prices(NO_ENGINE))
     assert np.median(again.ttft_s[160:]) < 0.5 * np.median(
@@ -81,21 +82,23 @@ def test_prompts_of_the_labs_template_come_again() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("engine", "spread"), [("sglang", 0.0), ("trtllm-1.0", 0.1), ("vllm-sync", 0.03)]
-)
-def test_releases_of_an_engine_are_read_as_it_is(engine: str, spread: float) -> None:
-    found = reading(row(case=replace(CASE, engine=engine), lengths=None))
-    assert found.longest - 1.0 == pytest.approx(spread)
+def test_one_file_of_the_lab_has_a_client_more_than_slots() -> None:
+    lab = {"family": "nvidia-dynamo-lab", "case": replace(LATER, engine="trtllm-1.0")}
+    assert waiting_clients(row(**lab)) == 1
+    assert waiting_clients(row(**lab | {"case": LATER})) == 0
+    other = replace(lab["case"], network="qwen3-32b")
+    assert waiting_clients(row(**lab | {"case": other})) == 0
+    assert waiting_clients(row(**lab | {"family": "inferencemax"})) == 0
+    assert waiting_clients(row("static_batch", **lab)) == 0
 
 
-def test_one_release_has_a_client_more_than_slots() -> None:
-    first = replace(LATER, engine="trtllm-1.0")
-    assert waiting_clients(row(case=first)) == 1
-    assert waiting_clients(row(case=LATER)) == 0
-    assert waiting_clients(row(case=first, family="inferencemax")) == 0
-    assert waiting_clients(row("static_batch", case=first)) == 0
-    assert waiting_clients(row()) == 0
+def test_clients_start_over_the_ramp_of_their_harness(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = row(isl=4000.0, osl=200.0, batch=4.0, requests=4.0, **SILENT)
+    assert not known(asked).served(known(asked).prices(NO_ENGINE)).arrival.any()
+    how = replace(driving.driver(asked), ramp_s=0.4)
+    monkeypatch.setattr(driving, "driver", lambda _: how)
+    served = known(asked).served(known(asked).prices(NO_ENGINE))
+    assert list(served.arrival) == pytest.approx([0.0, 0.1, 0.2, 0.3])
 
 
 def test_many_rounds_are_as_good_as_more_of_them() -> None:

@@ -39,17 +39,24 @@ def test_what_was_inferred_is_called_so() -> None:
 
 
 def test_the_closest_use_decides() -> None:
-    def name(family: str = "", engine: str = "vllm", prompt: float = 1024, date: str = "") -> str:
+    def name(
+        family: str = "",
+        engine: str = "vllm",
+        prompt: float = 1024,
+        date: str = "",
+        network: str = "",
+    ) -> str:
         releases = {"vllm-sync": "vllm", "trtllm-1.0": "trtllm", "trtllm-1.1": "trtllm"}
         engines = (engine, releases.get(engine, ""))
-        return harness_of(RowOrigin(family, engines, prompt, date)).name
+        return harness_of(RowOrigin(family, engines, prompt, date, network)).name
 
-    assert name() == name("", "vllm-sync") == name("", "llama.cpp") == "inferred-vllm"
-    assert name("", "trtllm-1.1") == "inferred-trtllm"
-    assert name("", "trtllm-1.0") == "inferred-trtllm-1.0"
+    assert name() == name("", "vllm-sync") == name("", "llama.cpp") == "unnamed"
     assert name("inferencemax", "trtllm-1.0") == "inferencex"
     assert name("inferencemax", date="2025-12-31") == "inferencemax"
-    assert name("nvidia-dynamo-lab") == "inferred-vllm"
+    assert name("nvidia-dynamo-lab") == name("nvidia-dynamo-lab", "trtllm-1.0") == "dynamo-guide"
+    late = {"engine": "trtllm-1.0", "network": "llama-3.1-8b"}
+    assert name("nvidia-dynamo-lab", **late) == "inferred-trtllm-1.0"
+    assert name("", **late) == "unnamed"
     assert name("nvidia-dynamo-lab", prompt=4000) == "dynamo-lab"
     assert name("aiperf", "sglang") == "aiperf"
 
