@@ -63,12 +63,13 @@ BY_LAYERS: Final = frozenset({"llama.cpp"})
 UNDATED: Final = "undated"
 """First word of the source of settings that several servers agree on."""
 GENERATED: Final = frozenset({("nvidia-dynamo-lab", "trtllm"), ("nvidia-dynamo-lab", "vllm")})
-"""Families and engines of rows whose servers have the settings that aiconfigurator generates: the
-lab publishes its rows with that tool and states no settings, and the tool's guide measures the same
-network and release with them. The cache of weights in fp8 is in fp8 too."""
-BESIDE_PROMPT: Final = 1500
-"""Tokens of a step of such a server, beside a prompt and one of each client (``max_num_tokens`` of
-``agg``; ai-dynamo/aiconfigurator, generator/rule_plugin/benchmark). [token]"""
+"""Families and engines of rows whose servers were set up for the lengths and clients of each: they
+take one prompt a step, and cache in fp8 where weights are.
+
+The lab states no settings. aiconfigurator, which publishes its rows, gives servers as many tokens of
+a step as a prompt and one of each client, and 1,500 more (generator/rule_plugin/benchmark). That
+these 1,500 were not there is inferred: with them prompts of 1,024 tokens come in pairs, and TTFT at
+8 to 32 clients is twice what was measured, for two engines and each number of devices."""
 IN_BLOCKS: Final = frozenset({"Qwen"})
 """Publishers of hub ids whose fp8 checkpoints have a scale for each block (huggingface.co/Qwen/
 Qwen3-32B-FP8), which TensorRT-LLM serves as they are stored."""
@@ -290,7 +291,7 @@ def _most_sequences(record: Mapping[str, Any], clients: float) -> int:
 def _token_budget(record: Mapping[str, Any], prompt: float, clients: float) -> int:
     """Tokens of a step that the server was told; 0 for its engine's default. [token]"""
     told = number(record, "max_batched_tokens", 0.0)
-    return int(told or (clients + prompt + BESIDE_PROMPT if _generated(record) else 0.0))
+    return int(told or (clients + prompt if _generated(record) else 0.0))
 
 
 def _generated(record: Mapping[str, Any]) -> bool:

@@ -89,10 +89,10 @@ def test_formats_come_from_the_row_the_name_or_the_checkpoint(
     assert found.precision.kv.name == kv
 
 
-def test_servers_of_the_lab_have_the_settings_that_its_tool_generates() -> None:
+def test_servers_of_the_lab_take_one_prompt_a_step() -> None:
     lab: dict[str, Any] = {"family": "nvidia-dynamo-lab", "isl": 1024, "batch": 16}
-    assert one(**lab, engine="trtllm").token_budget == 16 + 1024 + 1500
-    assert one(**lab, engine="vllm").token_budget == 16 + 1024 + 1500
+    assert one(**lab, engine="trtllm").token_budget == 16 + 1024
+    assert one(**lab, engine="vllm").token_budget == 16 + 1024
     assert one(**lab, engine="vllm", max_batched_tokens=4096).token_budget == 4096
     assert one(**lab, engine="sglang").token_budget == 0
     assert one(**lab | {"family": "elsewhere"}, engine="vllm").token_budget == 0
