@@ -66,8 +66,8 @@ GENERATED: Final = frozenset({("nvidia-dynamo-lab", "trtllm"), ("nvidia-dynamo-l
 """Families and engines of rows whose servers were set up for the lengths and clients of each: they
 take one prompt a step, and cache in fp8 where weights are.
 
-The lab states no settings. aiconfigurator, which publishes its rows, gives servers as many tokens of
-a step as a prompt and one of each client, and 1,500 more (generator/rule_plugin/benchmark). That
+The lab states no settings. aiconfigurator, which publishes its rows, gives a server as many tokens
+of a step as a prompt and one of each client, and 1,500 more (generator/rule_plugin/benchmark). That
 these 1,500 were not there is inferred: with them prompts of 1,024 tokens come in pairs, and TTFT at
 8 to 32 clients is twice what was measured, for two engines and each number of devices."""
 IN_BLOCKS: Final = frozenset({"Qwen"})
