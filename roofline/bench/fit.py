@@ -16,15 +16,18 @@ from roofline.bench.held_out import ENOUGH, Labels, spreads, unallowed
 from roofline.bench.rows import SEED, Rows, checked, search
 from roofline.bench.rows import families_of as families_of
 from roofline.bench.rows import grouped as grouped
-from roofline.bench.surface import CHOICE_POINTS, POINTS, cover, steps, surface
+from roofline.bench.surface import CHOICE_POINTS, POINTS, branches, cover, steps, surface
 from roofline.cost.kernels.calibrated import WIDEN, Calibrated, octaves, waves_of
 from roofline.cost.kernels.calibrated import log_sd as spread_of
 from roofline.cost.kernels.calibrated import seconds as time_of
 from roofline.cost.kernels.form import Dims, Form, Machine, take
 from roofline.cost.kernels.residual import (
+    Branches,
     Hull,
     Residual,
+    asked,
     beyond,
+    branched,
     distances,
     separation,
     tabled,
@@ -51,6 +54,8 @@ CHOICE_ROWS: Final = 3000
 """Rows that a table sees at most while its shape is chosen."""
 TABLE_ROWS: Final = 8000
 """Rows that a table is made of at most."""
+BRANCHED_ROWS: Final = 1000
+"""Rows with which branches are tried: fewer tell kernels apart by chance."""
 JUDGED_ROWS: Final = 1000
 """Rows of a fold left out that judge a table, where they are many."""
 NONE: Final = -1
@@ -59,12 +64,17 @@ NONE: Final = -1
 
 Each: TypeAlias = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
 """Applies a function to some numbers, in order, as ``map`` does."""
-_Shape: TypeAlias = tuple[float, bool] | None
+_Shape: TypeAlias = tuple[float, str] | None
+SMOOTH: Final = ""
+STEPPED: Final = "steps"
+BRANCHED: Final = "branches"
 TABLES: Final[tuple[_Shape, ...]] = (
     None,
-    *((reach, jumps) for reach in REACHES for jumps in (False, True)),
+    *((reach, jumps) for reach in REACHES for jumps in (SMOOTH, STEPPED)),
 )
-"""Residual tables that are tried: length of the surface, and whether jumps are on top."""
+"""Residual tables that are tried: length of the surface, and which jumps are on top."""
+TILED: Final = (*TABLES, *((reach, BRANCHED) for reach in REACHES))
+"""The same of forms whose kernels are chosen by tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +132,7 @@ def fit_and_score(
     """
     constants = search(rows[_thinned(np.arange(len(rows.measured)), SEARCH_ROWS)], starts)
     chosen, judged, missed, far, regimes = _left_out(
-        rows, constants, TABLES if residual else (None,)
+        rows, constants, _tables(rows) if residual else (None,)
     )
     covered = unallowed(missed, WIDEN * far)
     families = rows.families[judged]
@@ -133,7 +143,7 @@ def fit_and_score(
         spread[held] = spreads(covered[rest], regimes[rest], regimes[held], families[rest])
     few = _thinned(np.arange(len(rows.measured)), TABLE_ROWS)
     at, off = octaves(rows.form, rows.dims), rows.off(constants)
-    seen = _Seen(rows[few], at[few], cover(at, POINTS))
+    seen = _Seen(rows[few], at[few], cover(at, _points(chosen)))
     (table,) = _tried((chosen,), seen, off[few])
     found = Calibrated(
         rows.form, constants, table, own, every, seen.hull, len(rows.measured), source
@@ -214,7 +224,8 @@ def _left_out(
 ) -> tuple[_Shape, NDArray[np.intp], Array, Array, NDArray[np.intp]]:
     """Best table; and of rows left out: places, log residual, octaves outside the hull, regime.
 
-    The shape of the table is chosen on few rows and points, and judged as it is made. The searches
+    The shape of the table is chosen on few rows and points, with branches and without; of both the
+    better one is taken, judged as they are made. The searches
     begin at constants that saw all rows given, and end where the rows of the other folds lead them.
     """
     label = inner(rows.families)
@@ -229,23 +240,61 @@ def _left_out(
         offs.append(rows.off(constants))
         few = _thinned(rest, CHOICE_ROWS)
         tried.append(_missed(rows, tables, offs[-1], few, judged, CHOICE_POINTS))
-    typical = np.abs(np.concatenate([missed for missed, _ in tried], axis=1)).mean(axis=1)
+    typical = np.abs(_joined(tried)[0]).mean(axis=1)
     best = _best(typical)
-    if tables[best] is not None and len(label) > CHOICE_POINTS:
-        tried = [
-            _missed(rows, (tables[best],), off, _thinned(rest, TABLE_ROWS), judged, POINTS)
-            for off, (rest, judged) in zip(offs, folds, strict=True)
-        ]
-        best_row = 0
-    else:
-        best_row = best
+    chosen = tables[best]
+    missed, far = _joined(tried)
+    missed = missed[best]
+    if chosen is not None and len(label) > CHOICE_POINTS:
+        finals = {
+            shape: _joined(
+                _missed(rows, (shape,), off, _thinned(rest, TABLE_ROWS), judged, _points(shape))
+                for off, (rest, judged) in zip(offs, folds, strict=True)
+            )
+            for shape in _finalists(tables, typical, chosen)
+        }
+        chosen = min(finals, key=lambda shape: float(np.abs(finals[shape][0]).mean()))
+        (missed,), far = finals[chosen]
     return (
-        tables[best],
+        chosen,
         np.concatenate([judged for _, judged in folds]),
-        np.concatenate([missed[best_row] for missed, _ in tried]),
-        np.concatenate([far for _, far in tried]),
+        missed,
+        far,
         np.concatenate(regimes),
     )
+
+
+def _joined(folds: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """What `_missed` found of each fold, as one."""
+    missed, far = zip(*folds, strict=True)
+    return np.concatenate(missed, axis=1), np.concatenate(far)
+
+
+def _finalists(
+    tables: tuple[_Shape, ...], typical: Array, chosen: tuple[float, str]
+) -> Iterator[tuple[float, str]]:
+    """The table that was best on few rows, then the best of those that differ in branching.
+
+    Which of both is better depends on how many rows there are.
+    """
+    yield chosen
+    rivals = [
+        (float(error), shape)
+        for error, shape in zip(typical, tables, strict=True)
+        if shape is not None and (shape[1] == BRANCHED) != (chosen[1] == BRANCHED)
+    ]
+    if rivals:
+        yield min(rivals)[1]
+
+
+def _tables(rows: Rows) -> tuple[_Shape, ...]:
+    many = len(rows.measured) >= BRANCHED_ROWS
+    return TILED if many and rows.form.waves is not None else TABLES
+
+
+def _points(table: _Shape) -> int:
+    """Points of a table's surface, which needs fewer on branches. [1]"""
+    return CHOICE_POINTS if table is not None and table[1] == BRANCHED else POINTS
 
 
 def _best(typical: Array) -> int:
@@ -269,9 +318,11 @@ def _missed(
     made = _Seen(rows[seen], at[seen], cover(at[seen], points))
     near = separation(made.hull, at[held])
     far = beyond(made.hull, at[held], near)
-    apart = with_waves(near, waves_of(rows.form, judged.dims, rows.machine), made.waves)
+    waves = waves_of(rows.form, judged.dims, rows.machine)
+    apart = with_waves(near, waves, made.waves)
     left = [
-        off[held] - (0.0 if table is None else tabled(table, made.hull, at[held], apart, far))
+        off[held]
+        - (0.0 if table is None else tabled(table, made.hull, at[held], apart, far, waves))
         for table in _tried(tables, made, off[seen])
     ]
     return np.stack(left), far
@@ -286,24 +337,33 @@ class _Seen:
         dims = dict(zip(form.coordinates, shapes.T, strict=True))
         self.at, self.hull = at, hull
         self.waves = waves_of(form, dims, machine)
-        seen = waves_of(form, rows.dims, machine)
-        self.apart = with_waves(separation(hull, at), seen, self.waves)
+        self.seen = waves_of(form, rows.dims, machine)
+        self.apart = with_waves(separation(hull, at), self.seen, self.waves)
         self.points_apart = with_waves(distances(points, points), self.waves, self.waves)
 
 
 def _tried(tables: tuple[_Shape, ...], seen: _Seen, values: Array) -> Iterator[Residual | None]:
     """Residual table of each shape; a surface serves with jumps and without."""
     smooth: dict[float, tuple[Residual, Array]] = {}
+    branching: tuple[Branches, Array] | None = None
     for shape in tables:
         if shape is None:
             yield None
             continue
         reach, jumps = shape
+        if jumps == BRANCHED:
+            if branching is None:
+                columns = asked(seen.at, seen.seen)
+                grown = branches(columns, values)
+                branching = grown, values - branched(grown, columns)
+            table, _ = surface(seen.apart, branching[1], seen.points_apart, reach)
+            yield replace(table, waves=seen.waves, branches=branching[0])
+            continue
         if reach not in smooth:
             found, there = surface(seen.apart, values, seen.points_apart, reach)
             smooth[reach] = replace(found, waves=seen.waves), there
         table, there = smooth[reach]
-        if jumps:
+        if jumps == STEPPED:
             jumping = steps(seen.at, values - there, STEPS_REACH)
             yield replace(table, steps=jumping, steps_reach=STEPS_REACH)
         else:

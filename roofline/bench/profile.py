@@ -183,7 +183,7 @@ def _fit(fitted: Fitted) -> dict[str, Any]:
 
 
 def _residual(residual: Residual) -> dict[str, Any]:
-    steps = residual.steps
+    steps, branches = residual.steps, residual.branches
     return {
         "reach": residual.reach,
         "weights": [_short(weight) for weight in residual.weights.tolist()],
@@ -197,6 +197,12 @@ def _residual(residual: Residual) -> dict[str, Any]:
         "waves": None
         if residual.waves is None
         else [[_octave(x) for x in row] for row in residual.waves.tolist()],
+        "branches": branches
+        and {
+            "columns": branches.columns.tolist(),
+            "bounds": [[_octave(x) for x in tree] for tree in branches.bounds.tolist()],
+            "values": [[_short(x) for x in tree] for tree in branches.values.tolist()],
+        },
     }
 
 

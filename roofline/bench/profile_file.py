@@ -11,8 +11,8 @@ from roofline.bench.profile import DIGEST, Fitted, Profile
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Form, Machine
-from roofline.cost.kernels.gemm import TILES
-from roofline.cost.kernels.residual import Hull, Residual, Steps
+from roofline.cost.kernels.gemm import HEIGHTS, TILES
+from roofline.cost.kernels.residual import Branches, Hull, Residual, Steps
 from roofline.errors import DocumentError
 from roofline.schema import Document, Strict, quantity, read, validate
 from roofline.units import show
@@ -60,6 +60,14 @@ class StepsFile(Strict):
     weights: tuple[Numbers, ...]
 
 
+class BranchesFile(Strict):
+    """Jumps where sizes pass bounds: a row for each tree."""
+
+    columns: tuple[tuple[int, ...], ...] = Field(min_length=1)
+    bounds: tuple[Numbers, ...]
+    values: tuple[Numbers, ...]
+
+
 class ResidualFile(Strict):
     """Surface through the points of the hull, and jumps on it."""
 
@@ -67,6 +75,7 @@ class ResidualFile(Strict):
     weights: Numbers
     steps: StepsFile | None
     waves: tuple[Numbers, ...] | None = None
+    branches: BranchesFile | None = None
 
 
 class FitFile(Strict):
@@ -248,8 +257,11 @@ def _residual(document: Document, at: tuple[str, str], hull: Hull, file: Residua
     if file.waves is not None:
         _same_length(document, (*path, "waves"), len(file.waves), len(hull.points))
         for index, each in enumerate(file.waves):
-            _same_length(document, (*path, "waves", index), len(each), len(TILES))
+            _same_length(document, (*path, "waves", index), len(each), len((*TILES, *HEIGHTS)))
         waves = np.array(file.waves)
+    if file.branches is not None:
+        branches = _branches(document, (*path, "branches"), hull, file.branches)
+        return Residual(np.array(file.weights), file.reach, waves=waves, branches=branches)
     if file.steps is None:
         return Residual(np.array(file.weights), file.reach, waves=waves)
     steps = file.steps
@@ -267,6 +279,29 @@ def _residual(document: Document, at: tuple[str, str], hull: Hull, file: Residua
         )
     jumps = Steps(np.array(steps.nodes), np.array(steps.families), np.array(steps.weights))
     return Residual(np.array(file.weights), file.reach, jumps, steps.reach, waves)
+
+
+def _branches(
+    document: Document, path: tuple[str, ...], hull: Hull, file: BranchesFile
+) -> Branches:
+    trees, levels = len(file.columns), len(file.columns[0])
+    columns = 2 ** len(hull.low) - 1 + len((*TILES, *HEIGHTS))
+    for name, rows, wide in (
+        ("columns", file.columns, levels),
+        ("bounds", file.bounds, levels),
+        ("values", file.values, 2**levels),
+    ):
+        _same_length(document, (*path, name), len(rows), trees)
+        for index, row in enumerate(rows):
+            _same_length(document, (*path, name, index), len(row), wide)
+    for index, row in enumerate(file.columns):
+        if not all(0 <= place < columns for place in row):
+            raise DocumentError(
+                f"there are columns 0 to {columns - 1}",
+                hint="calibrate again; a calibration is not to be edited",
+                where=document.where(*path, "columns", index),
+            )
+    return Branches(np.array(file.columns), np.array(file.bounds), np.array(file.values))
 
 
 def _same_length(document: Document, path: tuple[str | int, ...], found: int, wanted: int) -> None:

@@ -6,7 +6,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.kernels.residual import Hull, Residual, Steps, between, distances, matern
+from roofline.cost.kernels.residual import (
+    Branches,
+    Hull,
+    Residual,
+    Steps,
+    between,
+    distances,
+    matern,
+)
 from roofline.cost.work import Array
 
 POINTS: Final = 600
@@ -27,6 +35,19 @@ STEP_NOISE: Final = 1.0
 """The same of a row about the jumps: few rows make no jump; assumed. [1]"""
 FEW_ROWS: Final = 1500
 """Rows that are enough to tell outliers."""
+TREES: Final = 200
+LEVELS: Final = 6
+"""Of branches."""
+BOUNDS: Final = 64
+"""That a column of branches is asked about at most."""
+SHARE: Final = 0.15
+"""Of what is left that each tree takes."""
+OCTAVE_DIGITS: Final = 4
+"""After the point, of values between which bounds are: what differs less is the same size."""
+LEAF_NOISE: Final = 2.0
+"""Rows that a leaf must have for half of its mean; assumed. [1]"""
+FINEST: Final = 2.0**-11
+"""Values of leaves are rounded to this, far below what a row scatters, which compresses. [1]"""
 PASSES: Final = 3
 """Of reweighting."""
 JITTER: Final = 2e-9
@@ -105,6 +126,64 @@ def steps(at: Array, values: Array, reach: float) -> Steps | None:
     row, starts = order % len(at), np.searchsorted(node[order], np.arange(len(nodes) + 1))
     weights = _ridges(near[row], values[row], prior, hat[order], starts)
     return Steps(nodes, families, weights)
+
+
+def branches(columns: Array, values: Array) -> Branches:
+    """Trees close to the values: each takes a share of what those before it leave.
+
+    Each level of a tree asks all rows the question after which leaves explain most.
+
+    Source: Friedman 2001, Greedy function approximation: a gradient boosting machine, Annals of
+    Statistics 29, with the trees of Kohavi 1994, Bottom-up induction of oblivious, read-once
+    decision graphs.
+
+    Args:
+        columns: `roofline.cost.kernels.residual.asked` of each row. [octave]
+        values: Log residual of each row. [1]
+    """
+    bounds = [_bounds(column) for column in columns.T]
+    width = max(map(len, bounds)) + 1
+    code = np.stack(
+        [np.searchsorted(of, column) for of, column in zip(bounds, columns.T, strict=True)], axis=1
+    )
+    place = code + width * np.arange(len(bounds))
+    real = np.arange(width) < np.array([len(of) for of in bounds])[:, None]
+    size, left, grown = len(bounds) * width, values.copy(), []
+    for _ in range(TREES):
+        weight = 1.0 / np.sqrt(1.0 + (left / ERROR_SCALE) ** 2)
+        leaf, asks = np.zeros(len(values), np.intp), []
+        for level in range(LEVELS):
+            shape = (2**level, *real.shape)
+            flat = (place + size * leaf[:, None]).ravel()
+            below, count = (
+                np.bincount(flat, np.repeat(each, len(bounds)), size * 2**level)
+                .reshape(shape)
+                .cumsum(axis=2)
+                for each in (weight * left, weight)
+            )
+            above, more = below[:, :, -1:] - below, count[:, :, -1:] - count
+            gain = (below**2 / (count + LEAF_NOISE) + above**2 / (more + LEAF_NOISE)).sum(axis=0)
+            best = int(np.where(real, gain, -np.inf).argmax())
+            column, bound = divmod(best, width)
+            leaf = 2 * leaf + (code[:, column] > bound)
+            asks.append((column, bounds[column][bound]))
+        total, count = (np.bincount(leaf, each, 2**LEVELS) for each in (weight * left, weight))
+        mean = SHARE * total / (count + LEAF_NOISE)
+        grown.append((*zip(*asks, strict=True), np.round(mean / FINEST) * FINEST))
+        left = left - grown[-1][2][leaf]
+    asked, above_, leaves = (np.array(each) for each in zip(*grown, strict=True))
+    return Branches(asked.astype(np.intp), above_, leaves)
+
+
+def _bounds(column: Array) -> Array:
+    """Halfway between neighbouring values, or those that split rows evenly where they are many."""
+    values = np.unique(np.round(column, OCTAVE_DIGITS))
+    halfway = (values[1:] + values[:-1]) / 2.0
+    if len(halfway) > BOUNDS:
+        shares = np.linspace(0.0, 1.0, BOUNDS + 2)[1:-1]
+        at = np.quantile(column, shares, method="nearest")
+        halfway = np.unique(halfway[np.minimum(np.searchsorted(values, at), len(halfway) - 1)])
+    return halfway
 
 
 def _ridges(

@@ -8,16 +8,24 @@ import pytest
 from roofline.bench.surface import (
     ERROR_SCALE,
     FAMILIES,
+    FINEST,
     JITTER,
+    LEAF_NOISE,
+    LEVELS,
     PASSES,
+    SHARE,
     STEP_NOISE,
+    branches,
     cover,
     steps,
     surface,
 )
 from roofline.cost.kernels.residual import (
+    Branches,
     Hull,
+    asked,
     beyond,
+    branched,
     distances,
     jumps,
     located,
@@ -133,6 +141,45 @@ def test_a_jump_is_in_the_steps() -> None:
     there = jumps(found, 3.0, AT)
     assert there[odd > 0].mean() > 0.2
     assert np.abs(there[odd == 0]).mean() < 0.05
+
+
+def test_branches_are_asked_about_coordinates_products_and_waves() -> None:
+    at, waves = np.log2([[2.0, 3.0, 5.0], [1.0, 4.0, 2.0]]), np.array([[0.1], [0.7]])
+    products = [[6.0, 10.0, 15.0, 30.0], [4.0, 2.0, 8.0, 8.0]]
+    np.testing.assert_allclose(asked(at, waves), np.hstack([at, np.log2(products), waves]))
+    np.testing.assert_array_equal(asked(at[:, :1], None), at[:, :1])
+
+
+def walked(trees: Branches, row: Array) -> float:
+    """Question by question, each answer halving what is left of a tree's leaves."""
+    out = 0.0
+    for columns, bounds, leaves in zip(trees.columns, trees.bounds, trees.values, strict=True):
+        left = leaves.tolist()
+        for column, bound in zip(columns.tolist(), bounds.tolist(), strict=True):
+            half = len(left) // 2
+            left = left[half:] if row[column] > bound else left[:half]
+        out += left[0]
+    return out
+
+
+def test_a_row_gets_what_its_answers_lead_to() -> None:
+    found = branches(asked(AT, None), VALUES)
+    rows = asked(AT[:20] + 0.3, None)
+    np.testing.assert_allclose(branched(found, rows), [walked(found, row) for row in rows])
+
+
+def test_a_kernel_that_is_taken_above_a_product_of_sizes_is_in_the_branches() -> None:
+    columns = asked(AT, None)
+    above = columns[:, 5] > 16.0
+    found = branches(columns, np.where(above, 0.4, 0.0))
+    assert found.columns.shape[1] == LEVELS
+    assert (found.columns[0, 0], found.bounds[0, 0]) == (5, 16.5)
+    np.testing.assert_allclose(branched(found, columns)[above], 0.4, atol=0.01)
+    np.testing.assert_allclose(branched(found, columns)[~above], 0.0, atol=0.01)
+    # The first tree takes its share of what is left, drawn to none, and stores it roughly.
+    weight = above.sum() / np.sqrt(1.0 + (0.4 / ERROR_SCALE) ** 2)
+    most = SHARE * 0.4 * weight / (weight + LEAF_NOISE)
+    assert 0.5 * most < found.values[0].max() <= most + FINEST
 
 
 @pytest.mark.parametrize("at", [np.zeros((5, 2)), np.arange(5.0)[:, None]])

@@ -9,7 +9,7 @@ import numpy as np
 from roofline.cost.calibration.kernel import Kernel, Label
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.catalog import FORMS, name_of
-from roofline.cost.kernels.residual import Hull, Residual, Steps
+from roofline.cost.kernels.residual import Branches, Hull, Residual, Steps
 from roofline.cost.work import Array
 
 DIGITS: Final = 6
@@ -17,6 +17,9 @@ DIGITS: Final = 6
 STORED: Final = np.dtype("<f4")
 ROUGH: Final = np.dtype("<f2")
 """Type of stored jumps and waves, whose last digits no time depends on."""
+PLACES: Final = np.dtype("u1")
+"""Type of stored places of columns."""
+TYPES: Final = {kind.itemsize: kind for kind in (STORED, ROUGH, PLACES)}
 ROUNDING: Final = 4e-6
 """Most that rounding moves a stored shape. [octave]"""
 
@@ -33,6 +36,9 @@ def pack(kernel: Kernel) -> bytes:
             arrays += [(steps.nodes, STORED), (steps.families, STORED), (steps.weights, ROUGH)]
         if residual.waves is not None:
             arrays.append((residual.waves, ROUGH))
+        if (branches := residual.branches) is not None:
+            arrays += [(branches.columns, PLACES), (branches.bounds, STORED)]
+            arrays.append((branches.values, ROUGH))
     head = {
         "form": name_of(model.form),
         "arithmetic": kernel.arithmetic,
@@ -48,6 +54,7 @@ def pack(kernel: Kernel) -> bytes:
         "reach": None if residual is None else residual.reach,
         "steps_reach": None if residual is None or steps is None else residual.steps_reach,
         "waves": residual is not None and residual.waves is not None,
+        "branches": residual is not None and residual.branches is not None,
         "shapes": [(*array.shape, kind.itemsize) for array, kind in arrays],
     }
     told = json.dumps(head, separators=(",", ":")).encode()
@@ -73,7 +80,11 @@ def unpack(label: Label, stored: bytes) -> Kernel:
         if head["steps_reach"] is not None:
             steps = Steps(next(arrays), next(arrays), next(arrays))
         waves = next(arrays) if head.get("waves") else None
-        residual = Residual(weights, head["reach"], steps, head["steps_reach"] or 0.0, waves)
+        branches = None
+        if head.get("branches"):
+            branches = Branches(next(arrays).astype(np.intp), next(arrays), next(arrays))
+        reach, steps_reach = head["reach"], head["steps_reach"] or 0.0
+        residual = Residual(weights, reach, steps, steps_reach, waves, branches)
     model = Calibrated(
         form,
         {constant.name: float(head["constants"][constant.name]) for constant in form.constants},
@@ -91,7 +102,7 @@ def _arrays(shapes: list[list[int]], stored: bytes) -> Iterator[Array]:
     start = 0
     for *shape, width in shapes:
         count = int(np.prod(shape))
-        kind = STORED if width == STORED.itemsize else ROUGH
+        kind = TYPES[width]
         table = np.frombuffer(stored, dtype=kind, count=count, offset=start)
         yield table.reshape(shape, order="F").astype(np.float64, order="C")
         start += count * width

@@ -72,6 +72,8 @@ class Calibrated:
                 arrays += [steps.nodes, steps.families, steps.weights]
             if self.residual.waves is not None:
                 arrays.append(self.residual.waves)
+            if (branches := self.residual.branches) is not None:
+                arrays += [branches.columns, branches.bounds, branches.values]
         found = hashlib.sha256(repr([*scalars, self.spread, self.hull.radius]).encode())
         for array in arrays:
             found.update(np.ascontiguousarray(array).tobytes())

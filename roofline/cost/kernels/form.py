@@ -91,8 +91,8 @@ class Form:
     """The same in symbols, as derivations print it."""
     waves: Callable[[Dims, Machine], Array] | None = None
     """Further columns in which the residual table lives: how much of a device a product leaves
-    idle in its last wave of tiles, one column for each tile; None where nothing is tiled.
-    [octave]"""
+    idle in its last wave of tiles and in the last of its tiles, one column for each tile; None
+    where nothing is tiled. Residuals of such forms may branch. [octave]"""
 
 
 def pinned(form: Form, names: Container[str]) -> Form:

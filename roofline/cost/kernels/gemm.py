@@ -30,6 +30,8 @@ NARROWED: Final = " + quantisation"
 
 TILES: Final = ((64, 128), (128, 128), (256, 128), (128, 256))
 """Rows and columns of Y that a multiprocessor makes at once, as libraries of kernels have them."""
+HEIGHTS: Final = (16, 64, 128, 256)
+"""Rows of Y that one instruction or one tile makes."""
 MOST_IDLE: Final = 1.0
 """Fewer tiles than half of the multiprocessors count as half: less has no last wave. [octave]"""
 
@@ -71,9 +73,10 @@ def parts(
 
 
 def waves(dims: Dims, machine: Machine) -> Array:
-    """Excess of whole waves of tiles over their share of a wave, one column for each tile. [octave]
+    """Excess of whole waves over a share of one by tile, and of whole tiles by height. [octave]
 
-    Multiprocessors take tiles in waves: of 1.1 waves the second leaves nine tenths idle.
+    Multiprocessors take tiles in waves: of 1.1 waves the second leaves nine tenths idle. Rows are
+    taken in tiles: of 1.1 tiles the second is nine tenths empty.
 
     Source: NVIDIA, Matrix Multiplication Background User's Guide, section 4 (tile and wave
     quantization).
@@ -86,6 +89,9 @@ def waves(dims: Dims, machine: Machine) -> Array:
     columns = []
     for tall, wide in TILES:
         each = np.ceil(dims["m"] / tall) * np.ceil(dims["n"] / wide) / machine.multiprocessors
+        columns.append(np.minimum(np.log2(np.ceil(each) / each), MOST_IDLE))
+    for tall in HEIGHTS:
+        each = dims["m"] / tall
         columns.append(np.minimum(np.log2(np.ceil(each) / each), MOST_IDLE))
     return np.stack(columns, axis=-1)
 

@@ -6,6 +6,7 @@ of a linear layer, and the others tell families of shapes apart.
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from itertools import combinations
 from threading import Lock
 from typing import Any, Final
 
@@ -51,6 +52,21 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
+class Branches:
+    """Jumps where sizes pass bounds, as libraries choose kernels: trees that ask in levels.
+
+    All nodes of a level ask the same, so that the answers of a tree are a place in its row.
+    """
+
+    columns: NDArray[np.intp]
+    """Which of `asked` each level of each tree asks about. [1]"""
+    bounds: Array
+    """What it must be above, of the same shape. [octave]"""
+    values: Array
+    """One row per tree: of each set of answers, the first one the highest bit. [1]"""
+
+
+@dataclass(frozen=True, slots=True)
 class Residual:
     """Smooth surface in the logarithm of the time, and jumps on top of it."""
 
@@ -64,6 +80,8 @@ class Residual:
     """Length of the kernel between families. [octave]"""
     waves: Array | None = None
     """`Form.waves` of each point of the hull, which are coordinates of the surface too. [octave]"""
+    branches: Branches | None = None
+    """In place of steps, where they helped more."""
 
 
 def value(residual: Residual, hull: Hull, at: Array, waves: Array | None = None) -> Array:
@@ -129,10 +147,18 @@ def _located(
         return np.zeros(len(at)), outside(hull, at)
     out, nearest = _surface(residual, hull.points, inside, waves)
     beyond = _apart(at, inside) + _beyond_radius(hull, nearest)
-    if residual.steps is not None:
-        out += jumps(residual.steps, residual.steps_reach, inside)
+    out += _jumping(residual, inside, waves)
     out *= np.exp(beyond / -FADE)
     return out, beyond
+
+
+def _jumping(residual: Residual, inside: Array, waves: Array | None) -> Array | float:
+    """What is not smooth of rows in the box. [1]"""
+    if residual.branches is not None:
+        return branched(residual.branches, asked(inside, waves))
+    if residual.steps is not None:
+        return jumps(residual.steps, residual.steps_reach, inside)
+    return 0.0
 
 
 def _surface(
@@ -154,7 +180,7 @@ def _surface(
         np.abs(apart, out=apart)  # rounding may leave a square below 0
         nearest[rows] = np.sqrt(apart.min(axis=1)) / scale
         if waved is not None and waves is not None:
-            waved.to(waves[rows] * scale, more)
+            waved.to(waves[rows, : waved.coordinates] * scale, more)
             apart += np.abs(more[:some], out=more[:some])
         np.sqrt(apart, out=apart)
         np.exp(np.negative(apart, out=fading), out=fading)
@@ -172,11 +198,11 @@ class _Squares:
     """
 
     def __init__(self, points: Array) -> None:
-        wide, coordinates = points.shape
-        self.right = np.empty((coordinates + 2, wide))
+        wide, self.coordinates = points.shape
+        self.right = np.empty((self.coordinates + 2, wide))
         self.right[:-2] = -2.0 * points.T
         self.right[-2], self.right[-1] = (points * points).sum(axis=1), 1.0
-        self.left = np.zeros((BLOCK, coordinates + 2))
+        self.left = np.zeros((BLOCK, self.coordinates + 2))
         self.left[:, -2] = 1.0
 
     def to(self, rows: Array, out: Array) -> int:
@@ -201,6 +227,39 @@ def jumps(steps: Steps, reach: float, at: Array) -> Array:
         steps.weights[below] * (1.0 - share)[:, None] + steps.weights[below + 1] * share[:, None]
     )
     found: Array = np.einsum("rf,rf->r", weights, near)
+    return found
+
+
+def asked(at: Array, waves: Array | None) -> Array:
+    """What `Branches` ask about: coordinates, all their products, and waves. [octave]
+
+    Args:
+        at: Coordinates of rows. [octave]
+        waves: `Form.waves` of the same rows; None where the form has none. [octave]
+    """
+    products = [
+        sum((at[:, place] for place in places[1:]), at[:, places[0]])
+        for many in range(2, at.shape[1] + 1)
+        for places in combinations(range(at.shape[1]), many)
+    ]
+    columns = [at, np.stack(products, axis=1)] if products else [at]
+    return np.hstack(columns if waves is None else [*columns, waves])
+
+
+def branched(branches: Branches, columns: Array) -> Array:
+    """Sum of what each tree has for the answers of each row. [1]
+
+    >>> one = Branches(np.array([[0, 1]]), np.array([[0.0, 0.0]]), np.array([[1.0, 2.0, 3.0, 4.0]]))
+    >>> branched(one, np.array([[-1.0, 1.0], [1.0, -1.0]])).tolist()
+    [2.0, 3.0]
+    """
+    trees, levels = branches.columns.shape
+    place = np.zeros((len(columns), trees), np.intp)
+    for level in range(levels):
+        answers = columns[:, branches.columns[:, level]] > branches.bounds[:, level]
+        place = 2 * place + answers
+    place += np.arange(trees) * branches.values.shape[1]
+    found: Array = branches.values.ravel()[place].sum(axis=1)
     return found
 
 
@@ -291,10 +350,16 @@ def with_waves(apart: Array, waves: Array | None, points: Array | None) -> Array
     return whole
 
 
-def tabled(residual: Residual, hull: Hull, at: Array, apart: Array, far: Array) -> Array:
+def tabled(
+    residual: Residual,
+    hull: Hull,
+    at: Array,
+    apart: Array,
+    far: Array,
+    waves: Array | None = None,
+) -> Array:
     """`value` of rows whose `with_waves` and `beyond` are known. [1]"""
     out: Array = matern(apart / residual.reach) @ residual.weights
-    if residual.steps is not None:
-        out += jumps(residual.steps, residual.steps_reach, np.clip(at, hull.low, hull.high))
+    out += _jumping(residual, np.clip(at, hull.low, hull.high), waves)
     out *= np.exp(far / -FADE)
     return out

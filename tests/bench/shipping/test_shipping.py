@@ -14,7 +14,8 @@ from roofline.bench.shipping.making import FILES
 from roofline.bench.shipping.predicting import predicted
 from roofline.bench.validation import READERS
 from roofline.cost.calibration.kernel import MEASURED
-from roofline.cost.kernels.calibrated import octaves
+from roofline.cost.kernels.calibrated import octaves, waves_of
+from roofline.cost.kernels.form import machine
 from roofline.cost.kernels.residual import value
 from roofline.errors import DocumentError
 from roofline.hardware.catalog import gpu
@@ -86,10 +87,12 @@ def test_a_stored_fit_is_the_fit(tmp_path: Path) -> None:
             )
         }
         at = octaves(kernel.model.form, points)
+        device = machine(gpu(kernel.label.device), kernel.arithmetic)
+        waves = waves_of(kernel.model.form, points, device)
         if (table := kernel.model.residual) is not None:
             assert again.model.residual is not None
-            assert value(again.model.residual, again.model.hull, at) == pytest.approx(
-                value(table, kernel.model.hull, at), abs=1e-4
+            assert value(again.model.residual, again.model.hull, at, waves) == pytest.approx(
+                value(table, kernel.model.hull, at, waves), abs=1e-4
             )
 
 
