@@ -64,15 +64,12 @@ UNDATED: Final = "undated"
 """First word of the source of settings that several servers agree on."""
 GENERATED: Final = frozenset({("nvidia-dynamo-lab", "trtllm"), ("nvidia-dynamo-lab", "vllm")})
 """Families and engines of rows whose servers were set up for the lengths and clients of each: they
-take one prompt a step, and cache in fp8 where weights are.
+take one prompt a step.
 
 The lab states no settings. aiconfigurator, which publishes its rows, gives a server as many tokens
 of a step as a prompt and one of each client, and 1,500 more (generator/rule_plugin/benchmark). That
 these 1,500 were not there is inferred: with them prompts of 1,024 tokens come in pairs, and TTFT at
 8 to 32 clients is twice what was measured, for two engines and each number of devices."""
-IN_BLOCKS: Final = frozenset({"Qwen"})
-"""Publishers of hub ids whose fp8 checkpoints have a scale for each block (huggingface.co/Qwen/
-Qwen3-32B-FP8), which TensorRT-LLM serves as they are stored."""
 LATEST: Final = "999.0"
 """Later than any release."""
 CUTTING: Final = frozenset({"vllm", "sglang"})
@@ -387,8 +384,6 @@ def _weights(record: Mapping[str, Any], network: Architecture, engine: str) -> s
     if not text or "assumed" in text:
         return "checkpoint" if own != "fp32" else "bf16"
     asked = naming.number_format(text, engine)
-    if asked == "fp8" and engine == "trtllm" and said(record, "model").split("/")[0] in IN_BLOCKS:
-        return "fp8-block"
     return "checkpoint" if alike(asked, own) else asked
 
 
@@ -401,5 +396,5 @@ def _cache(record: Mapping[str, Any], network: Architecture, weights: str, engin
     stored = network.weight_format if weights == "checkpoint" else weights
     narrow = precision.named(stored).element_bits <= NARROW
     latent = any(isinstance(block.mixer, Mla) for block in network.kinds)
-    scaled = engine in SCALED and (stored in MODELOPT or (_generated(record) and narrow))
+    scaled = engine in SCALED and stored in MODELOPT
     return "fp8" if scaled or (narrow and latent) else "auto"

@@ -98,15 +98,6 @@ def test_servers_of_the_lab_take_one_prompt_a_step() -> None:
     assert one(**lab | {"family": "elsewhere"}, engine="vllm").token_budget == 0
 
 
-def test_qwens_own_fp8_has_scales_of_blocks() -> None:
-    asked: dict[str, Any] = {"model": "Qwen/Qwen3-32B", "w_dtype": "fp8", "engine": "trtllm"}
-    lab = one(**asked, family="nvidia-dynamo-lab").case
-    assert (lab.weights, lab.kv) == ("fp8-block", "fp8")
-    elsewhere = one(**asked).case
-    assert (elsewhere.weights, elsewhere.kv) == ("fp8-block", "auto")
-    assert one(**asked | {"engine": "vllm"}).case.weights == "fp8"
-
-
 @pytest.mark.parametrize(
     ("columns", "layout", "replicas"),
     [
