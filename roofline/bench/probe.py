@@ -92,6 +92,9 @@ class Probe:
     """Packages besides those of the backend; where one is missing the probe is left out."""
     devices: Callable[[Shape], int] = lambda at: 1
     """GPUs that a point takes."""
+    busy_s: float = 0.0
+    """Time that the device is kept at work before the first sample: its clock has settled at what
+    the power limit allows. [s]"""
     form: str = ""
     """Name of the form that is fitted on a GPU, where it is not the usual one of the kind."""
 

@@ -83,6 +83,22 @@ def test_a_part_that_was_removed_is_measured_again_beside_the_others(tmp_path: P
     assert len(read_records(tmp_path).rows) == 3
 
 
+def test_keeping_a_point_neither_lists_the_folder_nor_waits_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = recorded(tmp_path, 2)
+
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "glob", never)
+        patched.setattr(os, "fsync", never)
+        recorder.keep(measurement(list(points(probe()))[2]))
+    assert len(read_records(tmp_path).rows) == 3
+    assert [path.name for path in parts(tmp_path)][-1] == "0003-toy.parquet"
+
+
 def test_a_run_of_another_machine_is_not_gone_on_with(tmp_path: Path) -> None:
     recorded(tmp_path)
     with pytest.raises(InputError, match="threads 1, here it is 2"):

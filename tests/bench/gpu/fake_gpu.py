@@ -265,6 +265,7 @@ def _module(gpu: FakeGpu) -> ModuleType:
         uint8=np.uint8,
         uint32=np.uint32,
         float32=np.float32,
+        get_default_memory_pool=lambda: SimpleNamespace(free_all_blocks=lambda: None),
         add=lambda x, y, out: elementwise("add", x, y, out),
         copyto=lambda to, source: elementwise("copyto", source, to),
     )

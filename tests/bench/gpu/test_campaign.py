@@ -264,16 +264,22 @@ def test_what_the_library_does_not_have_is_left_out_with_the_reason(
 
 
 def test_what_cannot_be_captured_is_timed_as_the_host_launches_it(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    gpu = FakeGpu(seconds, refuses_capture=True)
+    """And the record says so."""
+    gpu = FakeGpu(seconds)
     installed(monkeypatch, gpu)
+    run = measured(tmp_path / "graphs", ["rope-bf16"])
+    assert {row.replayed for row in run.records.rows} == {True}
     with campaign.place("cupy") as where:
-        backend = where.backend
-        timer = backend.timer(
-            [lambda: gpu.call("nothing", [], constants={}, grid=(), arguments=())]
+        gpu.refuses_capture = True
+        short = [replace(entry := thinned("rope-bf16"), probe=replace(entry.probe, axes=FEW))]
+        run = campaign.measure(
+            replace(where, noise=lambda: None), short, 30.0, tmp_path / "launches", lambda *_: None
         )
-        assert timer(5) == pytest.approx(gpu.launch_s)
+    (row,) = run.records.rows
+    assert not row.replayed
+    assert row.median.value == pytest.approx(gpu.launch_s)
 
 
 def test_everything_is_given_back(
@@ -293,6 +299,7 @@ def test_records_of_a_gpu_are_read_where_there_is_none(gpu: FakeGpu, tmp_path: P
         of_run(unknown)
 
 
+FEW = {"m": (1,), "heads head_dim": ((8, 128),)}
 H100_ALONE = replace(H100, link_bytes_per_s=0.0, in_switch=False)
 
 
