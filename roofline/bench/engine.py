@@ -112,7 +112,7 @@ def measure(point: Point, backend: Backend, pool: Pool, stop: Stop) -> Measureme
     needs = footprint(point, backend.cache_bytes, backend.memory_bytes)
     pool.reserve(needs.numbers, needs.room)
     launches = _launches(point, backend, pool, needs.sets)
-    replayed = backend.replays and point.probe.captured
+    replayed = backend.replays
     try:
         found, runs = _samples(point, backend, launches, stop, replayed)
     except CaptureError:

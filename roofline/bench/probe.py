@@ -86,8 +86,6 @@ class Probe:
     """One run on a GPU as data, where it is not that of an array module: kernels of
     ``microbench/cuda``, products, collectives (`roofline.bench.gpu.calls`). Takes the
     device's `roofline.bench.gpu.device.Sku`, then the arguments by name."""
-    captured: bool = True
-    """Whether a GPU replays runs as a graph; if not, the host launches each of them."""
     needs: tuple[str, ...] = ()
     """Packages besides those of the backend; where one is missing the probe is left out."""
     devices: Callable[[Shape], int] = lambda at: 1

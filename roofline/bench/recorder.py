@@ -31,6 +31,8 @@ from roofline.files import output
 
 MOVING: Final = ("date", HAD)
 """Of an environment: what may differ from one beginning of a run to the next."""
+BRANCH: Final = ("driver",)
+"""Versions of which only the first number counts: a patch of a driver does not end a run."""
 
 
 @dataclass(slots=True)
@@ -105,10 +107,11 @@ def begin(
 
 def _same(before: Mapping[str, str], now: Mapping[str, str], folder: Path) -> None:
     for name, value in now.items():
-        if name not in MOVING and before.get(name) != value:
+        then = before.get(name, "")
+        same = then.split(".")[0] == value.split(".")[0] if name in BRANCH else then == value
+        if name not in MOVING and not same:
             raise InputError(
-                f"{label(folder)} was measured with {name} {before.get(name, 'unknown')}, "
-                f"here it is {value}",
+                f"{label(folder)} was measured with {name} {then or 'unknown'}, here it is {value}",
                 hint="measure into another folder",
             )
 

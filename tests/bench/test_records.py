@@ -105,6 +105,16 @@ def test_a_run_of_another_machine_is_not_gone_on_with(tmp_path: Path) -> None:
         begin(tmp_path, "numpy", ENVIRONMENT | {"threads": "2"}, [loaded(probe())])
 
 
+def test_a_run_is_gone_on_with_after_a_patch_of_the_driver_and_not_after_another_branch(
+    tmp_path: Path,
+) -> None:
+    about = {**ENVIRONMENT, "driver": "580.65.06"}
+    begin(tmp_path, "cupy", about, [loaded(probe())])
+    begin(tmp_path, "cupy", about | {"driver": "580.95"}, [loaded(probe())])
+    with pytest.raises(InputError, match="driver 580.65.06, here it is 590.10"):
+        begin(tmp_path, "cupy", about | {"driver": "590.10"}, [loaded(probe())])
+
+
 def test_the_digest_follows_the_rows(tmp_path: Path) -> None:
     recorded(tmp_path / "a")
     recorded(tmp_path / "b")

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from roofline.bench.backend import CaptureError, Launch, Timer, missing
 from roofline.bench.gpu import ranks
-from roofline.bench.gpu.calls import Call, Collective, Multiply, Replay
+from roofline.bench.gpu.calls import Call, Collective, Multiply
 from roofline.bench.gpu.device import Device
 from roofline.bench.gpu.nvml import Clocks
 from roofline.bench.gpu.products import Products
@@ -157,15 +157,7 @@ class CupyBackend:
             return self.products.prepared(call)
         if isinstance(call, Collective):
             return self.ranks.prepared(call)
-        if isinstance(call, Replay):
-            return self._replayed(call)
         return self.device.prepared(call)
-
-    def _replayed(self, call: Replay) -> Callable[[], object]:
-        calls = [self.device.prepared(launch) for launch in call.calls]
-        graph = self.graphs.captured(calls)
-        current = self.xp.cuda.get_current_stream
-        return lambda: graph.launch(current())
 
 
 def backend(device: Device, products: Products, watch: Watch) -> CupyBackend:

@@ -85,6 +85,8 @@ def start(
         communicator.allReduce(sent, got, count, kind, nccl.NCCL_SUM, stream)
     elif call.operation == "all_gather":
         communicator.allGather(sent, got, count // call.ranks, kind, stream)
+    elif call.operation == "reduce_scatter":
+        communicator.reduceScatter(sent, got, count // call.ranks, kind, nccl.NCCL_SUM, stream)
     elif rank == 0:
         communicator.send(sent, count, kind, 1, stream)
     elif rank == 1:
