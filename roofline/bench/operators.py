@@ -57,7 +57,7 @@ def _kernel(op: Op, deployment: Deployment) -> tuple[str, tuple[str, ...]]:
             return "", ()
         *_, (_, variant, _) = library(payload, deployment.engine.name)
         return op.kind, (variant,)
-    query = kernel_query(op, deployment.gpu)
+    query = kernel_query(op, deployment.node.gpu)
     return ("", ()) if query is None else (query.kind, query.variants)
 
 

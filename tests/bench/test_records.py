@@ -111,7 +111,7 @@ def test_a_run_is_gone_on_with_after_a_patch_of_the_driver_and_not_after_another
     about = {**ENVIRONMENT, "driver": "580.65.06"}
     begin(tmp_path, "cupy", about, [loaded(probe())])
     begin(tmp_path, "cupy", about | {"driver": "580.95"}, [loaded(probe())])
-    with pytest.raises(InputError, match="driver 580.65.06, here it is 590.10"):
+    with pytest.raises(InputError, match=r"driver 580\.65\.06, here it is 590\.10"):
         begin(tmp_path, "cupy", about | {"driver": "590.10"}, [loaded(probe())])
 
 

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.gpu
 ON_GPU = [entry.probe.name for entry in probes() if "cupy" in entry.probe.backends]
 QUICK = Stop(budget_s=0.05)
 LEAST = {"bf16": 0.4, "fp8": 0.4, "int8": 0.2}
-"""Shares of the published rate that a large product reaches anywhere. The library writes int8 results
-in 32 bits, by older kernels on Hopper; the conversion of the input is in the time too."""
+"""Shares of the published rate that a large product reaches anywhere. Results of int8 are in
+32 bits, by older kernels on Hopper; the conversion of the input is in the time too."""
 BEYOND = 1.05
 """Times a published rate that no measurement may reach: clocks are what they are published for."""
 
