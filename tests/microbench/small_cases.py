@@ -95,27 +95,32 @@ def taken(rows: int, width: int, element: Element) -> Case:
 
 
 def in_eight_bits(rows: int, width: int, of: str, element: Element, result: str) -> Case:
-    """Rows of unlike sizes, as the nearest of the numbers that 8 bits have."""
+    """Rows of unlike sizes as the nearest of the numbers that 8 bits have, ties to the even one.
+
+    The scale and its reciprocal are rounded to single precision, as they have to be anywhere.
+    """
     rng = RNG(10)
     sizes = 4.0 ** np.arange(rows)[:, None]
     values = narrow(sizes * rng.standard_normal((rows, width)), element)
-    wide = widen(values)
-    scales = np.abs(wide).max(axis=1, keepdims=True) / LARGEST[of]
-    whole = wide / scales
-    numbers = np.sort(E4M3[np.abs(E4M3) < 480.0]) if of == "fp8" else np.arange(-127.0, 128.0)
+    wide = widen(values).astype(np.float32)
+    scales = np.abs(wide).max(axis=1, keepdims=True) / np.float32(LARGEST[of])
+    whole = wide * (np.float32(1.0) / scales)
+    numbers = np.unique(E4M3[np.abs(E4M3) < 480.0]) if of == "fp8" else np.arange(-127.0, 128.0)
+    between, middle = (numbers[:-1] + numbers[1:]) / 2.0, len(numbers) // 2
+    below = np.searchsorted(between, whole, "left")
+    above = np.searchsorted(between, whole, "right")
+    nearest = numbers[np.where((below - middle) % 2 == 0, below, above)]
     nan_or_least = (0x7F, np.uint8) if of == "fp8" else (-128, np.int8)
-    unset = np.full((rows, width), *nan_or_least)
-    place = np.searchsorted((numbers[:-1] + numbers[1:]) / 2.0, whole)
     return Case(
         {
             "values": values,
-            "output": unset,
+            "output": np.full((rows, width), *nan_or_least),
             "scales": np.full(rows, np.nan, np.float32),
         },
         lambda placed: quantise(**placed, of=of, element=element),
         result,
-        numbers[place] if result == "output" else scales[:, 0],
-        2e-3 if result == "output" else 1e-6,
+        nearest if result == "output" else scales[:, 0].astype(np.float64),
+        1e-9,
     )
 
 
