@@ -76,7 +76,7 @@ graphs there is a gap."""
 def test_planted_constants_come_back_through_the_whole_path(
     gpu: FakeGpu, tmp_path: Path, name: str
 ) -> None:
-    run = measured(tmp_path, [name], 120.0, most=160 if name == "paged-decode" else 80)
+    run = measured(tmp_path, [name], 600.0, most=160 if name == "paged-decode" else 80)
     assert {row.stopped for row in run.records.rows} == {"converged"}
     found = fitted(run)[name]
     for constant, tolerance in TOLD[name].items():
