@@ -160,8 +160,8 @@ def _by_speed(found: "Profile") -> list[str]:
     rivals = [name for name in RIVALS if name in found.fits]
     count, tokens = np.array(PROMPTS, dtype=float).T
     ones, none, width = np.ones_like(count), np.zeros_like(count), np.full_like(count, 2.0)
-    heads = (each * ones for each in HEADS)
-    dims = prefill_dims(count, tokens, tokens, *heads, none, width, width)
+    heads, kv_heads, head_dim = (each * ones for each in HEADS)
+    dims = prefill_dims(count, tokens, tokens, heads, kv_heads, head_dim, none, width, width)
 
     def times(name: str) -> float:
         fitted = found.fits[name]

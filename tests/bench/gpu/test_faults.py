@@ -156,7 +156,9 @@ def test_a_campaign_takes_the_time_that_was_planned(
 ) -> None:
     """Every probe, on a device whose times scatter and which large products take to its limit."""
     gpu = FakeGpu(seconds, fill_bytes_per_s=2e11, jitter=0.03)
-    limit = {"nvmlDeviceGetCurrentClocksEventReasons": lambda _: 0x04 * (gpu.took_s > LONG_S)}
+    limit: dict[str, Any] = {
+        "nvmlDeviceGetCurrentClocksEventReasons": lambda _: 0x04 * (gpu.took_s > LONG_S)
+    }
     installed(monkeypatch, gpu, **limit)
     monkeypatch.setattr(time, "perf_counter", lambda: gpu.now)
     plans: list[Plan] = []

@@ -66,8 +66,8 @@ def test_an_old_driver_is_asked_by_the_old_name(monkeypatch: pytest.MonkeyPatch)
     def absent(handle: int) -> int:
         raise NvmlError("Function Not Found")
 
-    old = {"nvmlDeviceGetCurrentClocksEventReasons": absent}
-    new = {**old, "nvmlDeviceGetCurrentClocksThrottleReasons": lambda handle: 0x04}
+    old: dict[str, Any] = {"nvmlDeviceGetCurrentClocksEventReasons": absent}
+    new: dict[str, Any] = {**old, "nvmlDeviceGetCurrentClocksThrottleReasons": lambda handle: 0x04}
     installed(monkeypatch, FakeGpu(seconds), **new)
     with campaign.place("cupy") as where:
         assert where.backend.slowed() == ("power cap",)
