@@ -84,10 +84,10 @@ def test_probes_are_run_and_fitted_apart(home: Path, capsys: pytest.CaptureFixtu
 def test_a_run_is_gone_on_with(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(home / "run")
     command = ["bench", "run", "copy", "--backend", "cupy", "--records", folder]
-    assert run([*command, "--budget", "10s"]) == 0
+    assert run(command) == 0
     before = {path.name: path.read_bytes() for path in Path(folder).glob("*.parquet")}
-    assert len(before) == 12
-    assert run(["bench", "run", "copy", "--backend", "cupy", "--records", folder]) == 0
+    assert len(before) > 12
+    assert run(command) == 0
     assert {path.name: path.read_bytes() for path in Path(folder).glob("*.parquet")} == before
 
 
