@@ -35,4 +35,5 @@ PROBE = Probe(
     arguments=arguments,
     launch=launch,
     work=work,
+    backends=("numpy",),
 )

@@ -1,4 +1,4 @@
-"""Linear layer in 8-bit floats (e4m3), without scales, by cuBLASLt; weights from memory."""
+"""Linear layer in 8-bit floats (e4m3) by cuBLASLt, with the conversion of its input."""
 
 from roofline.bench.gpu.linear import linear
 

@@ -1,4 +1,4 @@
-"""Linear layer in 8-bit integers, by cuBLASLt: activations in the cache, weights from memory."""
+"""Linear layer in 8-bit integers by cuBLASLt, with the conversion of its input."""
 
 from roofline.bench.gpu.linear import linear
 

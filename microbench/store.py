@@ -37,4 +37,5 @@ PROBE = Probe(
     work=work,
     streamed=("cache",),
     states=("warm", "cold"),
+    backends=("numpy",),
 )

@@ -1,6 +1,5 @@
 """Write an array: a constant into every element."""
 
-from roofline.bench.gpu import bandwidth
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.work import Work
 from roofline.units import PREFIX
@@ -20,11 +19,6 @@ def launch(xp, out):
     out.fill(1.0)
 
 
-def kernels(gpu, out):
-    """The same on a GPU, where all multiprocessors take part."""
-    return bandwidth.write(out, gpu.multiprocessors)
-
-
 def work(at: Shape) -> Work:
     """The array crosses memory once."""
     return Work(activation_bytes=1.0 * at["size"])
@@ -40,5 +34,5 @@ PROBE = Probe(
     work=work,
     streamed=("out",),
     states=("warm", "cold"),
-    kernels=kernels,
+    backends=("numpy",),
 )

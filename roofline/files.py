@@ -19,11 +19,16 @@ FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[BinaryIO]:
+def whole(path: Path, *, lasting: bool = True) -> Iterator[BinaryIO]:
     """Open a file to write: beside its place, then onto the disk, then into its place.
 
     A reader of ``path`` finds the file that was there before or the new one, never a part, and the
     new one is still there after a loss of power once the block has been left.
+
+    Args:
+        path: File to write; one that is there is replaced.
+        lasting: Whether to wait for the disk. Without it a loss of power, not the end of a process,
+            may take the newest files.
 
     Raises:
         OSError: It cannot be written; nothing has changed.
@@ -33,17 +38,19 @@ def whole(path: Path) -> Iterator[BinaryIO]:
     try:
         with beside.open("xb") as file:
             yield file
-            flush(file)
+            if lasting:
+                flush(file)
         beside.replace(path)
     except BaseException:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
         raise
-    settle(path.parent)
+    if lasting:
+        settle(path.parent)
 
 
 @contextmanager
-def output(path: Path, *, folders: bool = False) -> Iterator[BinaryIO]:
+def output(path: Path, *, folders: bool = False, lasting: bool = True) -> Iterator[BinaryIO]:
     """Open a file that the user has named, to write it whole or not at all.
 
     A link keeps pointing at its file, and a pipe or a device is written to as it is.
@@ -51,6 +58,7 @@ def output(path: Path, *, folders: bool = False) -> Iterator[BinaryIO]:
     Args:
         path: File to write; one that is there is replaced.
         folders: Whether its folder is made where there is none.
+        lasting: Whether to wait for the disk; see `whole`.
 
     Raises:
         InputError: The path is a folder or no path, or its folder does not exist.
@@ -64,7 +72,7 @@ def output(path: Path, *, folders: bool = False) -> Iterator[BinaryIO]:
             with path.open("wb") as file:
                 yield file
         else:
-            with whole(path.resolve()) as file:
+            with whole(path.resolve(), lasting=lasting) as file:
                 yield file
     except OSError as problem:
         raise _explained(problem, path) from problem

@@ -1,4 +1,4 @@
-// What memory gives and what a launch costs: read, write, copy, and nothing at all.
+// What memory gives and what a launch costs: read, copy, and nothing at all.
 // Blocks walk over the array together, UNROLL loads of 16 bytes per thread under way.
 #include "elements.cuh"
 
@@ -25,14 +25,6 @@ read_stream(const uint4* __restrict__ input, u32* __restrict__ sink, i64 chunks)
   }
   // Depends on all that was read and is hardly ever true: nothing can be left out.
   if (parity == 0x12345678u) sink[0] = parity;
-}
-
-KERNEL(THREADS)
-write_stream(uint4* __restrict__ output, u32 value, i64 chunks) {
-  const i64 stride = (i64)gridDim.x * THREADS;
-  uint4 v;
-  v.x = v.y = v.z = v.w = value;
-  for (i64 i = (i64)blockIdx.x * THREADS + threadIdx.x; i < chunks; i += stride) output[i] = v;
 }
 
 KERNEL(THREADS)

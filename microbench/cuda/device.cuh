@@ -3,6 +3,7 @@
 // by an emulation of the same names, and run the kernels on a CPU.
 #pragma once
 
+typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef long long i64;
@@ -76,6 +77,18 @@ DEVICE float widen(u16 element) {
 #else
 DEVICE float widen(u16 element) { return __uint_as_float((u32)element << 16); }
 #endif
+
+// Two 8-bit floats (e4m3) in the low half of a word, the first in its low byte; rounded to nearest
+// even, at most 448. From sm_89 on.
+DEVICE u32 pack_e4m3(float low, float high) {
+  u16 pair = 0;
+#if __CUDA_ARCH__ >= 890
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+#endif
+  return pair;
+}
+DEVICE int nearest(float x) { return __float2int_rn(x); }
+DEVICE float magnitude(float x) { return fabsf(x); }
 
 DEVICE float exp2_fast(float x) {
   float y;

@@ -25,6 +25,10 @@ TILE = 1 << 20
 """Random numbers that are drawn; more repeat them. [1]"""
 
 
+class CaptureError(RuntimeError):
+    """Launches that cannot be replayed as a graph: the host has to launch them."""
+
+
 class Backend(Protocol):
     """Where probes run."""
 
@@ -57,6 +61,14 @@ class Backend(Protocol):
         """Whether a timer always runs every launch equally often."""
 
     @property
+    def replays(self) -> bool:
+        """Whether launches can be captured as a graph, which is then replayed."""
+
+    @property
+    def passes(self) -> int:
+        """Runs of the device for each that is timed: one goes ahead where it must not idle. [1]"""
+
+    @property
     def shared(self) -> bool:
         """Whether others use it too, so that what slows it down now may be over later."""
 
@@ -67,10 +79,18 @@ class Backend(Protocol):
         """One run on these arguments, everything that is done once already done."""
 
     def timer(self, launches: Sequence[Launch], *, captured: bool = True) -> Timer:
-        """Times runs of these launches in rotation, everything else on the device finished."""
+        """Times runs of these launches in rotation, everything else on the device finished.
+
+        Args:
+            launches: One for each argument set.
+            captured: Whether as a graph; the timer raises `CaptureError` where they cannot be.
+        """
 
     def synchronise(self) -> None:
         """Wait until everything launched is done."""
+
+    def recover(self) -> None:
+        """Give back what a point that failed left behind; raises where the device is lost."""
 
     def slowed(self) -> tuple[str, ...]:
         """Why the clock of the device is held down now; nothing where it is free or unknown."""

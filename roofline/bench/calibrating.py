@@ -1,6 +1,7 @@
 """From records to fitted forms, each with its errors on families of shapes that it did not see."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -9,11 +10,13 @@ import numpy as np
 from roofline.bench.fit import cross_validate, families_of, fit
 from roofline.bench.forms import columns, form_of
 from roofline.bench.held_out import Labels, coverage, errors
+from roofline.bench.prices import SUSTAINED
 from roofline.bench.profile import Fitted
 from roofline.bench.published import Published
 from roofline.bench.quiet import OTHERS
 from roofline.bench.records import Record, Records
 from roofline.bench.stopping import SLOWED
+from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Dims, Form, Machine
 from roofline.cost.work import Array
@@ -37,6 +40,8 @@ def fit_records(records: Records, published: Published) -> tuple[list[Fitted], l
     """
     fits, notes = [], []
     for probe, entry in records.header.probes.items():
+        if probe in SUSTAINED:
+            continue
         rows = records.of(probe)
         if not rows:
             notes.append(f"{probe} was not measured.")
@@ -52,7 +57,35 @@ def fit_records(records: Records, published: Published) -> tuple[list[Fitted], l
             fits.append(_with_few(fit_of, rows))
         except InputError as error:
             notes.append(f"{probe} is measured, not fitted: {error.message}.")
+    for long, short in SUSTAINED.items():
+        for place, each in enumerate(fits):
+            if each.probe == short and (rows := records.of(long)):
+                fits[place], share = _at_the_limit(each, rows, published)
+                notes.append(
+                    f"Large products of {short} go on at {share:.0%} of the rate at which they "
+                    "begin; prices are of what goes on."
+                )
     return fits, notes
+
+
+def _at_the_limit(
+    fitted: Fitted, rows: Sequence[Record], published: Published
+) -> tuple[Fitted, float]:
+    """A fit whose products compute as fast as a device at its power limit, and that share.
+
+    Points of a few milliseconds end before the limit has an effect, prompts in a row do not.
+
+    Args:
+        fitted: Of products that were measured one by one.
+        rows: The same kernel after seconds of work.
+        published: Rates of the device.
+    """
+    dims, machine = columns(rows, fitted.form, published), published.of(fitted.arithmetic)
+    share = min(1.0, float(np.median(seconds(fitted.model, dims, machine) / times(rows))))
+    lowest = next(c.low for c in fitted.model.form.constants if c.name == "compute")
+    compute = max(lowest, share * fitted.model.constants["compute"])
+    constants = {**fitted.model.constants, "compute": compute}
+    return replace(fitted, model=replace(fitted.model, constants=constants)), share
 
 
 def _with_few(fit_of: Callable[[Sequence[Record]], Fitted], rows: Sequence[Record]) -> Fitted:

@@ -6,13 +6,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from roofline.bench.own import Stamp, files_of, path_of, read, stamped
+from roofline.bench.prices import HEADS, PRICES, PROMPTS, RIVALS
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.kernel import (
-    CUBLAS,
     IDEAL,
-    NCCL,
-    PASSES,
     Kernel,
     Label,
     devices,
@@ -23,7 +23,9 @@ from roofline.cost.calibration.usual import UsualKernels
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.kernels import processor
+from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.catalog import FORMS
+from roofline.cost.kernels.prefill import prefill_dims
 from roofline.cost.measured import AUTO, NONE, USUAL
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
@@ -35,24 +37,6 @@ if TYPE_CHECKING:
 
 NAMED: Final = ("gemm", "pointwise", "quantize")
 """Kinds with a form for each variant."""
-PROJECT: Final = "roofline"
-"""Whose attention kernels the probes have, a key of `roofline.cost.kernels.decode.KERNELS`."""
-TORCH: Final = "torch"
-SAME: Final[Mapping[str, tuple[str, str]]] = {
-    "gemm-bf16": (CUBLAS, "bfloat16"),
-    "torch-flash": (TORCH, "bfloat16-bfloat16"),
-    "flash-prefill": (PROJECT, "bfloat16-bfloat16"),
-    "paged-decode": (PROJECT, "bfloat16-bfloat16"),
-    "rmsnorm-bf16": (PASSES, "input_layernorm"),
-    "rope-bf16": (PASSES, "attn_rope"),
-    "silu-mul-bf16": (PASSES, "mlp_act"),
-    "all-reduce": (NCCL, "all_reduce"),
-    "all-gather": (NCCL, "all_gather"),
-}
-"""Whose kernel a probe runs, and the variant that operators ask for it by, where there is one.
-Products in fp8 are measured without the conversion of their inputs, and stand for none. Where two
-stand for the same, the first is taken: engines run what PyTorch does."""
-ORDER: Final = {name: place for place, name in enumerate(SAME)}
 
 
 def calibration_of(
@@ -161,13 +145,29 @@ def _new(label: Label, fits: Iterable[Label]) -> bool:
 def _fits(found: "Profile", device: str) -> dict[Label, Kernel]:
     """Fits of a calibration file by what they are of, on the device that is asked about."""
     out: dict[Label, Kernel] = {}
-    for name in sorted(found.fits, key=lambda name: ORDER.get(name, len(ORDER))):
+    slower = set(_by_speed(found)[1:])
+    for name in sorted(set(found.fits) - slower):
         fitted = found.fits[name]
         if fitted.form in FORMS and fitted.form not in processor.FORMS:
-            provider, variant = SAME.get(name, (found.provider, _variant(name, fitted)))
+            provider, variant = PRICES.get(name, (found.provider, _variant(name, fitted)))
             label = Label(device, provider, fitted.kind, variant, found.name)
             out[label] = Kernel(label, fitted.arithmetic, fitted.model)
     return out
+
+
+def _by_speed(found: "Profile") -> list[str]:
+    """Kernels of attention to prompts that were measured, the one with the least time first."""
+    rivals = [name for name in RIVALS if name in found.fits]
+    count, tokens = np.array(PROMPTS, dtype=float).T
+    ones, none, width = np.ones_like(count), np.zeros_like(count), np.full_like(count, 2.0)
+    heads, kv_heads, head_dim = (each * ones for each in HEADS)
+    dims = prefill_dims(count, tokens, tokens, heads, kv_heads, head_dim, none, width, width)
+
+    def times(name: str) -> float:
+        fitted = found.fits[name]
+        return float(np.log(seconds(fitted.model, dims, found.of(fitted.arithmetic))).sum())
+
+    return sorted(rivals, key=times) if len(rivals) > 1 else rivals
 
 
 def _variant(name: str, fitted: "Fitted") -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from roofline.bench.engine import Measurement, run
+from roofline.bench.engine import LOST, Measurement, reason_of, run
 from roofline.bench.place import Noise
 from roofline.bench.place import Place as Place
 from roofline.bench.place import chosen as chosen
@@ -17,7 +17,8 @@ from roofline.bench.probe import Loaded, points
 from roofline.bench.recorder import begin
 from roofline.bench.records import Records, read_records
 from roofline.bench.stopping import Stop
-from roofline.content import home
+from roofline.content import home, there
+from roofline.errors import MissingEnvironmentError, RooflineError
 from roofline.files import output
 from roofline.units import parse
 
@@ -89,11 +90,12 @@ def measure(
 
     Raises:
         DocumentError: What is in the folder cannot be gone on with.
+        MissingEnvironmentError: The device does not work at all.
     """
     began = time.perf_counter()
     probes = [entry for entry in probes if where.backend.name in entry.probe.backends]
     recorder = begin(folder, where.backend.name, where.environment, probes)
-    before = where.noise()
+    before = _noise(where)
     rest = budget_s - min(max(RESERVE_S, FIT_S * len(probes)), RESERVE_SHARE * budget_s)
     lost = min(before.lost, 1.0 - LEAST_SHARE) if before else 0.0
     # Where others use the device, it is better to come back than to wait.
@@ -107,6 +109,8 @@ def measure(
     planned = plan(wanted, where.backend, where.published.of, rest, stop, lost)
     spare = [entry.point for entry in planned.dropped if entry.reason == SPENT]
     waiting = [p for p in (*planned.points, *spare) if p.name not in recorder.done]
+    fatal = _fatal(folder)
+    waiting.sort(key=lambda point: point.name in fatal)
     finished = 0
 
     def keep(measurement: Measurement) -> None:
@@ -118,7 +122,8 @@ def measure(
     # Where looking for noise took most of a short budget, something is measured all the same.
     deadline = max(began + rest, time.perf_counter() + LEAST_SHARE * rest)
     left = run(waiting, where.backend, keep, stop=stop, deadline=deadline)
-    after = where.noise()
+    gone = any(reason.startswith(LOST) for _, reason in left)
+    after = None if gone else _noise(where)
     never = [entry for entry in planned.dropped if entry.reason != SPENT]
     dropped = (*never, *(Dropped(point, reason) for point, reason in left))
     _list(dropped, folder)
@@ -129,6 +134,32 @@ def measure(
         after,
         time.perf_counter() - began,
     )
+
+
+def _noise(where: Place) -> Noise | None:
+    """How calm the machine is.
+
+    Raises:
+        MissingEnvironmentError: Not even that can be run on it.
+    """
+    try:
+        return where.noise()
+    except RooflineError:
+        raise
+    except Exception as error:
+        raise MissingEnvironmentError(
+            f"nothing can be measured on {where.title}: {reason_of(error)}",
+            hint="close other programs on it; nvidia-smi shows them",
+        ) from error
+
+
+def _fatal(folder: Path) -> set[str]:
+    """Points after which the device was lost before: they come last, so that the rest is had."""
+    if not there(folder / LEFT_OUT):
+        return set()
+    lines = (folder / LEFT_OUT).read_text(encoding="utf-8").splitlines()
+    parts = [line.partition(": ") for line in lines]
+    return {name for name, _, reason in parts if reason.startswith(LOST)}
 
 
 def _list(dropped: Sequence[Dropped], folder: Path) -> None:

@@ -67,6 +67,8 @@ class NumpyBackend:
     span_s: float = SPAN_S
     fill_bytes_per_s: float = FILL_BYTES_PER_S
     whole_rounds: bool = False
+    replays: bool = False
+    passes: int = 1
     shared: bool = True
     name: str = "numpy"
     xp: Any = np
@@ -93,6 +95,9 @@ class NumpyBackend:
 
     def synchronise(self) -> None:
         """Nothing to wait for."""
+
+    def recover(self) -> None:
+        """Nothing is left behind."""
 
 
 def rotating(launches: Sequence[Launch], now: Callable[[], float]) -> Timer:

@@ -3,14 +3,14 @@
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from roofline.bench.backend import Backend, Launch, Pool, Sizes, bytes_of
+from roofline.bench.backend import Backend, CaptureError, Launch, Pool, Sizes, bytes_of
 from roofline.bench.probe import Point
-from roofline.bench.stopping import SLOWED, Median, Stop, median, sample
-from roofline.errors import InputError, MissingEnvironmentError
+from roofline.bench.stopping import SLOWED, Median, Samples, Stop, median, sample
+from roofline.errors import InputError
 
 FILLED: Final[Mapping[str, float]] = {"near": 0.25, "cold": 3.0}
 """Times the last-level cache that argument sets fill together: far from leaving it, and so that
@@ -23,6 +23,12 @@ room for those of another."""
 TRIES: Final = 4
 """Of a point that others on the device slow down. [1]"""
 SPENT: Final = "the budget is spent"
+LOST: Final = "the device was lost"
+"""Begins the reason of a point after which the device no longer answered."""
+AFTER: Final = "the device had been lost"
+"""Reason of the points that came after that one."""
+SPARE: Final = 1.05
+"""Times the runs that a sample was too short by, so that the next one is long enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,8 @@ class Measurement:
     """Samples that do not count, by the reason for which the device was held down. [1]"""
     clocks: Mapping[str, float] = field(default_factory=dict)
     """Clocks, power and temperature right after, as the backend tells them."""
+    replayed: bool = False
+    """Whether runs were replayed as a graph; else the host launched each of them."""
 
     @property
     def median(self) -> Median:
@@ -100,26 +108,16 @@ def measure(point: Point, backend: Backend, pool: Pool, stop: Stop) -> Measureme
 
     Raises:
         InputError: The device does not serve that shape.
-        MissingEnvironmentError: The device has no memory left for it.
     """
+    needs = footprint(point, backend.cache_bytes, backend.memory_bytes)
+    pool.reserve(needs.numbers, needs.room)
+    launches = _launches(point, backend, pool, needs.sets)
+    replayed = backend.replays
     try:
-        needs = footprint(point, backend.cache_bytes, backend.memory_bytes)
-        pool.reserve(needs.numbers, needs.room)
-        launches = _launches(point, backend, pool, needs.sets)
-        timer = backend.timer(launches, captured=point.probe.captured)
-        backend.synchronise()
-    except MemoryError:
-        raise MissingEnvironmentError(
-            f"no memory is left for {point.name}", hint="close other programs, or lower --budget"
-        ) from None
-    timer(1)  # the first run compiles, loads and touches
-    once = max(min(timer(1), timer(1)), backend.span_s / MOST_RUNS)
-    runs = max(1, math.ceil(backend.span_s / once))
-    if backend.whole_rounds:
-        runs = math.ceil(runs / needs.sets) * needs.sets
-    if runs > 1:
-        timer(runs)
-    found = sample(lambda: timer(runs), backend.slowed, stop)
+        found, runs = _samples(point, backend, launches, stop, replayed)
+    except CaptureError:
+        replayed = False
+        found, runs = _samples(point, backend, launches, stop, replayed)
     return Measurement(
         point,
         found.values,
@@ -129,7 +127,31 @@ def measure(point: Point, backend: Backend, pool: Pool, stop: Stop) -> Measureme
         found.stopped,
         found.dropped,
         dict(backend.clocks()),
+        replayed,
     )
+
+
+def _samples(
+    point: Point, backend: Backend, launches: Sequence[Launch], stop: Stop, captured: bool
+) -> tuple[Samples, int]:
+    """Samples of a point, and the runs in each: as many as the clock can tell."""
+    timer = backend.timer(launches, captured=captured)
+    backend.synchronise()
+    whole, span = len(launches) if backend.whole_rounds else 1, backend.span_s
+
+    def rounded(runs: float) -> int:
+        return max(1, math.ceil(runs / whole) * whole)
+
+    timer(1)  # the first run compiles, loads and touches
+    once = min(timer(1), timer(1))
+    runs = rounded(span / max(once, span / MOST_RUNS)) if span else 1
+    # A single run has the start of the device in it: many of them take less time than as many ones.
+    while runs > 1 and (took := runs * timer(runs)) < span and runs < MOST_RUNS:
+        runs = rounded(min(MOST_RUNS, SPARE * runs * span / max(took, span / MOST_RUNS)))
+    busy = 0.0
+    while busy < point.probe.busy_s:
+        busy += backend.passes * runs * timer(runs)
+    return sample(lambda: timer(runs), backend.slowed, stop, time.perf_counter), runs
 
 
 def _launches(point: Point, backend: Backend, pool: Pool, sets: int) -> list[Launch]:
@@ -158,6 +180,9 @@ def run(
     Where others use the device, a point that they slowed down all the time is handed on as it is,
     and measured again after each point that they let alone, up to `TRIES` times.
 
+    A point that fails is left out with its reason and ends nothing. Where the device no longer
+    answers after it, nothing else is begun.
+
     Args:
         points: In order of importance.
         backend: Where.
@@ -166,40 +191,61 @@ def run(
         deadline: On ``time.perf_counter``: no point is begun after it. [s]
 
     Returns:
-        list: Points that were left out, and why: the deadline, or a shape that is not served.
+        list: Points that were left out, and why.
     """
     pool = Pool(backend.xp, POOL * backend.memory_bytes)
     left: list[tuple[Point, str]] = []
     again: deque[tuple[Point, int]] = deque()
+    lost = False
+
+    def tried(point: Point) -> Measurement | None:
+        nonlocal pool, lost
+        try:
+            return measure(point, backend, pool, stop)
+        except InputError as error:
+            left.append((point, error.message))
+            return None
+        except Exception as error:  # whatever a driver, a library or a probe raises
+            reason = reason_of(error)
+        try:  # after the error, whose frames hold the old pool: it may be half made
+            pool = Pool(backend.xp, POOL * backend.memory_bytes)
+            backend.recover()
+        except Exception as error:
+            lost, reason = True, f"{LOST} after it: {reason}; {reason_of(error)}"
+        left.append((point, reason))
+        return None
+
+    def retry() -> None:
+        point, tries = again.popleft()
+        found = tried(point)
+        if found is None:
+            left.pop()  # its slowed times are kept
+        elif found.stopped != SLOWED:
+            keep(found)
+        elif tries + 1 < TRIES:
+            again.append((point, tries + 1))
+
     for index, point in enumerate(points):
         if time.perf_counter() >= deadline:
             return [*left, *((late, SPENT) for late in points[index:])]
-        try:
-            found = measure(point, backend, pool, stop)
-        except InputError as error:
-            left.append((point, error.message))
+        found = tried(point)
+        if lost:
+            return [*left, *((late, AFTER) for late in points[index + 1 :])]
+        if found is None:
             continue
         keep(found)
         if found.stopped == SLOWED and backend.shared:
             again.append((point, 1))
         elif again:
-            _retry(again, keep, backend, pool, stop)
+            retry()
     while again and time.perf_counter() < deadline:
-        _retry(again, keep, backend, pool, stop)
+        retry()
     return left
 
 
-def _retry(
-    again: deque[tuple[Point, int]],
-    keep: Callable[[Measurement], object],
-    backend: Backend,
-    pool: Pool,
-    stop: Stop,
-) -> None:
-    """Measure the point that has waited longest once more."""
-    point, tries = again.popleft()
-    found = measure(point, backend, pool, stop)
-    if found.stopped != SLOWED:
-        keep(found)
-    elif tries + 1 < TRIES:
-        again.append((point, tries + 1))
+def reason_of(error: Exception) -> str:
+    """Kind of an error and the first line of what it says."""
+    if isinstance(error, MemoryError):
+        return "no memory is left for it"
+    said = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

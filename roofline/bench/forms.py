@@ -23,8 +23,8 @@ PRODUCTS: Final[Mapping[str, str]] = {
     "tf32": "product-4",
     "fp16": "product-2",
     "bf16": "product-2",
-    "fp8": "product-1",
-    "int8": "product-1-4",
+    "fp8": "gemm-fp8",
+    "int8": "product-int8",
 }
 ON_GPU: Final[Mapping[str, str]] = {
     "decode-attention": "decode-own",

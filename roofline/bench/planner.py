@@ -4,22 +4,26 @@ What is left out is listed with its reason: a cut is never silent.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from roofline.bench.backend import Backend
 from roofline.bench.engine import SPENT as SPENT
 from roofline.bench.engine import Footprint, footprint
-from roofline.bench.forms import form_of, least, needed
+from roofline.bench.forms import NUMPY, form_of, least, needed
+from roofline.bench.prices import REFERENCES
 from roofline.bench.probe import Point, Probe, points
 from roofline.bench.stopping import Stop
 from roofline.cost.kernels.form import Machine
 from roofline.units import parse
 
-ARITHMETIC: Final = 2.0
-TRAFFIC: Final = 10.0
-"""Times the datasheet's roofline that a point is expected to take, by what binds it; assumed."""
+SLOWER: Final[Mapping[str, tuple[float, float]]] = {"numpy": (2.0, 10.0), "cupy": (1.6, 1.6)}
+"""Times the datasheet's roofline that a point is expected to take, by backend: where arithmetic
+binds it, and where traffic does; assumed."""
+FAR_BELOW: Final[Mapping[tuple[str, str], float]] = {("cupy", "prefill-attention"): 4.0}
+"""The same of arithmetic, by backend and kind, where kernels stay far below the peak: ``mma.sync``
+on Hopper reaches a quarter."""
 OVERHEAD_S: Final = parse("15 ms", "s")
 """Of a point besides its samples: arguments, and a file on the disk; assumed."""
 FIRST: Final = ("gemm", "decode-attention", "prefill-attention")
@@ -27,7 +31,7 @@ FIRST: Final = ("gemm", "decode-attention", "prefill-attention")
 STAYING: Final = 0.5
 """Share of the last-level cache in which what is touched surely stays."""
 SETTLING: Final = 3
-"""Runs before the first sample."""
+"""Timed runs before the first sample."""
 POINT_SHARE: Final = 0.015
 """Most that one point may take of the whole budget, or the time of a point that is not dear."""
 
@@ -65,9 +69,10 @@ def plan(
     Every regime of every probe gives its first point. Then one probe after the other gives as many
     as can be fitted, those first that a network spends its time on: little time then makes few fits
     rather than none. Then all of them, in rounds, give as many as their fits need; then those that
-    have many points give more of them in a round, as the square root of their number. Each gives
-    them in an order that spreads over its axes from the first on. A point that does not fit is left
-    out, and the next one tried: one dear point does not end the plan.
+    have many points give more of them in a round, as the square root of their number. Probes that
+    price nothing (`roofline.bench.prices.REFERENCES`) wait until the others have what they need.
+    Each gives points in an order that spreads over its axes from the first on. A point that does
+    not fit is left out, and the next one tried: one dear point does not end the plan.
 
     Args:
         probes: To cover.
@@ -101,11 +106,18 @@ def seconds(
         footing: Its argument sets, where the backend runs each of them in every sample.
     """
     work = point.probe.work(point.at)
-    arithmetic = ARITHMETIC * float(work.flops) / machine.flops_per_s
-    traffic = TRAFFIC * float(work.hbm_bytes) / machine.hbm_bytes_per_s
+    by_arithmetic, by_traffic = SLOWER[backend.name]
+    below = FAR_BELOW.get((backend.name, point.probe.kind), by_arithmetic)
+    arithmetic = below * float(work.flops) / machine.flops_per_s
+    traffic = by_traffic * float(work.hbm_bytes) / machine.hbm_bytes_per_s
     sets = footing.sets if footing is not None and backend.whole_rounds else 1
-    once = max(sets * max(arithmetic, traffic), backend.span_s)
-    return OVERHEAD_S + max(stop.budget_s, (stop.least + SETTLING) * once)
+    once = sets * max(arithmetic, traffic)
+    sample = backend.passes * max(once, backend.span_s)
+    # A device that arithmetic takes to its power limit has its slowed samples put aside at first.
+    capped = arithmetic > max(traffic, backend.span_s)
+    samples = stop.least * (max(1, stop.patience) if capped else 1)
+    begin = point.probe.busy_s + (1 + SETTLING * backend.passes) * once + sample
+    return OVERHEAD_S + begin + max(stop.budget_s, samples * sample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +144,7 @@ def _able(
         footing = footprint(point, backend.cache_bytes, backend.memory_bytes)
         cost = seconds(point, backend, machine(point.probe.arithmetic), stop, footing)
         refusal = _refusal(point, footing, backend)
-        if not refusal and cost > most:
+        if not refusal and cost - point.probe.busy_s > most:
             refusal = f"takes about {cost:.1f} s, too long for one point"
         if refusal:
             dropped.append(Dropped(point, refusal))
@@ -157,10 +169,12 @@ def _ordered(able: Iterable[_Able], backend: Backend) -> list[_Able]:
         probe, regime = each.point.probe, each.point.regime
         probes[probe.name] = probe
         queues.setdefault(probe.name, {}).setdefault(regime, []).append(each)
+    held_against = () if backend.name == NUMPY else tuple(REFERENCES)
     turns = [
-        (_turn(turn, len(queue), wanted, (_rank(probes[name]), index)), queue[place])
+        (_turn(turn, len(queue), wanted, rank), queue[place])
         for index, (name, regimes) in enumerate(queues.items())
         for wanted in [_wanted(probes[name], [len(queue) for queue in regimes.values()], backend)]
+        for rank in [(name in held_against, _rank(probes[name]), index)]
         for queue in regimes.values()
         for turn, place in enumerate(spread(len(queue)))
     ]
@@ -190,17 +204,18 @@ def _rank(probe: Probe) -> int:
 
 
 def _turn(
-    place: int, length: int, wanted: tuple[int, int], probe: tuple[int, int]
+    place: int, length: int, wanted: tuple[int, int], rank: tuple[bool, int, int]
 ) -> tuple[float, ...]:
     """When a point of a queue has its turn: the first, for a fit, for a good one, or later."""
     few, enough = wanted
+    last, *probe = rank
+    if place >= enough:
+        return 2.0, (place - enough + 0.5) / math.sqrt(length)
     if place == 0:
-        return (0.0,)
+        return float(last), 0.0
     if place < few:
-        return 1.0, *probe, place / few
-    if place < enough:
-        return 2.0, (place - few) / (enough - few)
-    return 3.0, (place - enough + 0.5) / math.sqrt(length)
+        return float(last), 1.0, *probe, place / few
+    return float(last), 2.0, (place - few) / (enough - few)
 
 
 def spread(count: int) -> list[int]:

@@ -86,12 +86,13 @@ class Probe:
     """One run on a GPU as data, where it is not that of an array module: kernels of
     ``microbench/cuda``, products, collectives (`roofline.bench.gpu.calls`). Takes the
     device's `roofline.bench.gpu.device.Sku`, then the arguments by name."""
-    captured: bool = True
-    """Whether a GPU replays runs as a graph; if not, the host launches each of them."""
     needs: tuple[str, ...] = ()
     """Packages besides those of the backend; where one is missing the probe is left out."""
     devices: Callable[[Shape], int] = lambda at: 1
     """GPUs that a point takes."""
+    busy_s: float = 0.0
+    """Time that the device is kept at work before the first sample: its clock has settled at what
+    the power limit allows. [s]"""
     form: str = ""
     """Name of the form that is fitted on a GPU, where it is not the usual one of the kind."""
 

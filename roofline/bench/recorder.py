@@ -31,6 +31,8 @@ from roofline.files import output
 
 MOVING: Final = ("date", HAD)
 """Of an environment: what may differ from one beginning of a run to the next."""
+BRANCH: Final = ("driver",)
+"""Versions of which only the first number counts: a patch of a driver does not end a run."""
 
 
 @dataclass(slots=True)
@@ -40,29 +42,34 @@ class Recorder:
     folder: Path
     header: Header
     done: set[str] = field(default_factory=set)
+    last: int = 0
+    """Number of the last part."""
     _parts: dict[str, Path] = field(default_factory=dict)
 
     def keep(self, measurement: Measurement) -> None:
-        """Write a finished measurement to the disk, in place of one of the same point."""
+        """Write a finished measurement to a file, in place of one of the same point.
+
+        The file outlives this process; to wait until the disk has it would take as long as the
+        point itself.
+        """
         probe = measurement.point.probe
-        path = self._parts.setdefault(measurement.point.name, self._next(probe.name))
+        path = self._parts.get(measurement.point.name)
+        if path is None:
+            self.last += 1
+            path = self.folder / f"{self.last:04}-{probe.name}.parquet"
+            self._parts[measurement.point.name] = path
         about = {
             "run": self.header.run,
             "probe": probe.name,
             "version": probe.version,
             "dropped": dict(measurement.dropped),
             "clocks": dict(measurement.clocks),
+            "replayed": measurement.replayed,
         }
         content = _part(about, _columns(measurement))
-        with output(path, folders=True) as file:
+        with output(path, folders=True, lasting=False) as file:
             file.write(content)
         self.done.add(measurement.point.name)
-
-    def _next(self, probe: str) -> Path:
-        # Not their count: where one was removed, that would be the place of another.
-        taken = [path.name.partition("-")[0] for path in self.folder.glob("*.parquet")]
-        number = max((int(text) for text in taken if text.isdigit()), default=0) + 1
-        return self.folder / f"{number:04}-{probe}.parquet"
 
 
 def begin(
@@ -78,7 +85,10 @@ def begin(
     if there(folder / SIDECAR):
         before = read_records(folder, loaded)
         _same(before.header.environment, environment, folder)
-        return Recorder(folder, before.header, {row.point for row in before.rows})
+        # Not their count: where one was removed, that would be the place of another.
+        taken = [path.name.partition("-")[0] for path in folder.glob("*.parquet")]
+        last = max((int(text) for text in taken if text.isdigit()), default=0)
+        return Recorder(folder, before.header, {row.point for row in before.rows}, last)
     header = Header(
         schema_version=SCHEMA,
         run=uuid.uuid4().hex,
@@ -97,10 +107,11 @@ def begin(
 
 def _same(before: Mapping[str, str], now: Mapping[str, str], folder: Path) -> None:
     for name, value in now.items():
-        if name not in MOVING and before.get(name) != value:
+        then = before.get(name, "")
+        same = then.split(".")[0] == value.split(".")[0] if name in BRANCH else then == value
+        if name not in MOVING and not same:
             raise InputError(
-                f"{label(folder)} was measured with {name} {before.get(name, 'unknown')}, "
-                f"here it is {value}",
+                f"{label(folder)} was measured with {name} {then or 'unknown'}, here it is {value}",
                 hint="measure into another folder",
             )
 

@@ -82,6 +82,8 @@ class Record:
     """Samples that do not count, by the reason for which the clock was held down. [1]"""
     clocks: Mapping[str, float] = field(default_factory=dict)
     """Clocks, power and temperature after the last sample, where the device tells them."""
+    replayed: bool = False
+    """Whether runs were replayed as a graph; else the host launched each of them."""
 
     @property
     def median(self) -> Median:
@@ -180,6 +182,7 @@ def _record(path: Path, header: Header) -> Record:
         stopped=str(first["stopped"]),
         dropped=_numbers(about, "dropped", int),
         clocks=_numbers(about, "clocks", float),
+        replayed=bool(about.get("replayed", False)),
     )
 
 

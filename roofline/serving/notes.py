@@ -161,10 +161,16 @@ def _mine(used: "Iterable[Label]") -> list[str]:
     own = sorted({label.mine for label in used if label.mine})
     if not own:
         return []
-    kernels = sorted({f"{label.kind} {label.variant}" for label in used if label.mine})
+    kernels = sorted({_told(label) for label in used if label.mine})
     rest = sorted({f"{label.kind} {label.variant}" for label in used if not label.mine})
     shipped = f"; shipped with this program: {', '.join(rest)}" if rest else ""
     return [f"By your own calibration {' and '.join(own)}: {', '.join(kernels)}{shipped}."]
+
+
+def _told(label: "Label") -> str:
+    """Kernel of the user's own: of attention, whose it is."""
+    whose = f" of {label.provider}" if label.kind == "prefill-attention" else ""
+    return f"{label.kind} {label.variant}{whose}"
 
 
 def _kinds(batch: StaticBatch, forms: Mapping[str, Phases]) -> list[str]:

@@ -55,6 +55,8 @@ class Clockwork:
     span_s: float = 0.0
     fill_bytes_per_s: float = 2e9
     whole_rounds: bool = False
+    replays: bool = False
+    passes: int = 1
     shared: bool = False
     name: str = "numpy"
     xp: Any = np
@@ -87,6 +89,9 @@ class Clockwork:
         return mean
 
     def synchronise(self) -> None:
+        pass
+
+    def recover(self) -> None:
         pass
 
 

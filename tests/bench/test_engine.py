@@ -1,16 +1,17 @@
 """Argument sets, samples and deadlines, on a backend whose clock says what it is told."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
 
-from roofline.bench.backend import Launch, Pool, Sizes, Timer
-from roofline.bench.engine import footprint, measure, run
+from roofline.bench.backend import CaptureError, Launch, Pool, Sizes, Timer
+from roofline.bench.engine import AFTER, LOST, footprint, measure, run
 from roofline.bench.probe import Point, points
 from roofline.bench.stopping import Stop
+from roofline.errors import InputError
 from tests.bench.probes import LAUNCHED, Clockwork, probe
 
 
@@ -144,3 +145,110 @@ def test_a_device_of_one_s_own_gives_what_it_gives() -> None:
         stop=Stop(),
     )
     assert kept == ["slowed"] * 3 + ["converged"] * 3
+
+
+@dataclass
+class Failing(Clockwork):
+    """Fails as it is told at some timers, and may be lost by it."""
+
+    failures: Mapping[int, Exception] = field(default_factory=dict)
+    lost: bool = False
+    timers: int = 0
+    recovered: int = 0
+
+    def timer(self, launches: Sequence[Launch], *, captured: bool = True) -> Timer:
+        self.timers += 1
+        if error := self.failures.get(self.timers):
+            raise error
+        return super().timer(launches, captured=captured)
+
+    def recover(self) -> None:
+        self.recovered += 1
+        if self.lost:
+            raise RuntimeError("cudaErrorIllegalAddress: the context is gone")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError("out of memory: 3 GiB"), "no memory is left for it"),
+        (RuntimeError("status 13\nand more"), "RuntimeError: status 13"),
+        (AssertionError(), "AssertionError"),
+        (InputError("no such product", hint="leave it out"), "no such product"),
+    ],
+)
+def test_a_point_that_fails_is_left_out_and_ends_nothing(error: Exception, said: str) -> None:
+    every = list(points(probe()))
+    kept: list[str] = []
+    backend = Failing(failures={2: error})
+    left = run(every, backend, lambda m: kept.append(m.point.name), stop=Stop())
+    assert left == [(every[1], said)]
+    assert kept == [point.name for point in every if point is not every[1]]
+    assert backend.recovered == (not isinstance(error, InputError))
+
+
+def test_nothing_is_begun_after_the_device_was_lost() -> None:
+    every = list(points(probe()))
+    kept: list[str] = []
+    backend = Failing(failures={3: RuntimeError("illegal address")}, lost=True)
+    left = run(every, backend, lambda m: kept.append(m.point.name), stop=Stop())
+    assert len(kept) == 2
+    assert [point for point, _ in left] == every[2:]
+    assert left[0][1].startswith(f"{LOST} after it: RuntimeError: illegal address; RuntimeError")
+    assert {reason for _, reason in left[1:]} == {AFTER}
+
+
+def test_a_second_try_that_fails_loses_no_point() -> None:
+    every = list(points(probe()))[:2]
+    kept: list[str] = []
+
+    @dataclass
+    class Both(Failing):
+        shared: bool = True
+
+        def slowed(self) -> tuple[str, ...]:
+            return ("others",) if self.timers == 1 else ()
+
+    backend = Both(failures={3: RuntimeError("once")})
+    left = run(every, backend, lambda m: kept.append(m.stopped), stop=Stop())
+    assert (kept, left) == (["slowed", "converged"], [])
+
+
+def test_short_runs_are_repeated_until_a_sample_spans_enough() -> None:
+    """One run alone has the start of the device in it: ten times what each of many takes."""
+
+    @dataclass
+    class Starting(Clockwork):
+        span_s: float = 2e-4
+
+        def timer(self, launches: Sequence[Launch], *, captured: bool = True) -> Timer:
+            return lambda runs: 1e-6 + 9e-6 / runs
+
+    found = measure(at(64, "warm"), Starting(), Pool(np), Stop())
+    assert 191 <= found.runs <= 220
+    assert found.runs * found.median.value >= 2e-4
+
+
+def test_a_device_is_kept_at_work_before_the_first_sample() -> None:
+    point = at(64, "warm")
+    busy = Point(replace(point.probe, busy_s=0.5), point.at, point.state)
+    backend = Clockwork(times=(1e-3,), passes=2)
+    measure(busy, backend, Pool(np), Stop())
+    assert len(backend.asked) == 3 + 250 + 10
+
+
+def test_what_cannot_be_captured_is_launched_and_says_so() -> None:
+    @dataclass
+    class Refusing(Clockwork):
+        replays: bool = True
+        refuses: bool = True
+
+        def timer(self, launches: Sequence[Launch], *, captured: bool = True) -> Timer:
+            if captured and self.refuses:
+                raise CaptureError("not permitted")
+            return super().timer(launches)
+
+    first = at(64, "warm")
+    assert not measure(first, Refusing(), Pool(np), Stop()).replayed
+    assert measure(first, Refusing(refuses=False), Pool(np), Stop()).replayed
+    assert not measure(first, Clockwork(), Pool(np), Stop()).replayed

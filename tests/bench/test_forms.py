@@ -57,7 +57,7 @@ def test_products_have_the_widths_of_their_arithmetic() -> None:
 
 
 def test_a_constant_is_held_against_what_it_is_a_share_of() -> None:
-    constants = {c.name: c for c in FORMS["product-1"].constants}
+    constants = {c.name: c for c in FORMS["gemm-fp8"].constants}
     machine = H100.of("fp8")
     assert rate_of(constants["compute"], machine) == (1978.9e12, "FLOP/s")
     assert rate_of(constants["memory"], machine) == (3.35e12, "B/s")

@@ -83,10 +83,36 @@ def test_a_part_that_was_removed_is_measured_again_beside_the_others(tmp_path: P
     assert len(read_records(tmp_path).rows) == 3
 
 
+def test_keeping_a_point_neither_lists_the_folder_nor_waits_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = recorded(tmp_path, 2)
+
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "glob", never)
+        patched.setattr(os, "fsync", never)
+        recorder.keep(measurement(list(points(probe()))[2]))
+    assert len(read_records(tmp_path).rows) == 3
+    assert [path.name for path in parts(tmp_path)][-1] == "0003-toy.parquet"
+
+
 def test_a_run_of_another_machine_is_not_gone_on_with(tmp_path: Path) -> None:
     recorded(tmp_path)
     with pytest.raises(InputError, match="threads 1, here it is 2"):
         begin(tmp_path, "numpy", ENVIRONMENT | {"threads": "2"}, [loaded(probe())])
+
+
+def test_a_run_is_gone_on_with_after_a_patch_of_the_driver_and_not_after_another_branch(
+    tmp_path: Path,
+) -> None:
+    about = {**ENVIRONMENT, "driver": "580.65.06"}
+    begin(tmp_path, "cupy", about, [loaded(probe())])
+    begin(tmp_path, "cupy", about | {"driver": "580.95"}, [loaded(probe())])
+    with pytest.raises(InputError, match=r"driver 580\.65\.06, here it is 590\.10"):
+        begin(tmp_path, "cupy", about | {"driver": "590.10"}, [loaded(probe())])
 
 
 def test_the_digest_follows_the_rows(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Tests of this folder run where they are asked for (``pytest -m gpu``) and there is a GPU."""
 
+import os
+
 import pytest
 
 from roofline.bench.gpu.device import Device, device
@@ -18,8 +20,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def gpu() -> Device:
-    """The first GPU."""
+    """The first GPU; memory without a pool where ROOFLINE_POOL says so: every overrun is seen."""
     try:
-        return device()
+        found = device()
+        if os.environ.get("ROOFLINE_POOL") == "off":
+            found.cupy.cuda.set_allocator(None)
+        return found
     except MissingEnvironmentError as error:
         pytest.skip(f"{error}: {error.hint}")

@@ -20,6 +20,13 @@ WIDE: Final = ("decode, pages of 32, scores of a wide range",)
 PREFILL: Final = ("prefill, a chunk after 130 tokens",)
 
 BUGS: Final[dict[str, Bug]] = {
+    "largest of the first warp": Bug(
+        "quantise.cu", "i < THREADS / 32; i++) largest", "i < 1; i++) largest", ("8-bit integers",)
+    ),
+    "halves of a word exchanged": Bug(
+        "quantise.cu", "pack_e4m3(c, d) << 16", "pack_e4m3(d, c) << 16", ("8-bit floats",)
+    ),
+    "token of the first row": Bug("rows.cu", "tokens[row]", "tokens[0]", ("embedding",)),
     "causal mask off by one": Bug(
         "prefill_attention.cu", "key > row + cached", "key > row + cached + 1", PREFILL
     ),
@@ -167,9 +174,6 @@ BUGS: Final[dict[str, Bug]] = {
         "zero[row * groups + chunk * 32 / GROUP]",
         "zero[row * groups]",
         ("4-bit weights, one row",),
-    ),
-    "softmax of the first warp": Bug(
-        "softmax.cu", "i < THREADS / 32; i++) sum", "i < 1; i++) sum", ("softmax",)
     ),
     "copy without its tail": Bug(
         "bandwidth.cu",

@@ -7,10 +7,18 @@ import numpy as np
 
 from roofline.bench.gpu import bandwidth
 from roofline.bench.gpu.launch import Element
-from roofline.bench.gpu.pointwise import rms_norm, rope, silu_mul, softmax
+from roofline.bench.gpu.pointwise import (
+    LARGEST,
+    add_rows,
+    quantise,
+    rms_norm,
+    rope,
+    silu_mul,
+    take_rows,
+)
 from roofline.bench.gpu.weights import GROUP, w4a16_gemv
 from tests.microbench.case import Case
-from tests.microbench.elements import ROUNDING, nan, narrow, normal, widen
+from tests.microbench.elements import E4M3, ROUNDING, nan, narrow, normal, widen
 
 RNG: Final = np.random.default_rng
 TOLERANCE: Final = 0.75
@@ -61,15 +69,58 @@ def gate(rows: int, width: int, element: Element) -> Case:
     )
 
 
-def shares(rows: int, width: int) -> Case:
-    logits = (8 * RNG(4).standard_normal((rows, width))).astype(np.float32)
-    weight = np.exp(logits.astype(np.float64))
+def added(rows: int, width: int, element: Element) -> Case:
+    rng = RNG(8)
+    residual, update = (normal(rng, (rows, width), element) for _ in range(2))
     return Case(
-        {"logits": logits, "output": np.full((rows, width), np.nan, np.float32)},
-        lambda placed: softmax(**placed),
+        {"residual": residual, "update": update, "output": nan((rows, width), element)},
+        lambda placed: add_rows(**placed, element=element),
         "output",
-        weight / weight.sum(axis=1, keepdims=True),
-        1e-5,
+        widen(residual) + widen(update),
+        TOLERANCE * ROUNDING[element],
+    )
+
+
+def taken(rows: int, width: int, element: Element) -> Case:
+    rng = RNG(9)
+    table = normal(rng, (3 * rows, width), element)
+    tokens = rng.permutation(3 * rows)[:rows].astype(np.int32)
+    return Case(
+        {"table": table, "tokens": tokens, "output": nan((rows, width), element)},
+        lambda placed: take_rows(**placed, element=element),
+        "output",
+        widen(table)[tokens],
+        1e-12,
+    )
+
+
+def in_eight_bits(rows: int, width: int, of: str, element: Element, result: str) -> Case:
+    """Rows of unlike sizes as the nearest of the numbers that 8 bits have, ties to the even one.
+
+    The scale and its reciprocal are rounded to single precision, as they have to be anywhere.
+    """
+    rng = RNG(10)
+    sizes = 4.0 ** np.arange(rows)[:, None]
+    values = narrow(sizes * rng.standard_normal((rows, width)), element)
+    wide = widen(values).astype(np.float32)
+    scales = np.abs(wide).max(axis=1, keepdims=True) / np.float32(LARGEST[of])
+    whole = wide * (np.float32(1.0) / scales)
+    numbers = np.unique(E4M3[np.abs(E4M3) < 480.0]) if of == "fp8" else np.arange(-127.0, 128.0)
+    between, middle = (numbers[:-1] + numbers[1:]) / 2.0, len(numbers) // 2
+    below = np.searchsorted(between, whole, "left")
+    above = np.searchsorted(between, whole, "right")
+    nearest = numbers[np.where((below - middle) % 2 == 0, below, above)]
+    nan_or_least = (0x7F, np.uint8) if of == "fp8" else (-128, np.int8)
+    return Case(
+        {
+            "values": values,
+            "output": np.full((rows, width), *nan_or_least),
+            "scales": np.full(rows, np.nan, np.float32),
+        },
+        lambda placed: quantise(**placed, of=of, element=element),
+        result,
+        nearest if result == "output" else scales[:, 0].astype(np.float64),
+        1e-9,
     )
 
 
@@ -108,17 +159,6 @@ def copied(chunks: int) -> Case:
     )
 
 
-def written(chunks: int) -> Case:
-    ones = np.ones(4 * chunks, np.uint32)
-    return Case(
-        {"output": np.full(4 * chunks, np.nan, np.float32)},
-        lambda placed: bandwidth.write(**placed, multiprocessors=1),
-        "output",
-        ones.view(np.float32).astype(np.float64),
-        1e-12,
-    )
-
-
 def read(chunks: int) -> Case:
     """Words whose parity is the one that is told; a kernel that skips a word misses it."""
     values = RNG(7).integers(0, 2**32, 4 * chunks, dtype=np.uint32)
@@ -142,11 +182,15 @@ BUILDERS: Final[dict[str, Callable[[], Case]]] = {
     "rope, several blocks per token": lambda: rotary(2, 70, 64, "fp16"),
     "silu · mul": lambda: gate(2, 1376, "bf16"),
     "silu · mul, several blocks per row": lambda: gate(2, 4104, "fp16"),
-    "softmax": lambda: shares(2, 5000),
-    "softmax, short": lambda: shares(3, 8),
     "4-bit weights, one row": lambda: four_bits(1, 37, 1024, "bf16"),
     "4-bit weights, four rows": lambda: four_bits(4, 18, 1280, "fp16"),
+    "residual": lambda: added(3, 1000, "bf16"),
+    "residual, several blocks per row": lambda: added(2, 4104, "fp16"),
+    "embedding": lambda: taken(3, 4104, "bf16"),
+    "8-bit floats": lambda: in_eight_bits(3, 1000, "fp8", "bf16", "output"),
+    "8-bit floats, widest": lambda: in_eight_bits(1, 32768, "fp8", "fp16", "output"),
+    "8-bit integers": lambda: in_eight_bits(3, 5000, "int8", "bf16", "output"),
+    "scales of 8 bits": lambda: in_eight_bits(2, 5000, "int8", "bf16", "scales"),
     "copy": lambda: copied(10_001),
-    "write": lambda: written(5_003),
     "read": lambda: read(10_241),
 }

@@ -13,8 +13,8 @@ from tests.microbench import programs
 from tests.microbench.emulation import kernels
 from tests.microbench.sass import count, disassembler, instructions
 
-ARCHITECTURES = (80, 90, 100, 120)
-"""A100, H100 and H200, B200, and desktop Blackwell."""
+ARCHITECTURES = (80, 86, 89, 90, 100, 120)
+"""A100, A10, L40S, H100 and H200, B200, and desktop Blackwell."""
 LOG = """
 ptxas info    : Compiling entry function 'first' for 'sm_90'
 ptxas info    : Function properties for first

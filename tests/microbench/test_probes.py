@@ -63,9 +63,8 @@ def test_the_small_kernels_of_a_layer(tmp_path: Path) -> None:
     a = ran(tmp_path, "silu-mul-bf16", {"m": 3, "width": 64})
     gate, up = np.split(widen(a["gate_up"]), 2, axis=1)
     near(a["output"], gate / (1.0 + np.exp(-gate)) * up)
-    a = ran(tmp_path, "softmax-logits", {"m": 2, "width": 640})
-    e = np.exp(a["logits"].astype(np.float64))
-    np.testing.assert_allclose(a["output"], e / e.sum(axis=1, keepdims=True), rtol=1e-5)
+    a = ran(tmp_path, "add-bf16", {"m": 3, "width": 64})
+    near(a["output"], widen(a["residual"]) + widen(a["update"]))
     a = ran(tmp_path, "w4a16-gemv", {"m": 2, "n": 24, "k": 256})
     nibbles = a["weight"][:, :, None] >> (4 * np.arange(8, dtype=np.uint32)) & 15
     spread = [np.repeat(widen(a[name]), 128, axis=1) for name in ("zero", "scale")]
@@ -73,11 +72,9 @@ def test_the_small_kernels_of_a_layer(tmp_path: Path) -> None:
     near(a["output"], widen(a["values"]) @ whole.T)
 
 
-def test_memory_is_copied_and_written(tmp_path: Path) -> None:
+def test_memory_is_copied_and_read(tmp_path: Path) -> None:
     a = ran(tmp_path, "copy", {"size": 4096})
     np.testing.assert_array_equal(a["out"], a["x"])
-    a = ran(tmp_path, "write", {"size": 4096})
-    assert (a["out"].view(np.uint32) == 1).all()
     ran(tmp_path, "read", {"size": 65536})
 
 

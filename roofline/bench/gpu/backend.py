@@ -7,9 +7,9 @@ from functools import partial
 from itertools import cycle, islice
 from typing import Any, Final, Protocol
 
-from roofline.bench.backend import Launch, Timer, missing
+from roofline.bench.backend import CaptureError, Launch, Timer, missing
 from roofline.bench.gpu import ranks
-from roofline.bench.gpu.calls import Call, Collective, Multiply, Replay
+from roofline.bench.gpu.calls import Call, Collective, Multiply
 from roofline.bench.gpu.device import Device
 from roofline.bench.gpu.nvml import Clocks
 from roofline.bench.gpu.products import Products
@@ -50,6 +50,8 @@ class CupyBackend:
     span_s: float = SPAN_S
     fill_bytes_per_s: float = FILL_BYTES_PER_S
     whole_rounds: bool = True
+    replays: bool = True
+    passes: int = 2
     shared: bool = False
     name: str = "cupy"
 
@@ -92,8 +94,10 @@ class CupyBackend:
     def timer(self, launches: Sequence[Launch], *, captured: bool = True) -> Timer:
         """Times runs of these launches in rotation, whole rounds of them.
 
-        As a graph where they can be captured and are asked to be. What cannot is timed with the
-        gaps between its launches.
+        As a graph, or with the gaps between launches of the host.
+
+        Raises:
+            CaptureError: When timed, where they are to be a graph and cannot be.
         """
         found: dict[int, Any] = {}
 
@@ -103,27 +107,35 @@ class CupyBackend:
                     with self.graphs.stream:
                         for launch in launches:
                             launch()
-                found[rounds] = self._graph(list(launches) * rounds) if captured else None
+                try:
+                    found[rounds] = self.graphs.captured(list(launches) * rounds)
+                except RuntimeError as error:  # CuPy's cuBLAS, or a library that allocates
+                    raise CaptureError(str(error)) from error
             return found[rounds]
 
         def mean(runs: int) -> float:
             rounds = math.ceil(runs / len(launches))
             count = rounds * len(launches)
-            replayed = graph(rounds)
-            if replayed is not None:
-                return self.graphs.replay(replayed) / count
+            if captured:
+                return self.graphs.replay(graph(rounds)) / count
 
             def all_of_them() -> None:
                 for launch in islice(cycle(launches), count):
                     launch()
 
-            return self.graphs.seconds(all_of_them) / count
+            return self.graphs.seconds(all_of_them, launches[-1]) / count
 
         return mean
 
     def synchronise(self) -> None:
         """Wait until everything launched is done."""
         self.xp.cuda.Device().synchronize()
+
+    def recover(self) -> None:
+        """Give memory that is not used back, and see whether the device answers."""
+        self.xp.get_default_memory_pool().free_all_blocks()
+        self.synchronise()
+        self.graphs.seconds(lambda: None)
 
     def slowed(self) -> tuple[str, ...]:
         """As the driver says."""
@@ -140,26 +152,12 @@ class CupyBackend:
         }
         return {name: value for name, value in told.items() if math.isfinite(value)}
 
-    def _graph(self, rounds: Sequence[Launch]) -> Any:
-        try:
-            return self.graphs.captured(rounds)
-        except RuntimeError:  # CuPy's cuBLAS, or a library that allocates
-            return None
-
     def _prepared(self, call: Call) -> Callable[[], object]:
         if isinstance(call, Multiply):
             return self.products.prepared(call)
         if isinstance(call, Collective):
             return self.ranks.prepared(call)
-        if isinstance(call, Replay):
-            return self._replayed(call)
         return self.device.prepared(call)
-
-    def _replayed(self, call: Replay) -> Callable[[], object]:
-        calls = [self.device.prepared(launch) for launch in call.calls]
-        graph = self.graphs.captured(calls)
-        current = self.xp.cuda.get_current_stream
-        return lambda: graph.launch(current())
 
 
 def backend(device: Device, products: Products, watch: Watch) -> CupyBackend:

@@ -1,4 +1,4 @@
-"""Launches that read, write and copy memory, and one that does nothing."""
+"""Launches that read and copy memory, and one that does nothing."""
 
 from math import prod
 from typing import Final
@@ -21,11 +21,6 @@ def nothing() -> tuple[Launch, ...]:
 def read(values: Array, sink: Array, multiprocessors: int) -> tuple[Launch, ...]:
     """Launch that reads uint32 words, a multiple of four, and writes none of them."""
     return (_launch("read_stream", multiprocessors, values, sink, _chunks(values)),)
-
-
-def write(output: Array, multiprocessors: int) -> tuple[Launch, ...]:
-    """Launch that writes ones to uint32 words, a multiple of four."""
-    return (_launch("write_stream", multiprocessors, output, np.uint32(1), _chunks(output)),)
 
 
 def copy(values: Array, output: Array, multiprocessors: int) -> tuple[Launch, ...]:

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from roofline.bench.gpu.cublaslt import Arithmetic
 from roofline.bench.gpu.launch import Array, Launch
 
-Operation: TypeAlias = Literal["all_reduce", "all_gather", "send_recv"]
+Operation: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "send_recv"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,4 @@ class Collective:
     """GPUs. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """A graph of kernels, launched as one by the host."""
-
-    calls: tuple[Launch, ...]
-    """In their order."""
-
-
-Call: TypeAlias = Launch | Multiply | Collective | Replay
+Call: TypeAlias = Launch | Multiply | Collective

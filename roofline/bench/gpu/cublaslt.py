@@ -255,8 +255,8 @@ class Product:
     def close(self) -> None:
         """Give the descriptors back."""
         for layout in self._layouts:
-            _call("MatrixLayoutDestroy", layout)
-        _call("MatmulDescDestroy", self._description)
+            library().cublasLtMatrixLayoutDestroy(layout)
+        library().cublasLtMatmulDescDestroy(self._description)
         self._layouts, self._description = [], Pointer()
 
     def _set(self, attribute: int, value: Any) -> None:
@@ -283,4 +283,5 @@ def _created(what: str) -> Iterator[Pointer]:
     try:
         yield pointer
     finally:
-        _call(f"{what}Destroy", pointer)
+        # Its status is not looked at: on a device that was lost it would hide why.
+        getattr(library(), f"cublasLt{what}Destroy")(pointer)

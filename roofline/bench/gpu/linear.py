@@ -1,12 +1,18 @@
-"""Linear layers on a GPU: one probe for each arithmetic type, all of the same shapes."""
+"""Linear layers on a GPU: one probe for each arithmetic type, all of the same shapes.
+
+Where the multiplier takes 8 bits, the 16-bit input is converted first, with a scale for each token,
+as an engine has to: both kernels are timed. Scales of the product itself, which a library applies
+as it writes the result, are left out.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from roofline.bench.elements import stored
-from roofline.bench.gpu.calls import Multiply
+from roofline.bench.gpu.calls import Call, Multiply
 from roofline.bench.gpu.cublaslt import TYPES, Arithmetic
 from roofline.bench.gpu.device import Sku
+from roofline.bench.gpu.pointwise import LARGEST, quantise
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.work import Work
 
@@ -38,12 +44,25 @@ WIDTHS: Final = (
     (3072, 2048),  # Llama 3.2 1B
     (2048, 8192),
 )
+ELEMENT: Final = 2.0
+"""Bytes of an element of an input that is converted. [B]"""
+SIDE: Final = 8192
+"""m, n and k of the product whose rate is watched."""
+SUSTAINED_S: Final = 3.0
+"""Work after which a device that its power limit slows down has been slowed down; assumed. [s]"""
 FEW: Final = 16
 SOME: Final = 256
 """Tokens up to which weights bind, and up to which tiles are not full."""
 
 
-def linear(name: str, arithmetic: Arithmetic) -> Probe:
+def linear(
+    name: str,
+    arithmetic: Arithmetic,
+    *,
+    rows: Sequence[int] = ROWS,
+    widths: Sequence[tuple[int, int]] = WIDTHS,
+    busy_s: float = 0.0,
+) -> Probe:
     """Probe of ``Y[m, n] = X[m, k] · W[n, k]ᵀ`` by cuBLASLt.
 
     Activations stay in the cache, as an engine leaves them there; weights are new every time.
@@ -51,34 +70,44 @@ def linear(name: str, arithmetic: Arithmetic) -> Probe:
     Args:
         name: As its file is called.
         arithmetic: A key of `roofline.bench.gpu.cublaslt.TYPES`.
+        rows: m of its points. [token]
+        widths: n and k of its points.
+        busy_s: Time that the device is kept at work before the first sample. [s]
     """
-    types = TYPES[arithmetic]
+    types, narrow = TYPES[arithmetic], arithmetic in LARGEST
     operand = "fp32" if arithmetic == "tf32" else arithmetic
     width, result = stored(operand).itemsize, stored(types.result).itemsize
 
     def arguments(make: Maker, at: Shape) -> dict[str, object]:
         m, n, k = at["m"], at["n"], at["k"]
+        room = {"narrowed": make.empty(m, k, of=operand), "scales": make.empty(m)} if narrow else {}
         return {
-            "values": make.normal(m, k, of=operand),
+            "values": make.normal(m, k, of="bf16" if narrow else operand),
             "weight": make.normal(n, k, of=operand),
             "output": make.empty(m, n, of=types.result),
+            **room,
         }
 
-    def kernels(gpu: Sku, values: Any, weight: Any, output: Any) -> Sequence[Multiply]:
-        return (Multiply(arithmetic, values, weight, output),)
+    def kernels(
+        gpu: Sku, values: Any, weight: Any, output: Any, narrowed: Any = None, scales: Any = None
+    ) -> Sequence[Call]:
+        if not narrow:
+            return (Multiply(arithmetic, values, weight, output),)
+        first = quantise(values, narrowed, scales, of=arithmetic, element="bf16")
+        return (*first, Multiply(arithmetic, narrowed, weight, output))
 
     def work(at: Shape) -> Work:
         m, n, k = (float(at[axis]) for axis in "mnk")
         return Work(
             flops=2.0 * m * n * k,
             weight_bytes=n * k * width,
-            activation_bytes=m * k * width + m * n * result,
+            activation_bytes=m * k * (width + narrow * (ELEMENT + width)) + m * n * result,
         )
 
-    axes: Mapping[str, Sequence[Any]] = {"m": ROWS, "n k": WIDTHS}
+    axes: Mapping[str, Sequence[Any]] = {"m": rows, "n k": widths}
     return Probe(
         name=name,
-        version=1,
+        version=2 if narrow else 1,
         kind="gemm",
         axes=axes,
         arguments=arguments,
@@ -89,7 +118,13 @@ def linear(name: str, arithmetic: Arithmetic) -> Probe:
         arithmetic=arithmetic,
         backends=("cupy",),
         kernels=kernels,
+        busy_s=busy_s,
     )
+
+
+def sustained(name: str, arithmetic: Arithmetic) -> Probe:
+    """Probe of one large product on a device that has been at work for `SUSTAINED_S`."""
+    return linear(name, arithmetic, rows=(SIDE,), widths=((SIDE, SIDE),), busy_s=SUSTAINED_S)
 
 
 def regime(at: Shape) -> str:

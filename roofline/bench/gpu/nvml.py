@@ -1,6 +1,6 @@
 """What the driver says of a GPU while it measures. Read only: no clock or limit is ever set."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +21,13 @@ SLOWED: Final = {
     0x80: "power brake",
 }
 """Reasons for which a clock is lower than it would be by itself: a sample is not the chip's."""
+SET: Final = {0x02: "application clocks", 0x10: "sync boost", 0x100: "display clocks"}
+"""Reasons that an administrator has set: they hold for all of a run, whose samples count."""
+ASKED: Final = (
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetCurrentClocksThrottleReasons",
+)
+"""What tells the reasons, by its name since driver 535 and by the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,8 @@ class Clocks:
         power_w: Drawn. [W]
         temperature_c: Of the chip, in degrees Celsius.
         slowed: Why the clock is held down, most often nothing.
+        limited: What an administrator has set that limits it, most often nothing.
+        told: Whether the driver tells either.
     """
 
     sm_hz: float
@@ -39,6 +48,8 @@ class Clocks:
     power_w: float
     temperature_c: float
     slowed: tuple[str, ...]
+    limited: tuple[str, ...] = ()
+    told: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +82,20 @@ class Monitor:
 
     def clocks(self) -> Clocks:
         """Now."""
-        n, gpu = self._nvml, self._handle
+        n, gpu, bits = self._nvml, self._handle, self._reasons()
         return Clocks(
             self._number(lambda: MHZ * n.nvmlDeviceGetClockInfo(gpu, n.NVML_CLOCK_SM)),
             self._number(lambda: MHZ * n.nvmlDeviceGetClockInfo(gpu, n.NVML_CLOCK_MEM)),
             self._number(lambda: MILLIWATT * n.nvmlDeviceGetPowerUsage(gpu)),
             self._number(lambda: n.nvmlDeviceGetTemperature(gpu, n.NVML_TEMPERATURE_GPU)),
-            self.slowed(),
+            reasons(bits or 0),
+            reasons(bits or 0, SET),
+            bits is not None,
         )
 
     def slowed(self) -> tuple[str, ...]:
         """Why the clock is held down now; nothing where the driver does not tell."""
-        with suppress(self._nvml.NVMLError):
-            return reasons(self._nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle))
-        return ()
+        return reasons(self._reasons() or 0)
 
     def others(self) -> int:
         """Other processes that compute on it; 0 where the driver does not tell. [1]"""
@@ -115,6 +126,13 @@ class Monitor:
             self._text(n.nvmlSystemGetDriverVersion),
         )
 
+    def _reasons(self) -> int | None:
+        """Bits of the reasons; None where the driver does not tell."""
+        for name in ASKED:
+            with suppress(self._nvml.NVMLError, AttributeError):
+                return int(getattr(self._nvml, name)(self._handle))
+        return None
+
     def _number(self, read: Callable[[], float]) -> float:
         with suppress(self._nvml.NVMLError):
             return float(read())
@@ -132,13 +150,13 @@ class Monitor:
         return "unknown"
 
 
-def reasons(bits: int) -> tuple[str, ...]:
+def reasons(bits: int, among: Mapping[int, str] = SLOWED) -> tuple[str, ...]:
     """Reasons that a driver's bits stand for.
 
     >>> reasons(0x04 | 0x01)
     ('power cap',)
     """
-    return tuple(name for bit, name in SLOWED.items() if bits & bit)
+    return tuple(name for bit, name in among.items() if bits & bit)
 
 
 @contextmanager

@@ -45,6 +45,10 @@ class Calm:
     """Clock of the multiprocessors. [Hz]"""
     slowed: tuple[str, ...]
     """Why the clock is held down."""
+    limited: tuple[str, ...] = ()
+    """What an administrator has set that limits it."""
+    told: bool = True
+    """Whether the driver tells either."""
 
     @property
     def lost(self) -> float:
@@ -59,6 +63,8 @@ class Calm:
     def __str__(self) -> str:
         """In percent."""
         held = f", held down: {', '.join(self.slowed)}" if self.slowed else ""
+        held += f", limited by its settings: {', '.join(self.limited)}" if self.limited else ""
+        held += "" if self.told else "; the driver does not tell when it holds the clock down"
         company = "alone" if not self.others else f"beside {self.others} other process(es)"
         return (
             f"equal copies differed by {self.spread:.1%} (calm: {SPREAD:.0%}), {company}, "
@@ -89,7 +95,8 @@ def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECO
         blocks.append(float(np.median(samples)))
     clocks = monitor.clocks()
     spread = max(blocks[BLOCKS:]) / min(blocks[BLOCKS:]) - 1.0
-    return Calm(spread, monitor.others(), clocks.sm_hz, clocks.slowed)
+    held = clocks.slowed, clocks.limited, clocks.told
+    return Calm(spread, monitor.others(), clocks.sm_hz, *held)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Launches of the small kernels of a layer: norm, rotary embedding, gate, softmax."""
+"""Launches of the small kernels of a layer: norms, rotations, gates, sums, embeddings, casts."""
 
 from typing import Final
 
@@ -8,11 +8,15 @@ from roofline.bench.gpu.launch import WARP, Array, Element, Launch, ceil_div, pr
 from roofline.errors import InputError
 
 THREADS: Final = 256
-SOFTMAX_THREADS: Final = 512
 CHUNK: Final = 8
 """Elements of a 16-byte access."""
 WIDEST_NORM: Final = THREADS * CHUNK * 8
 """Elements of a row that a block of the norm keeps in registers."""
+QUANTISE_THREADS: Final = 512
+WIDEST_QUANTISED: Final = QUANTISE_THREADS * CHUNK * 8
+"""The same of the conversion to 8 bits."""
+LARGEST: Final = {"fp8": 448, "int8": 127}
+"""Magnitude that the largest of a row has in 8 bits, by their type."""
 
 
 def rms_norm(
@@ -86,22 +90,68 @@ def silu_mul(gate_up: Array, output: Array, *, element: Element) -> tuple[Launch
     )
 
 
-def softmax(logits: Array, output: Array) -> tuple[Launch, ...]:
-    """Launch for the softmax of float32 rows of [rows, width].
+def add_rows(
+    residual: Array, update: Array, output: Array, *, element: Element
+) -> tuple[Launch, ...]:
+    """Launch for ``residual + update`` by rows of [rows, width].
 
     Raises:
-        InputError: If the width is no multiple of 4.
+        InputError: If the width is no multiple of 8.
     """
-    rows, width = logits.shape
-    _divides(4, width)
+    return (_rows("add_rows", output, element, residual, update),)
+
+
+def take_rows(
+    table: Array, tokens: Array, output: Array, *, element: Element
+) -> tuple[Launch, ...]:
+    """Launch for ``table[tokens]``: the embedding of tokens, int32, in [rows, width].
+
+    Raises:
+        InputError: If the width is no multiple of 8.
+    """
+    return (_rows("take_rows", output, element, table, tokens),)
+
+
+def _rows(kernel: str, output: Array, element: Element, *arrays: Array) -> Launch:
+    rows, width = output.shape
+    _divides(CHUNK, width)
+    return Launch(
+        program("rows", element, {"THREADS": THREADS}),
+        kernel,
+        (rows, ceil_div(width // CHUNK, THREADS), 1),
+        THREADS,
+        0,
+        (*arrays, output, np.int32(width)),
+    )
+
+
+def quantise(
+    values: Array, output: Array, scales: Array, *, of: str, element: Element
+) -> tuple[Launch, ...]:
+    """Launch that narrows rows of [rows, width] to 8 bits, with a float32 scale for each row.
+
+    Args:
+        of: Type of the 8 bits: ``"fp8"`` (from compute capability 8.9 on) or ``"int8"``.
+
+    Raises:
+        InputError: If the width is no multiple of 8, or wider than a block holds.
+    """
+    rows, width = values.shape
+    _divides(CHUNK, width)
+    if width > WIDEST_QUANTISED:
+        raise InputError(
+            f"rows of {width} elements do not stay in a block",
+            hint=f"take at most {WIDEST_QUANTISED} elements",
+        )
+    constants = {"THREADS": QUANTISE_THREADS, "WHOLE": int(of == "int8"), "LARGEST": LARGEST[of]}
     return (
         Launch(
-            program("softmax", "bf16", {"THREADS": SOFTMAX_THREADS}),
-            "softmax",
+            program("quantise", element, constants),
+            "quantise",
             (rows, 1, 1),
-            SOFTMAX_THREADS,
-            SOFTMAX_THREADS // WARP * 8,
-            (logits, output, np.int32(width)),
+            QUANTISE_THREADS,
+            QUANTISE_THREADS // WARP * 4,
+            (values, output, scales, np.int32(width)),
         ),
     )
 

@@ -57,8 +57,13 @@ class Products:
         if key not in self._known:
             batch, m, n, k = call.shape
             product = Product(call.arithmetic, m, n, k, batch=batch)
-            if not product.choose(self._library):
-                product.close()
+            count = 0
+            try:
+                count = product.choose(self._library)
+            finally:
+                if not count:
+                    product.close()
+            if not count:
                 raise _absent(call)
             self._known[key] = product
         return self._known[key]

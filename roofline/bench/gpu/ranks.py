@@ -70,7 +70,7 @@ class Ranks:
                 self._streams[rank] = self.cupy.cuda.Stream(non_blocking=True)
                 self._events[rank] = self.cupy.cuda.Event(disable_timing=True)
             if rank not in self._room or self._room[rank].shape[1] < payload:
-                self._room[rank] = None
+                self._room.pop(rank, None)  # given back before more is asked for
                 self._room[rank] = self.cupy.zeros((2, payload), dtype=self.cupy.uint8)
             sent, got = self._room[rank]
             return int(sent.data.ptr), int(got.data.ptr)
@@ -85,6 +85,8 @@ def start(
         communicator.allReduce(sent, got, count, kind, nccl.NCCL_SUM, stream)
     elif call.operation == "all_gather":
         communicator.allGather(sent, got, count // call.ranks, kind, stream)
+    elif call.operation == "reduce_scatter":
+        communicator.reduceScatter(sent, got, count // call.ranks, kind, nccl.NCCL_SUM, stream)
     elif rank == 0:
         communicator.send(sent, count, kind, 1, stream)
     elif rank == 1:

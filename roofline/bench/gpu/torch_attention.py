@@ -1,4 +1,4 @@
-"""Attention by PyTorch where it is installed, on CuPy's arrays and stream, for contrast."""
+"""Attention by PyTorch and FlashAttention where they are installed, on CuPy's arrays and stream."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -70,18 +70,28 @@ def sdpa(name: str, kernel: str) -> Probe:
         name: As its file is called.
         kernel: A member of ``torch.nn.attention.SDPBackend``.
     """
+    return _probe(name, launcher(kernel), ("torch",))
+
+
+def flash_attention(name: str) -> Probe:
+    """Probe of FlashAttention 3 by its own package."""
+    return _probe(name, flash_attention_launch, ("torch", "flash_attn_interface"))
+
+
+def _probe(name: str, launch: Callable[..., object], needs: tuple[str, ...]) -> Probe:
+    """Probe of prompts by a library on top of PyTorch."""
     return Probe(
         name=name,
         version=1,
         kind="prefill-attention",
         axes={"count": COUNTS, "heads kv_heads head_dim": HEADS, "tokens": LENGTHS},
         arguments=arguments,
-        launch=launcher(kernel),
+        launch=launch,
         work=work,
         arithmetic="bf16",
         provider="torch",
         backends=("cupy",),
-        needs=("torch",),
+        needs=needs,
         form="prefill",
     )
 
@@ -120,6 +130,16 @@ def launcher(kernel: str) -> Callable[..., object]:
             ) from None
 
     return launch
+
+
+def flash_attention_launch(xp: Any, query: Any, keys: Any, values: Any) -> None:
+    """Causal attention by token, as the package takes it; it makes room for the result itself."""
+    import torch
+    from flash_attn_interface import flash_attn_func
+
+    by_token = [tensor(Borrowed(array)).transpose(1, 2) for array in (query, keys, values)]
+    with torch.cuda.stream(torch.cuda.ExternalStream(xp.cuda.get_current_stream().ptr)):
+        flash_attn_func(*by_token, causal=True)
 
 
 class Borrowed:

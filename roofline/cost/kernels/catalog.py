@@ -14,7 +14,6 @@ from roofline.cost.kernels import (
     latent,
     latent_module,
     latent_prefill,
-    launching,
     memory,
     mlp,
     prefill,
@@ -40,8 +39,7 @@ FORMS: Final[Mapping[str, Form]] = {
     **{f"gemm-{_dashed(name)}": form for name, form in GEMM.items()},
     "product-4": linear(4.0, output=4.0),
     "product-2": linear(2.0),
-    "product-1": linear(1.0),
-    "product-1-4": linear(1.0, output=4.0),
+    "product-int8": linear(1.0, quantised=True, output=4.0),
     "product-packed": linear(2.0, stored=PACKED),
     "decode": decode.FORM,
     "decode-own": decode.OWN,
@@ -71,7 +69,6 @@ FORMS: Final[Mapping[str, Form]] = {
     "alltoall": exchange.ALLTOALL,
     "memory": memory.FORM,
     "roof": roofed.FORM,
-    "launching": launching.FORM,
     **{f"pass-{traffic}": stream("pointwise", float(traffic)) for traffic in (4, 6, 8, 12)},
     **{f"pointwise-{_dashed(name)}": form for name, form in POINTWISE.items()},
     **{f"quantize-{_dashed(name)}": form for name, form in QUANTIZE.items()},
@@ -90,8 +87,8 @@ FORMS: Final[Mapping[str, Form]] = {
     },
 }
 """``gemm-…``: linear layers by what is multiplied, fp8 with its quantisation. ``product-…``: the
-product alone, by bytes of an operand (and of the result where it is not 2). ``pass-…``: one pass
-over rows, by bytes read and written per element of the width."""
+product alone, by bytes of an operand; of 8-bit integers with the conversion of the input and a wide
+result. ``pass-…``: one pass over rows, by bytes read and written per element of the width."""
 
 
 def name_of(form: Form) -> str:

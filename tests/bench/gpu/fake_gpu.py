@@ -6,7 +6,10 @@ that a wrong argument is a wrong time. Array memory is real and products of sing
 computed, random numbers in bulk are not.
 """
 
+import math
+import random
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
@@ -76,7 +79,15 @@ class FakeGpu:
     busy: bool = False
     refuses_capture: bool = False
     captured: list[float] | None = None
-    ran: list[Kernel] = field(default_factory=list)
+    fill_bytes_per_s: float = math.inf
+    jitter: float = 0.0
+    """Standard deviation of the logarithm of a graph's time. [1]"""
+    chance: random.Random = field(default_factory=lambda: random.Random(1))
+    took_s: float = 0.0
+    """Time of the last graph. [s]"""
+    strikes: Callable[[str], bool] = lambda where: False
+    """Asked wherever a device can fail: it may raise, or say that a status is bad."""
+    ran: deque[Kernel] = field(default_factory=lambda: deque(maxlen=1000))
     last: frozenset[int] = frozenset()
     streams: list[Any] = field(default_factory=list)
     group: list[Any] | None = None
@@ -87,6 +98,7 @@ class FakeGpu:
 
     def call(self, name: str, addresses: Sequence[int], **about: Any) -> None:
         """Put something on the current stream."""
+        self.strikes("launch" if self.captured is None else "capture")
         if self.captured is not None and self.refuses_capture:
             raise RuntimeError("operation not permitted when stream is capturing")
         found = Kernel(name, again=frozenset(addresses) == self.last, **about)
@@ -100,10 +112,13 @@ class FakeGpu:
             self.busy = True
 
     def replay(self, graph: Sequence[float]) -> None:
-        self.now += (self.gap_s if self.busy else self.idle_s) + sum(graph)
+        noise = self.chance.lognormvariate(0.0, self.jitter) if self.jitter else 1.0
+        self.took_s = noise * sum(graph)
+        self.now += (self.gap_s if self.busy else self.idle_s) + self.took_s
         self.busy = True
 
     def wait(self) -> None:
+        self.strikes("wait")
         self.busy = False
 
 
@@ -203,19 +218,13 @@ class FakeDriverError(RuntimeError):
 
 def _module(gpu: FakeGpu) -> ModuleType:
     def empty(shape: Any, dtype: Any) -> Any:
-        return np.empty(shape, dtype).view(FakeArray)
+        gpu.strikes("allocate")
+        made = np.empty(shape, dtype).view(FakeArray)
+        gpu.now += made.nbytes / gpu.fill_bytes_per_s
+        return made
 
     def asarray(values: Any) -> Any:
         return np.array(values).view(FakeArray)
-
-    def elementwise(name: str, *arrays: Any) -> None:
-        gpu.call(
-            name,
-            [array.data.ptr for array in arrays],
-            constants={},
-            grid=(),
-            arguments=(np.int64(sum(array.nbytes for array in arrays)),),
-        )
 
     def elapsed(began: Any, ended: Any) -> float:
         return 1e3 * float(ended.at - began.at)
@@ -265,8 +274,7 @@ def _module(gpu: FakeGpu) -> ModuleType:
         uint8=np.uint8,
         uint32=np.uint32,
         float32=np.float32,
-        add=lambda x, y, out: elementwise("add", x, y, out),
-        copyto=lambda to, source: elementwise("copyto", source, to),
+        get_default_memory_pool=lambda: SimpleNamespace(free_all_blocks=lambda: None),
     )
     return module
 

@@ -30,6 +30,11 @@ def fake_nccl(gpu: Any) -> ModuleType:
         def allGather(self, sent: int, got: int, count: int, kind: int, s: int) -> None:
             self.put("allGather", 2 * count * self.ranks, s)
 
+        def reduceScatter(
+            self, sent: int, got: int, count: int, kind: int, op: int, s: int
+        ) -> None:
+            self.put("reduceScatter", 2 * count * self.ranks, s)
+
         def send(self, sent: int, count: int, kind: int, peer: int, s: int) -> None:
             assert peer == 1
             self.put("sendRecv", 2 * count, s)

@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -30,14 +31,12 @@ NCCL: Final = {
     "sharpness": 8.0,
 }
 PLANTED: Final[Mapping[str, Mapping[str, float]]] = {
-    "product-4": PRODUCT,
     "product-2": PRODUCT,
-    "product-1": PRODUCT | {"compute": 0.65},
-    "product-1-4": PRODUCT | {"compute": 0.55},
+    "gemm-fp8": PRODUCT | {"compute": 0.65, "quantise": 0.25},
+    "product-int8": PRODUCT | {"compute": 0.55, "quantise": 0.3},
     "product-packed": PRODUCT | {"memory": 0.7, "compute": 0.6},
     "pass-4": PASS,
     "pass-6": PASS | {"row": 3e-8},
-    "pass-8": PASS | {"lane": 1e-11},
     "memory": {"start": 2.2e-6, "cache": 0.6, "memory": 0.93, "resident": 0.8},
     "decode-own": {
         "launch": 5e-6,
@@ -85,18 +84,23 @@ PLANTED: Final[Mapping[str, Mapping[str, float]]] = {
     },
     "collective-all-reduce": NCCL,
     "collective-all-gather": {k: v for k, v in NCCL.items() if not k.endswith("_3")},
+    "collective-reduce-scatter": {k: v for k, v in NCCL.items() if not k.endswith("_3")},
     "collective-send-recv": {k: v for k, v in NCCL.items() if not k.endswith("_3")},
 }
-REPLAYED: Final = 1.2e-6
+NOTHING: Final = 1.2e-6
 """A kernel without instructions inside a graph. [s]"""
+CONVERSION: Final = 1e-7
+"""The part of a product in 8 bits that converts its input; the rest of it is the product's. [s]"""
 
 
+@cache
 def _time(form: str, arithmetic: str, **dims: float) -> float:
     columns = {name: np.array([float(value)]) for name, value in dims.items()}
     machine = H100.of(arithmetic)
     return float(FORMS[form].seconds(columns, machine, PLANTED[form])[0])
 
 
+@cache
 def _attention(form: str, build: Callable[..., Any], *dims: float, **how: str) -> float:
     columns = build(*(np.array([float(value)]) for value in (*dims, 0.0, 2.0, 2.0)), **how)
     machine = H100.of("bf16")
@@ -132,10 +136,6 @@ def _stream(arrays: int, chunks: int) -> Callable[[Kernel], float]:
     return seconds
 
 
-def _elementwise(call: Kernel) -> float:
-    return _time("memory", "bf16", bytes=call.arguments[0], cold=float(not call.again))
-
-
 def _wires(form: str) -> Callable[[Kernel], float]:
     def seconds(call: Kernel) -> float:
         ranks, payload = (float(value) for value in call.arguments)
@@ -153,31 +153,29 @@ def _packed(call: Kernel) -> float:
 
 def _matmul(call: Kernel) -> float:
     arithmetic = call.name.split()[1]
-    batch, m, n, k = (float(value) for value in call.arguments)
-    if batch > 1:
-        moved = 4.0 * batch * (m * k + n * k + m * n) / H100.machine.hbm_bytes_per_s
-        return 4e-6 + 2.0 * batch * m * n * k / (0.5 * H100.rates[arithmetic]) + moved
-    form = {"fp8": "product-1", "int8": "product-1-4", "fp16": "product-2", "bf16": "product-2"}
-    return _time(form.get(arithmetic, "product-4"), arithmetic, m=m, n=n, k=k)
+    _, m, n, k = (float(value) for value in call.arguments)
+    forms = {"fp8": "gemm-fp8", "int8": "product-int8"}
+    seconds = _time(forms.get(arithmetic, "product-2"), arithmetic, m=m, n=n, k=k)
+    return seconds - CONVERSION if arithmetic in forms else seconds
 
 
 TIMES: Final[Mapping[str, Callable[[Kernel], float]]] = {
-    "nothing": lambda call: REPLAYED,
+    "nothing": lambda call: NOTHING,
     "read_stream": _stream(1, 2),
-    "write_stream": _stream(1, 2),
     "copy_stream": _stream(2, 2),
-    "add": _elementwise,
-    "copyto": _elementwise,
+    "add_rows": _pass("pass-6", lambda call: call.arguments[3]),
+    "take_rows": _pass("pass-4", lambda call: call.arguments[3]),
+    "quantise": lambda call: CONVERSION,
     "rms_norm": _pass("pass-4", lambda call: call.arguments[3]),
     "rope": _pass("pass-4", lambda call: call.arguments[3] * call.constants["HEAD_DIM"]),
     "silu_mul": _pass("pass-6", lambda call: call.arguments[2]),
-    "softmax": _pass("pass-8", lambda call: call.arguments[2]),
     "decode_attention": _decode,
     "combine_splits": lambda call: 0.0,
     "prefill_attention": _prefill,
     "w4a16_gemv": _packed,
     "allReduce": _wires("collective-all-reduce"),
     "allGather": _wires("collective-all-gather"),
+    "reduceScatter": _wires("collective-reduce-scatter"),
     "sendRecv": _wires("collective-send-recv"),
 }
 

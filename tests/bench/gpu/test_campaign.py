@@ -28,7 +28,7 @@ from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import DocumentError, RooflineError
 from tests.bench.gpu.fake_gpu import FakeGpu, installed
 from tests.bench.gpu.fake_lt import FakeLt
-from tests.bench.gpu.planted import H100, PLANTED, REPLAYED, seconds
+from tests.bench.gpu.planted import H100, PLANTED, seconds
 from tests.bench.probes import measurement
 
 
@@ -57,14 +57,14 @@ def fitted(run: campaign.Run) -> dict[str, Fitted]:
 
 TOLD = {
     "gemm-bf16": {"compute": 0.01, "memory": 0.01, "knee": 0.05},
-    "gemm-fp32": {"compute": 0.01, "memory": 0.01},
+    "gemm-fp8": {"compute": 0.01, "memory": 0.01},
     "gemm-int8": {"compute": 0.01, "memory": 0.01},
     "w4a16-gemv": {"memory": 0.01, "start": 0.02},
     "copy": {"start": 0.02, "memory": 0.01, "cache": 0.02, "resident": 0.02},
     "read": {"start": 0.02, "memory": 0.01, "cache": 0.02, "resident": 0.02},
-    "add": {"start": 0.02, "memory": 0.01, "cache": 0.02},
+    "add-bf16": {"start": 0.02, "memory": 0.02, "cache": 0.03},
     "rmsnorm-bf16": {"start": 0.02, "memory": 0.02, "cache": 0.03},
-    "softmax-logits": {"start": 0.02, "memory": 0.02, "cache": 0.03},
+    "embedding-bf16": {"start": 0.02, "memory": 0.02, "cache": 0.03},
     "flash-prefill": {"launch": 0.03, "memory": 0.05, "block": 0.03},
     "paged-decode": {"launch": 0.05, "memory": 0.02},
 }
@@ -76,7 +76,7 @@ graphs there is a gap."""
 def test_planted_constants_come_back_through_the_whole_path(
     gpu: FakeGpu, tmp_path: Path, name: str
 ) -> None:
-    run = measured(tmp_path, [name], most=160 if name == "paged-decode" else 80)
+    run = measured(tmp_path, [name], 600.0, most=160 if name == "paged-decode" else 80)
     assert {row.stopped for row in run.records.rows} == {"converged"}
     found = fitted(run)[name]
     for constant, tolerance in TOLD[name].items():
@@ -102,20 +102,13 @@ def test_every_time_is_the_planted_one(gpu: FakeGpu, tmp_path: Path) -> None:
         assert len(rows) >= 12
 
 
-def test_launches_cost_the_host_and_replays_the_device(gpu: FakeGpu, tmp_path: Path) -> None:
-    run = measured(tmp_path, ["launch", "replay"])
-    found = fitted(run)
-    assert found["launch"].model.constants["each"] == pytest.approx(gpu.launch_s, rel=0.02)
-    assert found["replay"].model.constants["each"] == pytest.approx(REPLAYED, rel=0.05)
-
-
 def test_collectives_of_eight_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     gpu = FakeGpu(seconds, devices=8)
     installed(monkeypatch, gpu)
-    run = measured(tmp_path, ["all-reduce", "all-gather", "send-recv"], most=120)
+    run = measured(tmp_path, ["all-reduce", "all-gather", "reduce-scatter", "send-recv"], most=120)
     assert run.records.header.environment["link"] == "nvlink"
     found = fitted(run)
-    for name in ("all-reduce", "all-gather", "send-recv"):
+    for name in ("all-reduce", "all-gather", "reduce-scatter", "send-recv"):
         assert found[name].errors.p90 < 0.01
         planted = PLANTED[found[name].form]
         for constant in ("start_0", "efficiency_1", "efficiency_2"):
@@ -205,7 +198,7 @@ def test_clocks_are_kept_with_every_point_and_slow_samples_put_aside(
         nvmlDeviceGetCurrentClocksEventReasons=lambda handle: next(asked, 0),
         nvmlDeviceGetTemperature=lambda handle, sensor: 61,
     )
-    run = measured(tmp_path, ["launch"])
+    run = measured(tmp_path, ["rope-bf16"])
     first = run.records.rows[0]
     assert sum(sum(row.dropped.values()) for row in run.records.rows) == 5
     assert first.dropped == {"power cap": 5}
@@ -264,23 +257,29 @@ def test_what_the_library_does_not_have_is_left_out_with_the_reason(
 
 
 def test_what_cannot_be_captured_is_timed_as_the_host_launches_it(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    gpu = FakeGpu(seconds, refuses_capture=True)
+    """And the record says so."""
+    gpu = FakeGpu(seconds)
     installed(monkeypatch, gpu)
+    run = measured(tmp_path / "graphs", ["rope-bf16"])
+    assert {row.replayed for row in run.records.rows} == {True}
     with campaign.place("cupy") as where:
-        backend = where.backend
-        timer = backend.timer(
-            [lambda: gpu.call("nothing", [], constants={}, grid=(), arguments=())]
+        gpu.refuses_capture = True
+        short = [replace(entry := thinned("rope-bf16"), probe=replace(entry.probe, axes=FEW))]
+        run = campaign.measure(
+            replace(where, noise=lambda: None), short, 30.0, tmp_path / "launches", lambda *_: None
         )
-        assert timer(5) == pytest.approx(gpu.launch_s)
+    (row,) = run.records.rows
+    assert not row.replayed
+    assert row.median.value == pytest.approx(gpu.launch_s)
 
 
 def test_everything_is_given_back(
     gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     library: FakeLt = installed(monkeypatch, gpu)
-    measured(tmp_path, ["gemm-bf16", "naive-attention"])
+    measured(tmp_path, ["gemm-bf16", "gemm-fp8"])
     assert library.made == {}
 
 
@@ -293,6 +292,7 @@ def test_records_of_a_gpu_are_read_where_there_is_none(gpu: FakeGpu, tmp_path: P
         of_run(unknown)
 
 
+FEW = {"m": (1,), "heads head_dim": ((8, 128),)}
 H100_ALONE = replace(H100, link_bytes_per_s=0.0, in_switch=False)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from roofline.bench.gpu.attention import decode_attention, decode_splits, prefill_attention
 from roofline.bench.gpu.launch import program
-from roofline.bench.gpu.pointwise import rms_norm, rope, silu_mul, softmax
+from roofline.bench.gpu.pointwise import rms_norm, rope, silu_mul
 from roofline.bench.gpu.weights import w4a16_gemv
 from roofline.errors import InputError
 
@@ -44,7 +44,6 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: norm(20_000), "rows of 20000 elements"),
     (lambda: norm(12), "a width of 12 elements"),
     (lambda: silu_mul(room(1, 24), room(1, 12), element="bf16"), "a width of 12 elements"),
-    (lambda: softmax(room(1, 6), room(1, 6)), "a width of 6 elements"),
     (lambda: rope(room(1, 1, 24), room(1, 24), room(1), element="bf16"), "a width of 24 elements"),
     (lambda: gemv(5, 128), "5 rows of 128 elements"),
     (lambda: gemv(1, 96), "1 rows of 96 elements"),

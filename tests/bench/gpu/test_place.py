@@ -51,6 +51,32 @@ def test_others_on_the_gpu_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "held down: temperature" in str(noise)
 
 
+def test_limits_that_an_administrator_set_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(
+        monkeypatch,
+        FakeGpu(seconds),
+        nvmlDeviceGetCurrentClocksEventReasons=lambda handle: 0x02,
+    )
+    with campaign.place("cupy") as where:
+        assert "limited by its settings: application clocks" in str(where.noise())
+        assert where.backend.slowed() == ()
+
+
+def test_an_old_driver_is_asked_by_the_old_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(handle: int) -> int:
+        raise NvmlError("Function Not Found")
+
+    old: dict[str, Any] = {"nvmlDeviceGetCurrentClocksEventReasons": absent}
+    new: dict[str, Any] = {**old, "nvmlDeviceGetCurrentClocksThrottleReasons": lambda handle: 0x04}
+    installed(monkeypatch, FakeGpu(seconds), **new)
+    with campaign.place("cupy") as where:
+        assert where.backend.slowed() == ("power cap",)
+    installed(monkeypatch, FakeGpu(seconds), **old)
+    with campaign.place("cupy") as where:
+        assert where.backend.slowed() == ()
+        assert "the driver does not tell when it holds the clock down" in str(where.noise())
+
+
 def test_a_name_says_whose_rates_apply(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, FakeGpu(seconds, multiprocessors=100), title="NVIDIA Something")
     assert isinstance(refused(), UnknownNameError)

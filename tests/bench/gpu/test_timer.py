@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from roofline.bench.backend import Backend
+from roofline.bench.backend import Backend, CaptureError
 from roofline.bench.gpu.backend import CupyBackend
 from roofline.bench.gpu.device import Device, Sku
 from roofline.bench.gpu.timer import Graphs, Timing, argument_sets, measure
@@ -178,12 +178,20 @@ def test_probes_are_timed_in_whole_rounds() -> None:
     assert cupy.ran[-6:] == list("abcabc")
 
 
-def test_what_cannot_be_captured_is_timed_as_it_is_launched() -> None:
+def test_what_cannot_be_captured_is_not_timed_as_something_else() -> None:
     cupy = FakeCupy()
     cupy.refuses = True
-    timer = place(cupy).timer([cupy.kernel("a")])
-    assert timer(5) == pytest.approx(1e-6)
+    with pytest.raises(CaptureError, match="not permitted"):
+        place(cupy).timer([cupy.kernel("a")])(5)
+    assert place(cupy).timer([cupy.kernel("a")], captured=False)(5) == pytest.approx(1e-6)
     assert cupy.ran[-5:] == list("aaaaa")
+
+
+def test_the_host_launches_onto_a_device_that_is_at_work() -> None:
+    """The last argument set goes ahead, so that the first is as cold as the others."""
+    cupy = FakeCupy()
+    place(cupy).timer([cupy.kernel(name) for name in "abc"], captured=False)(3)
+    assert cupy.ran == list("cabc")
 
 
 def test_what_is_not_to_be_captured_is_timed_with_its_gaps() -> None:

@@ -78,9 +78,3 @@ def test_collectives_are_priced_as_their_regimes_are(operation: str) -> None:
     assert set(form.regime(dims, H100, values)) <= set(range(len(each)))
     off = form.seconds({**dims, "in_switch": np.zeros_like(SIZES)}, H100, values)
     assert (off >= found * (1.0 - 1e-12)).all()
-
-
-def test_a_line_of_launches() -> None:
-    form = FORMS["launching"]
-    dims = {"calls": np.array([1.0, 10.0])}
-    assert form.seconds(dims, H100, {"start": 5e-6, "each": 2e-6}) == pytest.approx([7e-6, 25e-6])

@@ -12,6 +12,7 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include <memory>
 #include <vector>
 
+typedef uint8_t u8;
 typedef uint16_t u16;
 typedef uint32_t u32;
 typedef long long i64;
@@ -32,6 +34,9 @@ struct Index {
 };
 struct alignas(16) uint4 {
   u32 x, y, z, w;
+};
+struct alignas(8) uint2 {
+  u32 x, y;
 };
 
 namespace emulator {
@@ -402,6 +407,25 @@ DEVICE u32 pack(float low, float high) {
   return emulator::narrowed(low) | (u32)emulator::narrowed(high) << 16;
 }
 DEVICE float widen(u16 element) { return emulator::widened(element); }
+// The nearest of all e4m3 numbers, ties to the even one: their order is that of their bits.
+DEVICE u32 to_e4m3(float value) {
+  const float size = std::min(std::fabs(value), 448.f);
+  const auto number = [](u32 bits) {
+    return bits < 8 ? std::ldexp(float(bits), -9)
+                    : std::ldexp(8.f + float(bits & 7), int(bits >> 3) - 10);
+  };
+  u32 bits = 0;
+  while (bits < 0x7e && number(bits + 1) <= size) bits++;
+  if (bits < 0x7e) {
+    const float below = size - number(bits), above = number(bits + 1) - size;
+    if (above < below || (above == below && (bits & 1))) bits++;
+  }
+  return bits | (std::signbit(value) ? 0x80u : 0u);
+}
+DEVICE u32 pack_e4m3(float low, float high) { return to_e4m3(low) | to_e4m3(high) << 8; }
+DEVICE int nearest(float x) { return (int)std::lrintf(x); }
+DEVICE float magnitude(float x) { return std::fabs(x); }
+
 DEVICE float exp2_fast(float x) { return std::exp2(x); }
 DEVICE float log2_fast(float x) { return std::log2(x); }
 DEVICE float reciprocal_root(float x) { return 1.f / std::sqrt(x); }
