@@ -139,7 +139,7 @@ def _gathered(
 def _new(label: Label, fits: Iterable[Label]) -> bool:
     """Whether operators ask for such a kernel, and no later calibration has it."""
     asked = any((each.kind, each.variant) == (label.kind, label.variant) for each in labels())
-    return asked and not any(replace(each, mine=label.mine) == label for each in fits)
+    return asked and not any(each._replace(mine=label.mine) == label for each in fits)
 
 
 def _fits(found: "Profile", device: str) -> dict[Label, Kernel]:

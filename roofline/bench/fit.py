@@ -5,7 +5,7 @@ Errors are of the logarithm, with a robust loss; constants keep to their bounds;
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -357,15 +357,15 @@ def _tried(tables: tuple[_Shape, ...], seen: _Seen, values: Array) -> Iterator[R
                 grown = branches(columns, values)
                 branching = grown, values - branched(grown, columns)
             table, _ = surface(seen.apart, branching[1], seen.points_apart, reach)
-            yield replace(table, waves=seen.waves, branches=branching[0])
+            yield table._replace(waves=seen.waves, branches=branching[0])
             continue
         if reach not in smooth:
             found, there = surface(seen.apart, values, seen.points_apart, reach)
-            smooth[reach] = replace(found, waves=seen.waves), there
+            smooth[reach] = found._replace(waves=seen.waves), there
         table, there = smooth[reach]
         if jumps == STEPPED:
             jumping = steps(seen.at, values - there, STEPS_REACH)
-            yield replace(table, steps=jumping, steps_reach=STEPS_REACH)
+            yield table._replace(steps=jumping, steps_reach=STEPS_REACH)
         else:
             yield table
 

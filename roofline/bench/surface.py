@@ -148,10 +148,13 @@ def branches(columns: Array, values: Array) -> Branches:
     )
     place = code + width * np.arange(len(bounds))
     real = np.arange(width) < np.array([len(of) for of in bounds])[:, None]
-    size, left, grown = len(bounds) * width, values.copy(), []
+    size, left = len(bounds) * width, values.copy()
+    trees: list[tuple[list[int], list[float], Array]] = []
     for _ in range(TREES):
         weight = 1.0 / np.sqrt(1.0 + (left / ERROR_SCALE) ** 2)
-        leaf, asks = np.zeros(len(values), np.intp), []
+        leaf = np.zeros(len(values), np.intp)
+        asks: list[int] = []
+        above_of: list[float] = []
         for level in range(LEVELS):
             shape = (2**level, *real.shape)
             flat = (place + size * leaf[:, None]).ravel()
@@ -166,13 +169,14 @@ def branches(columns: Array, values: Array) -> Branches:
             best = int(np.where(real, gain, -np.inf).argmax())
             column, bound = divmod(best, width)
             leaf = 2 * leaf + (code[:, column] > bound)
-            asks.append((column, bounds[column][bound]))
+            asks.append(column)
+            above_of.append(float(bounds[column][bound]))
         total, count = (np.bincount(leaf, each, 2**LEVELS) for each in (weight * left, weight))
         mean = SHARE * total / (count + LEAF_NOISE)
-        grown.append((*zip(*asks, strict=True), np.round(mean / FINEST) * FINEST))
-        left = left - grown[-1][2][leaf]
-    asked, above_, leaves = (np.array(each) for each in zip(*grown, strict=True))
-    return Branches(asked.astype(np.intp), above_, leaves)
+        trees.append((asks, above_of, np.round(mean / FINEST) * FINEST))
+        left = left - trees[-1][2][leaf]
+    columns_, bounds_, values_ = (np.array(each) for each in zip(*trees, strict=True))
+    return Branches(columns_, bounds_, values_)
 
 
 def _bounds(column: Array) -> Array:

@@ -1,7 +1,5 @@
 """Residual tables against the equations they solve, written out."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -66,7 +64,7 @@ def test_what_tables_of_a_hull_share_changes_nothing() -> None:
     hull = cover(AT, 40)
     table, there = surface(separation(hull, AT), VALUES, separation(hull, hull.points), 3.0)
     np.testing.assert_allclose(there, value(table, hull, AT), rtol=1e-12, atol=1e-15)
-    with_steps = replace(table, steps=steps(AT, VALUES - there, 3.0))
+    with_steps = table._replace(steps=steps(AT, VALUES - there, 3.0))
     far = AT + np.array([0.0, 4.0, -3.0])
     apart = separation(hull, far)
     off = beyond(hull, far, apart)
@@ -88,7 +86,7 @@ def test_waves_are_coordinates_of_the_surface_but_not_of_the_hull() -> None:
     np.testing.assert_allclose(apart, whole, rtol=1e-9)
     among = with_waves(separation(hull, hull.points), at_points, at_points)
     made, there = surface(apart, VALUES, among, 3.0)
-    table = replace(made, waves=at_points)
+    table = made._replace(waves=at_points)
     found, far = located(table, hull, AT, waves)
     np.testing.assert_allclose(found, there, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(far, outside(hull, AT))

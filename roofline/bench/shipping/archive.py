@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.calibration.kernel import Kernel, Label
 from roofline.cost.kernels.calibrated import Calibrated
@@ -29,7 +30,7 @@ def pack(kernel: Kernel) -> bytes:
     model = kernel.model
     hull, residual = model.hull, model.residual
     steps = None if residual is None else residual.steps
-    arrays: list[tuple[Array, np.dtype[Any]]] = [(hull.points, STORED)]
+    arrays: list[tuple[NDArray[Any], np.dtype[Any]]] = [(hull.points, STORED)]
     if residual is not None:
         arrays.append((residual.weights, STORED))
         if steps is not None:

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache, lru_cache
 from io import BytesIO
+from itertools import starmap
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -100,8 +102,8 @@ def labels() -> tuple[Label, ...]:
         DocumentError: The index is damaged.
     """
     with _index() as rows:
-        places = list(map(next(rows).index, WORDS[:4]))
-        return tuple(Label(*[row[place] for place in places]) for row in rows)
+        places = map(next(rows).index, WORDS[:4])
+        return tuple(starmap(Label, map(itemgetter(*places), rows)))
 
 
 @contextmanager

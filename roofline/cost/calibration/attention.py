@@ -1,7 +1,6 @@
 """Measured kernels of attention to all keys: of prompts, of decoding, and inside a latent."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -55,7 +54,7 @@ def prefill_attention(op: Op, gpu: Gpu) -> KernelQuery | None:
         return whole
     split = decode.decode_dims(*shape.values())
     other = KernelQuery("decode-attention", _pairs(op), split, assumed=unlike, rows=context > new)
-    return replace(whole, instead=other)
+    return whole._replace(instead=other)
 
 
 def _encoder(op: Op) -> KernelQuery | None:

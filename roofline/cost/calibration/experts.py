@@ -1,7 +1,6 @@
 """Measured kernels of mixtures of experts, fused from the first matrix to the sum."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -71,7 +70,7 @@ def experts(op: Op, gpu: Gpu) -> KernelQuery | None:
         # A mask tells how many rows of each expert are tokens: nothing is sorted.
         made = expert_dims(**{**shape, "tokens": shape["rows"] / shape["active"]}, tiles=tiles)
     wide = KernelQuery("moe-wideep", (f"{own}-{phase}", own), made, arithmetic, part=part)
-    return replace(wide, own=True, otherwise=whole)
+    return wide._replace(own=True, otherwise=whole)
 
 
 def _expert_formats(stored: str, activations: float, gpu: Gpu) -> tuple[tuple[str, ...], str, str]:

@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.hardware.machine import Gpu
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(NamedTuple):
     """What a fit is of."""
 
     device: str
@@ -25,8 +23,7 @@ class Label:
     """The user's own calibration that it is in; empty for one that is shipped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """A fitted form."""
 
     label: Label
@@ -121,8 +118,7 @@ OLDER: Final = frozenset({"ada", "hopper"})
 """Generations on which SGLang's attention to prompts was measured inside the latent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A fit, and how far it is from what was asked for."""
 
     fit: Kernel

@@ -231,7 +231,7 @@ class GpuCalibration:
                 continue
             other = self.find(gpu, wanted.kind, (f"{usual.variant}-{end}",), usual.provider)
             if other is not None and other.fit.label.device == usual.device:
-                yield rows, replace(other, borrowed=found.borrowed), columns
+                yield rows, other._replace(borrowed=found.borrowed), columns
                 left &= ~rows
         if left.any():
             yield slice(None) if left.all() else left, found, wanted.dims
@@ -263,7 +263,7 @@ class GpuCalibration:
             if found is None:
                 continue
             borrowed = "custom" in provider and self.engine not in (*provider.split("-"), IDEAL)
-            found = replace(found, borrowed=borrowed)
+            found = found._replace(borrowed=borrowed)
             each = wire_seconds(wanted, gpu, found, most)
             if each is not None:
                 best = each if best is None else _faster(best, each)

@@ -1,7 +1,6 @@
 """Measured kernel that an operator asks for: its kind, its formats and its shape."""
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +9,7 @@ from roofline.cost.kernels.form import Dims, Form
 from roofline.cost.work import Array, Number
 
 
-@dataclass(frozen=True, slots=True)
-class KernelQuery:
+class KernelQuery(NamedTuple):
     """A kernel as fits know it."""
 
     kind: str
@@ -52,10 +50,11 @@ SIXTEEN: Final = ("bf16", "fp16")
 
 def columns(**numbers: Number) -> dict[str, Array]:
     """Numbers and arrays as columns of one length."""
-    wide = np.broadcast_arrays(*(np.atleast_1d(value) for value in numbers.values()))
+    found = {name: np.asarray(value, dtype=np.float64) for name, value in numbers.items()}
+    rows = max(column.size for column in found.values())
     return {
-        name: np.asarray(column, dtype=np.float64)
-        for name, column in zip(numbers, wide, strict=True)
+        name: column if column.shape == (rows,) else np.full(rows, column)
+        for name, column in found.items()
     }
 
 

@@ -7,7 +7,7 @@ with a launch t0 inside a CUDA graph and two shares of the published rates for e
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,7 @@ from roofline.table import BASES
 ASSUMED: Final = float(BASES.index("assumed"))
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """Constants of a kind of operator."""
 
     start: float

@@ -1,8 +1,7 @@
 """Measured collectives of the devices of one node, and exchanges of tokens between experts."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -31,8 +30,7 @@ ADDS: Final = frozenset({"hopper", "blackwell", "blackwell-ultra"})
 """Generations whose NVSwitch sums: NVLink SHARP of the third generation and later."""
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(NamedTuple):
     """A collective as its fit takes it: operation, tensor [B] and devices [1], row by row."""
 
     op: str

@@ -64,7 +64,7 @@ class Calibrated:
             sorted(self.constants.items()),
             sorted(self.spreads.items()),
         ]
-        arrays = [self.hull.low, self.hull.high, self.hull.points]
+        arrays: list[NDArray[Any]] = [self.hull.low, self.hull.high, self.hull.points]
         if self.residual is not None:
             scalars += [self.residual.reach, self.residual.steps_reach]
             arrays.append(self.residual.weights)

@@ -6,8 +6,7 @@ of the last-level cache where the whole KV cache stays in it between calls; then
 what was split.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -27,8 +26,7 @@ MISS: Final = 4.0
 """Exponent of the share of reads that miss the last-level cache once what is read outgrows it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """What the time is made of."""
 
     block: Array

@@ -5,8 +5,7 @@ than a kernel wants blocks, the keys of each are split. All of this is in the ke
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -43,8 +42,7 @@ GROWTH: Final = 64.0
 ``get_num_kv_splits_triton``). [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """Schedule of a library's decode attention; facts of its source, not fitted."""
 
     splits: float
@@ -82,7 +80,7 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "vllm_flash_attn_fa2": Kernel(splits=128.0, slots=2.0, swaps=True),
     "vllm_flash_attn_fa3": Kernel(splits=32.0, slots=1.0, planned=512.0),
     "vllm_flashinfer_fidecode": FLASHINFER,
-    "flashinfer": replace(FLASHINFER, vector=4.0, vector_width=2.0),
+    "flashinfer": FLASHINFER._replace(vector=4.0, vector_width=2.0),
     "torch_flow_flashinfer": FLASHINFER,
     "triton": Kernel(
         splits=8.0,

@@ -7,8 +7,7 @@ SMs, or of the weights of the experts touched, over the bandwidth of what they c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -107,8 +106,7 @@ def expert_dims(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Gemm:
+class Gemm(NamedTuple):
     """What the time of a grouped GEMM is made of: one block, all blocks, weights. [s]"""
 
     block: Array

@@ -7,8 +7,7 @@ quantisation Q find what the kernel before left in the last-level cache.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -142,8 +141,7 @@ GROUPED_FOUR: Final = 0.5 + 2.0 / 128.0
 """Bytes of a 4-bit weight with a 16-bit scale for each 128. [B]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(NamedTuple):
     """What a measured linear layer multiplies."""
 
     width: float

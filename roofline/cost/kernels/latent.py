@@ -5,8 +5,7 @@ query head; heads are the rows of a block. Blocks start, then visit tiles of key
 comes from memory, then splits are joined.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -30,8 +29,7 @@ HOSTED: Final = 16.0
 """Exponent of the soft maximum of device and host."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """What the time is made of."""
 
     starts: Array

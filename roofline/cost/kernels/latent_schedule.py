@@ -1,8 +1,7 @@
 """Schedules of kernels of multi-head latent attention, by the kernel and the device."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -32,8 +31,7 @@ GENERAL: Final = frozenset({"volta", "turing", "ampere", "ada"})
 kernel does not split."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """Schedule of a library's latent attention; facts of its source, not fitted."""
 
     block: float = ROWS
@@ -71,9 +69,9 @@ TRITON: Final = Kernel(
 KERNELS: Final[Mapping[str, Kernel]] = {
     "flash_attention": Kernel(cast=True),
     "fa3": Kernel(cast=True),
-    "triton": replace(TRITON, grows=True),
-    "TRITON_MLA": replace(TRITON, splits=4.0, fixed=True),
-    "vllm_triton_mla": replace(TRITON, splits=4.0, fixed=True, hosted=True),
+    "triton": TRITON._replace(grows=True),
+    "TRITON_MLA": TRITON._replace(splits=4.0, fixed=True),
+    "vllm_triton_mla": TRITON._replace(splits=4.0, fixed=True, hosted=True),
     "vllm_flashmla": Kernel(hosted=True),
     "vllm_flash_attn_mla": Kernel(hosted=True),
 }

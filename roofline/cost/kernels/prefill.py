@@ -7,8 +7,7 @@ and move memory.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +29,7 @@ WIDE: Final = 256.0
 """Head width from which FlashInfer's blocks have 64 query rows at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """How a library cuts queries into blocks; facts of its source, not fitted."""
 
     rows: tuple[float, ...] = (ROWS,)
@@ -121,8 +119,7 @@ def scheduled(dims: Dims, kernel: str, generation: str = "") -> dict[str, Array]
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """What the time is made of."""
 
     launch: Array

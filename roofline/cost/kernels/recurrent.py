@@ -8,8 +8,8 @@ Symbols: B sequences of T new tokens, C channels of the convolution, h heads wit
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -175,8 +175,7 @@ def scheduled(dims: Dims, engine: str, generation: str) -> Dims:
     return {**dims, "alone": np.full_like(dims["batch"], float(whole(engine, generation)))}
 
 
-@dataclass(frozen=True, slots=True)
-class ScanTerms:
+class ScanTerms(NamedTuple):
     """Terms of the time of a scan. [s]"""
 
     start: Array

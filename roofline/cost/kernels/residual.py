@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from itertools import combinations
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,7 @@ BLOCK: Final = 64
 """Rows whose distances to a few hundred points stay in a core's cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hull:
+class Hull(NamedTuple):
     """Where measurements are: a box, and points that cover what is measured in it."""
 
     low: Array
@@ -39,8 +38,7 @@ class Hull:
     neighbours. [octave]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(NamedTuple):
     """Jumps along the fast coordinate, as tiles make them: a table of nodes × families."""
 
     nodes: Array
@@ -51,8 +49,7 @@ class Steps:
     """One row per node: of a kernel around each family. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Branches:
+class Branches(NamedTuple):
     """Jumps where sizes pass bounds, as libraries choose kernels: trees that ask in levels.
 
     All nodes of a level ask the same, so that the answers of a tree are a place in its row.
@@ -66,8 +63,7 @@ class Branches:
     """One row per tree: of each set of answers, the first one the highest bit. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Residual:
+class Residual(NamedTuple):
     """Smooth surface in the logarithm of the time, and jumps on top of it."""
 
     weights: Array

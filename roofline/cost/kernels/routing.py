@@ -5,10 +5,9 @@ each are rounded up to tiles. So loads are summed up in the numbers that decide 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +34,7 @@ ALONE: Final = "alone"
 Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Loads:
+class Loads(NamedTuple):
     """Rows of the experts of one group of devices."""
 
     tokens: float

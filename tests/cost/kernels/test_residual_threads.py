@@ -1,7 +1,6 @@
 """Rows that are remembered are the same whoever asks meanwhile."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,7 +35,7 @@ def test_a_row_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return look_up(table, hull, at, waves)
 
     monkeypatch.setattr(residual, "_located", counted)
-    hull = replace(HULL)
+    hull = HULL._replace()
     some = np.array([[1.0], [2.0], [1.0], [7.0]])
     first = located(None, hull, some)
     again = located(None, hull, np.append(some[::-1], [[8.0]], axis=0))
