@@ -195,7 +195,8 @@ def _read_part(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path, partitioning=None)
+        with pq.ParquetFile(path) as file:  # read_table would import pandas
+            table = file.read()
         about = (table.schema.metadata or {}).get(KEY)
         columns: dict[str, list[Any]] = table.to_pydict()
     except (pa.ArrowException, OSError, ValueError, UnicodeError) as error:
