@@ -128,7 +128,10 @@ def read_records(folder: Path, probes: Mapping[str, Loaded] | None = None) -> Re
         )
     header = validate(Header, read(folder / SIDECAR))
     notes = _versions(header, probes or {}, folder)
-    rows = [_record(path, header) for path in sorted(folder.glob("*.parquet"))]
+    parts = [_record(path, header) for path in sorted(folder.glob("*.parquet"))]
+    rows = [row for row in parts if all(0.0 < value < float("inf") for value in row.samples)]
+    if wrong := len(parts) - len(rows):
+        notes.append(f"{wrong} points have times that are none, not above zero: they do not count.")
     if len({row.point for row in rows}) < len(rows):
         raise _refused(folder, "a point is there twice", "remove the part that was added")
     return Records(header, tuple(rows), tuple(notes))
@@ -167,8 +170,8 @@ def _record(path: Path, header: Header) -> Record:
     if about.get("digest") != digest_of(columns) or any(name not in columns for name in FIXED):
         raise _damaged(path, "its rows are not those that were written")
     samples = tuple(float(value) for value in columns["seconds"])
-    if not samples or not all(0.0 < value < float("inf") for value in samples):
-        raise _damaged(path, "a time is not above zero")
+    if not samples:
+        raise _damaged(path, "it has no times")
     first = {name: values[0] for name, values in columns.items()}
     text = {name: str(first[name]) for name in FIXED[:6]}
     return Record(
