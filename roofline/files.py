@@ -3,9 +3,11 @@
 import errno
 import os
 import secrets
+import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import TextIOWrapper
+from io import FileIO, TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, Final, TextIO
 
@@ -28,10 +30,11 @@ def whole(path: Path) -> Iterator[BinaryIO]:
     Raises:
         OSError: It cannot be written; nothing has changed.
     """
-    # A name of fixed length: a long but legal name stays legal.
-    beside = path.with_name(f".{secrets.token_hex(8)}{UNFINISHED}")
+    beside = path.with_name(f"{_mark(path)}{secrets.token_hex(4)}{UNFINISHED}")
     try:
         with beside.open("xb") as file:
+            with suppress(OSError):  # of a disk without locks
+                take(file)
             yield file
             flush(file)
         beside.replace(path)
@@ -40,6 +43,48 @@ def whole(path: Path) -> Iterator[BinaryIO]:
             beside.unlink(missing_ok=True)
         raise
     settle(path.parent)
+
+
+def _mark(path: Path) -> str:
+    """Beginning of the names under which a file is written, as long for a name of any length."""
+    return f".{zlib.crc32(os.fsencode(path.name)):08x}"
+
+
+def tidy(path: Path) -> None:
+    """Remove what killed programs have left of a file that they were writing."""
+    for left in path.parent.glob(f"{_mark(path)}*{UNFINISHED}"):
+        with suppress(OSError), left.open("rb") as file:
+            if take(file):
+                left.unlink()
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _FAR: Final = 1 << 30
+    """Windows forbids to read what is locked: a byte behind the text is."""
+
+    def take(file: BinaryIO | FileIO) -> bool:
+        """Lock a file until it is closed or the program ends; whether nobody else had."""
+        file.seek(_FAR)
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        finally:
+            file.seek(0)
+        return True
+
+else:
+    import fcntl
+
+    def take(file: BinaryIO | FileIO) -> bool:
+        """Lock a file until it is closed or the program ends; whether nobody else had."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 @contextmanager
@@ -64,6 +109,7 @@ def output(path: Path, *, folders: bool = False) -> Iterator[BinaryIO]:
             with path.open("wb") as file:
                 yield file
         else:
+            tidy(path.resolve())
             with whole(path.resolve()) as file:
                 yield file
     except OSError as problem:
