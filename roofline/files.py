@@ -88,14 +88,16 @@ else:
 
 
 @contextmanager
-def output(path: Path, *, folders: bool = False) -> Iterator[BinaryIO]:
+def output(path: Path, *, folders: bool = False, links: bool = True) -> Iterator[BinaryIO]:
     """Open a file that the user has named, to write it whole or not at all.
 
-    A link keeps pointing at its file, and a pipe or a device is written to as it is.
+    A pipe or a device is written to as it is.
 
     Args:
         path: File to write; one that is there is replaced.
         folders: Whether its folder is made where there is none.
+        links: Whether a link keeps pointing at its file; else it is replaced: what it points at
+            is not what the user has named.
 
     Raises:
         InputError: The path is a folder or no path, or its folder does not exist.
@@ -105,12 +107,13 @@ def output(path: Path, *, folders: bool = False) -> Iterator[BinaryIO]:
         if folders:
             path.parent.mkdir(parents=True, exist_ok=True)
         check(path)
-        if path.exists() and not path.is_file():
+        place = path.resolve() if links else path
+        if links and path.exists() and not path.is_file():
             with path.open("wb") as file:
                 yield file
         else:
-            tidy(path.resolve())
-            with whole(path.resolve()) as file:
+            tidy(place)
+            with whole(place) as file:
                 yield file
     except OSError as problem:
         raise _explained(problem, path) from problem

@@ -54,7 +54,7 @@ class Recorder:
             "clocks": dict(measurement.clocks),
         }
         content = _part(about, _columns(measurement))
-        with output(path, folders=True) as file:
+        with output(path, folders=True, links=False) as file:
             file.write(content)
         self.done.add(measurement.point.name)
 
@@ -90,7 +90,7 @@ def begin(
         },
     )
     text = json.dumps(header.model_dump(), indent=2, ensure_ascii=False)
-    with output(folder / SIDECAR, folders=True) as file:
+    with output(folder / SIDECAR, folders=True, links=False) as file:
         file.write(f"{text}\n".encode())
     return Recorder(folder, header)
 

@@ -6,12 +6,13 @@ the same version of the same probe, and is unchanged since; anything else is ref
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from roofline.bench.probe import Loaded
 from roofline.bench.stopping import Median, median
@@ -32,6 +33,8 @@ FIXED: Final = (
     *WORK,
 )
 """Columns that every part has; the others are the axes of its probe."""
+NAME: Final = r"^[a-z0-9][a-z0-9.-]{0,47}$"
+"""Providers and machines, of which names of files are made."""
 
 
 class ProbeEntry(Strict):
@@ -49,12 +52,20 @@ class Header(Strict):
     """Layout of the file."""
     run: str = Field(min_length=8)
     """Identifies it in its parts."""
-    provider: str = Field(min_length=1)
+    provider: str = Field(pattern=NAME)
     """Whose kernels were measured."""
     environment: dict[str, str]
     """What the times depend on besides the probes."""
     probes: dict[str, ProbeEntry]
     """By name."""
+
+    @field_validator("environment")
+    @classmethod
+    def _is_told(cls, about: dict[str, str]) -> dict[str, str]:
+        """A calibration is called after its machine, and has a date."""
+        if not re.fullmatch(NAME, about.get("machine", "")) or not about.get("date"):
+            raise ValueError("it names no machine, or no date")
+        return about
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,21 @@ from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
 from io import StringIO
+from itertools import count
 from pathlib import Path
 from pkgutil import walk_packages
 from typing import Final
 
 import roofline
 from roofline.bench import probe as probing
+from roofline.bench.place import describe
+from roofline.bench.probe import find, points
+from roofline.bench.processor import detect
+from roofline.bench.recorder import begin
 from roofline.bench.records import Records, read_records
 from roofline.cli import run
+from tests.bench.probes import measurement
+from tests.bench.test_calibrating import planted
 from tests.cli.test_report import SCENARIO
 
 BEFORE: Final = b"before"
@@ -39,9 +46,14 @@ LINES: Final = {
     "report": ("report ../source/swept --out page.html", ["page.html"]),
     "fit": ("bench fit ../source/records --out mine.yaml", ["mine.yaml"]),
     "schema": ("schema --out schema.json", ["schema.json"]),
+    "validate": ("validate ../source/rows.csv --kind gemm --out rows.csv", ["rows.csv"]),
+    "analyze": ("analyze llama-3.1-8b --calibration none --report page.html", ["page.html"]),
 }
 """Commands whose files are the same each time, and those files."""
-SHARES: Final = {"sweep": 9, "simulate": 6, "report": 9, "fit": 2, "schema": 3, "calibrate": 1}
+SHARES: Final = {
+    "sweep": 9, "simulate": 6, "report": 9, "fit": 1, "schema": 3, "validate": 2, "analyze": 6,
+    "calibrate": 1,
+}  # fmt: skip
 CALIBRATE: Final = "calibrate --backend numpy --budget 5s --records records --out mine.yaml"
 
 
@@ -91,9 +103,26 @@ def listed(folder: Path) -> set[str]:
 
 def prepared(folder: Path) -> None:
     """A folder with what commands read."""
-    folder.mkdir()
-    text = SCENARIO.format(name="one", title="One").replace("[1, 8]", "range(1, 40)")
-    (folder / "scenario.yaml").write_text(text.replace("range(1, 40)", str(list(range(1, 41)))))
+    folder.mkdir(parents=True)
+    text = SCENARIO.format(name="one", title="One").replace("[1, 8]", str(list(range(1, 41))))
+    (folder / "scenario.yaml").write_text(text)
+
+
+def source(root: Path, ran: Callable[[str, Path], object]) -> None:
+    """What commands read, in a folder ``source``.
+
+    Args:
+        root: Where to make it.
+        ran: Runs a command in a folder.
+    """
+    prepared(root / "source")
+    ran(LINES["sweep"][0], root / "source")
+    (root / "source" / "rows.csv").write_text("m,n,k,gpu,time_s\n1024,1024,1024,h100-sxm,1e-5\n")
+    probe = find("rmsnorm")
+    about = describe(detect(), 1, "processor")
+    recorder = begin(root / "source" / "records", "numpy", about, [probe])
+    for point, row in zip(points(probe.probe), planted("rmsnorm", 0.02), strict=True):
+        recorder.keep(measurement(point, *row.samples))
 
 
 class Repeatable:
@@ -178,13 +207,11 @@ def main(kills: int, root: Path) -> dict[str, object]:
     probing.probes = lambda: some
     chance = random.Random(1)
     root.mkdir(parents=True, exist_ok=True)
-    prepared(root / "source")
-    ended(LINES["sweep"][0], root / "source")
-    ended("bench run rmsnorm --backend numpy --budget 5s --records records", root / "source")
+    source(root, ended)
     made: dict[str, Repeatable | Calibration] = {}
     done: Counter[str] = Counter()
     left: Counter[str] = Counter()
-    for number in range(kills):
+    for number in count():
         if done.total() >= kills:
             break
         (name,) = chance.choices(list(SHARES), list(SHARES.values()))
@@ -192,8 +219,8 @@ def main(kills: int, root: Path) -> dict[str, object]:
         kind = Calibration if name == "calibrate" else Repeatable
         if name not in made:
             made[name] = kind(name, root)
-        count, halves = made[name].kill(number, chance)
-        done[name] += count
+        times, halves = made[name].kill(number, chance)
+        done[name] += times
         left[name] += halves
     return {"kills": dict(done), "parts left until the next run": dict(left)}
 
