@@ -79,10 +79,9 @@ def change_text(text: str, chance: random.Random, others: list[bytes]) -> str:
             replaced: str = text.replace(word, other, chance.choice([1, -1]))
             return replaced
         case 12:  # one value, whole: what stays well-formed goes further
-            values = list(re.finditer(r'"[^"\n]*"|[-+.\w]+', text)) or [re.match("", text)]
+            values = list(re.finditer(r'"[^"\n]*"|[-+.\w]+|$', text))
             found = chance.choice(values)
-            assert found is not None
-            value = chance.choice([*TOKENS, *(each.group() for each in values[:50] if each)])
+            value = chance.choice([*TOKENS, *(each.group() for each in values[:50])])
             return text[: found.start()] + value + text[found.end() :]
         case _:
             other_text = chance.choice(others).decode()
@@ -119,8 +118,9 @@ def change_packed(content: bytes, chance: random.Random) -> bytes:
         case 3:
             return content[:end] + content[at:end] * chance.choice([1, 40]) + content[end:]
         case 4:
-            token = chance.choice(TOKENS).encode()
-            return content[:at] + token + content[at + len(token) :]
+            token: bytes = chance.choice(TOKENS).encode()
+            changed: bytes = content[:at] + token + content[at + len(token) :]
+            return changed
         case _:
             return change_bytes(content, chance)
 

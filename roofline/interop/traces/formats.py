@@ -52,7 +52,8 @@ def _clock(texts: Texts, column: str, place: Place) -> Array:
         raise place.error(
             row, f"{column} is {texts[column][row][:40]!r}, which is no time", "check the date"
         ) from None
-    return whole.astype(np.int64) + np.array([float(f"0{text[_WHOLE:]}") for text in written])
+    parts: Array = np.array([float(f"0{text[_WHOLE:]}") for text in written])
+    return parts + whole.astype(np.int64)
 
 
 def _is_time(text: str) -> bool:
