@@ -10,12 +10,12 @@ import pytest
 
 from roofline.bench.calibrating import fit_records
 from roofline.bench.probe import points
+from roofline.bench.recorder import begin
 from roofline.bench.records import Record, Records, read_records
 from roofline.bench.trust import trusted
 from roofline.errors import InputError
 from tests.bench.probes import loaded, measurement, probe
 from tests.bench.test_calibrating import PUBLISHED, header, planted
-from tests.bench.test_records import begin
 
 ROWS = [replace(row, clocks={"sm_hz": 1.7e9}) for row in planted("rmsnorm", 0.02)]
 LIES: Mapping[str, tuple[dict[str, Any], str]] = {

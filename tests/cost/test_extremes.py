@@ -110,7 +110,8 @@ def test_no_count_of_any_network_wraps_at_the_largest_numbers_that_are_taken(
     count, new, context = (np.array(column) for column in zip(*LARGEST, strict=True))
     assert count.dtype == new.dtype == context.dtype == np.int64
     columns = step(deployment, Group(count, new, context))
-    floats = step(deployment, Group(*(each.astype(np.float64) for each in (count, new, context))))
+    real = count.astype(np.float64), new.astype(np.float64), context.astype(np.float64)
+    floats = step(deployment, Group(*real))
     for row, numbers in enumerate(LARGEST):
         # Of all operators: which ones a row has is told by zeros where others have more.
         alone = total(step(deployment, Group(*numbers)))

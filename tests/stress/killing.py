@@ -204,7 +204,7 @@ def main(kills: int, root: Path) -> dict[str, object]:
     with contextlib.redirect_stdout(StringIO()):
         assert run(["analyze", "llama-3.1-8b"]) == 0
     some = [each for each in probing.probes() if each.probe.name in ("call", "add", "rmsnorm")]
-    probing.probes = lambda: some
+    vars(probing)["probes"] = lambda folder=None: some
     chance = random.Random(1)
     root.mkdir(parents=True, exist_ok=True)
     source(root, ended)

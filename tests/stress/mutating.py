@@ -119,8 +119,7 @@ def change_packed(content: bytes, chance: random.Random) -> bytes:
             return content[:end] + content[at:end] * chance.choice([1, 40]) + content[end:]
         case 4:
             token: bytes = chance.choice(TOKENS).encode()
-            changed: bytes = content[:at] + token + content[at + len(token) :]
-            return changed
+            return content[:at] + token + content[at + len(token) :]
         case _:
             return change_bytes(content, chance)
 
