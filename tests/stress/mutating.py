@@ -109,7 +109,7 @@ def change_packed(content: bytes, chance: random.Random) -> bytes:
     match chance.randrange(6):
         case 0:
             wide = chance.choice([4, 8])
-            number = chance.choice(NUMBERS) % 2 ** (8 * wide)
+            number = int(chance.choice(NUMBERS) % 2 ** (8 * wide))
             return content[:at] + number.to_bytes(wide, "little") + content[at + wide :]
         case 1:
             return content[:at]
