@@ -221,7 +221,7 @@ def _read_part(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     try:
         said = json.loads(about)
         assert isinstance(said, dict)
-    except (ValueError, AssertionError):
+    except (AssertionError, RecursionError, ValueError):
         raise _damaged(path, "what it says of itself cannot be read") from None
     return said, columns
 

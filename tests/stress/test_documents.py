@@ -77,9 +77,8 @@ def fault(reader: Reader, path: Path, error: BaseException | None) -> str:
     if not isinstance(error, RooflineError):
         return f"{type(error).__name__}: {str(error)[:200]!r}"
     # A file that cannot be read is named in the sentence.
-    place = re.fullmatch(r"(?:[^:]*/)?[^/:]+(.*)", error.where)
     named = not error.where and path.name in error.message
-    if not named and not (place and re.fullmatch(reader.where, place[1])):
+    if not named and not re.fullmatch(rf".+?({reader.where})", error.where):
         return f"not located: {error.where} {str(error)[:200]!r}"
     if not error.hint:
         return f"no hint: {str(error)[:200]!r}"

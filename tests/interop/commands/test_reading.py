@@ -229,6 +229,7 @@ def test_what_is_modelled_otherwise_is_noted(command: str, said: str) -> None:
     [
         ("true\nvllm serve m --spec-method eagle3 --spec-tokens 2", "command:2:1"),
         ("nothing serve m", "command:1:1"),
+        (f"vllm serve m --speculative-config '{'[' * 60_000}'", "command:1:14"),
     ],
 )
 def test_what_is_wrong_with_a_command_as_a_whole_has_its_place(text: str, where: str) -> None:

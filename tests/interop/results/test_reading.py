@@ -298,6 +298,18 @@ def test_a_file_of_any_size_is_read_or_refused_at_once(
     assert time.process_time() - start < 1.0
 
 
+def test_a_place_is_as_long_as_a_line_of_a_screen_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "vllm.json"
+    path.write_text(
+        (DATA / "vllm_serve.json").read_text().replace("p99_ttft_ms", f"p1.{'7' * 4000}_ttft_ms")
+    )
+    whole = json.loads(path.read_text())
+    path.write_text(json.dumps({k: "soon" if len(k) > 99 else v for k, v in whole.items()}))
+    with pytest.raises(DocumentError, match="is no number") as refused:
+        read_results(path)
+    assert len(refused.value.where) < len(str(path)) + 210
+
+
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "large.json"
     with path.open("wb") as file:
