@@ -55,6 +55,8 @@ SHARES: Final = {
     "calibrate": 1,
 }  # fmt: skip
 CALIBRATE: Final = "calibrate --backend numpy --budget 5s --records records --out mine.yaml"
+CALIBRATED: Final = (0, 2)
+"""Exit codes of it: on a machine with other work, too little may be measured to fit anything."""
 
 
 def started(line: str, folder: Path) -> int:
@@ -73,15 +75,15 @@ def started(line: str, folder: Path) -> int:
     os._exit(code)
 
 
-def ended(line: str, folder: Path) -> float:
+def ended(line: str, folder: Path, codes: tuple[int, ...] = (0,)) -> float:
     """Run a command to its end; how long it took. [s]"""
     began = time.monotonic()
     _, status = os.waitpid(started(line, folder), 0)
-    assert os.waitstatus_to_exitcode(status) == 0, (line, status)
+    assert os.waitstatus_to_exitcode(status) in codes, (line, status)
     return time.monotonic() - began
 
 
-def killed(line: str, folder: Path, delay: float) -> bool:
+def killed(line: str, folder: Path, delay: float, codes: tuple[int, ...] = (0,)) -> bool:
     """Run a command and kill it after a while; whether it was still running."""
     child = started(line, folder)
     time.sleep(delay)
@@ -89,7 +91,7 @@ def killed(line: str, folder: Path, delay: float) -> bool:
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return True
-    assert os.waitstatus_to_exitcode(status) == 0, (line, status)
+    assert os.waitstatus_to_exitcode(status) in codes, (line, status)
     return False
 
 
@@ -172,7 +174,8 @@ class Calibration:
 
     def __init__(self, _: str, root: Path) -> None:
         self.root = root
-        self.seconds = ended(CALIBRATE, root / "source")
+        (root / "calibrate").mkdir()
+        self.seconds = ended(CALIBRATE, root / "calibrate", CALIBRATED)
 
     def kill(self, number: int, chance: random.Random) -> tuple[int, int]:
         """Kill it some times, and run it again."""
@@ -180,13 +183,13 @@ class Calibration:
         folder.mkdir()
         known: set[str] = set()
         for _ in range(MOST):
-            kills += killed(CALIBRATE, folder, chance.uniform(0, 1.1) * self.seconds)
+            kills += killed(CALIBRATE, folder, chance.uniform(0, 1.1) * self.seconds, CALIBRATED)
             if (folder / "records" / "run.json").exists():
                 found = {row.point for row in self.read(folder).rows}
                 assert known <= found, known - found
                 known = found
             left += any(name.endswith(".part") for name in listed(folder))
-        ended(CALIBRATE, folder)
+        ended(CALIBRATE, folder, CALIBRATED)
         assert known <= {row.point for row in self.read(folder).rows}
         assert not [name for name in listed(folder) if name.endswith(".part")]
         shutil.rmtree(folder)
