@@ -60,7 +60,12 @@ def label(path: Path) -> str:
     >>> label(Path("a\x1b.yaml"))
     'a\\x1b.yaml'
     """
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in _label(path))
+    return printable(_label(path))
+
+
+def printable(text: str) -> str:
+    """Text with escapes in place of characters that cannot be seen."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _label(path: Path) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Final
 
+from roofline.content import printable
+
 BUG: Final = 70
 """Exit code of what is neither an answer nor an error of these."""
 EXIT_CODES: Final[Mapping[int, str]] = {
@@ -32,10 +34,9 @@ class RooflineError(Exception):
     exit_code: ClassVar[int] = 2
 
     def __init__(self, message: str, *, hint: str, where: str = "") -> None:
-        super().__init__(f"{where}: {message}" if where else message)
-        self.message = message
-        self.hint = hint
-        self.where = where
+        # Names in a file that somebody else wrote must not steer a terminal.
+        self.message, self.hint, self.where = map(printable, (message, hint, where))
+        super().__init__(f"{self.where}: {self.message}" if where else self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Cross to another process whole: an exception alone would lose its keywords."""

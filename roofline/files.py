@@ -3,9 +3,11 @@
 import errno
 import os
 import secrets
+import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import TextIOWrapper
+from io import FileIO, TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, Final, TextIO
 
@@ -33,10 +35,11 @@ def whole(path: Path, *, lasting: bool = True) -> Iterator[BinaryIO]:
     Raises:
         OSError: It cannot be written; nothing has changed.
     """
-    # A name of fixed length: a long but legal name stays legal.
-    beside = path.with_name(f".{secrets.token_hex(8)}{UNFINISHED}")
+    beside = path.with_name(f"{_mark(path)}{secrets.token_hex(4)}{UNFINISHED}")
     try:
         with beside.open("xb") as file:
+            with suppress(OSError):  # of a disk without locks
+                take(file)
             yield file
             if lasting:
                 flush(file)
@@ -49,16 +52,62 @@ def whole(path: Path, *, lasting: bool = True) -> Iterator[BinaryIO]:
         settle(path.parent)
 
 
+def _mark(path: Path) -> str:
+    """Beginning of the names under which a file is written, as long for a name of any length."""
+    return f".{zlib.crc32(os.fsencode(path.name)):08x}"
+
+
+def tidy(path: Path) -> None:
+    """Remove what killed programs have left of a file that they were writing."""
+    for left in path.parent.glob(f"{_mark(path)}*{UNFINISHED}"):
+        with suppress(OSError), left.open("rb") as file:
+            if take(file):
+                left.unlink()
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _FAR: Final = 1 << 30
+    """Windows forbids to read what is locked: a byte behind the text is."""
+
+    def take(file: BinaryIO | FileIO) -> bool:
+        """Lock a file until it is closed or the program ends; whether nobody else had."""
+        file.seek(_FAR)
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        finally:
+            file.seek(0)
+        return True
+
+else:
+    import fcntl
+
+    def take(file: BinaryIO | FileIO) -> bool:
+        """Lock a file until it is closed or the program ends; whether nobody else had."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
 @contextmanager
-def output(path: Path, *, folders: bool = False, lasting: bool = True) -> Iterator[BinaryIO]:
+def output(
+    path: Path, *, folders: bool = False, lasting: bool = True, links: bool = True
+) -> Iterator[BinaryIO]:
     """Open a file that the user has named, to write it whole or not at all.
 
-    A link keeps pointing at its file, and a pipe or a device is written to as it is.
+    A pipe or a device is written to as it is.
 
     Args:
         path: File to write; one that is there is replaced.
         folders: Whether its folder is made where there is none.
         lasting: Whether to wait for the disk; see `whole`.
+        links: Whether a link keeps pointing at its file; else it is replaced: what it points at
+            is not what the user has named.
 
     Raises:
         InputError: The path is a folder or no path, or its folder does not exist.
@@ -68,11 +117,13 @@ def output(path: Path, *, folders: bool = False, lasting: bool = True) -> Iterat
         if folders:
             path.parent.mkdir(parents=True, exist_ok=True)
         check(path)
-        if path.exists() and not path.is_file():
+        place = path.resolve() if links else path
+        if links and path.exists() and not path.is_file():
             with path.open("wb") as file:
                 yield file
         else:
-            with whole(path.resolve(), lasting=lasting) as file:
+            tidy(place)
+            with whole(place, lasting=lasting) as file:
                 yield file
     except OSError as problem:
         raise _explained(problem, path) from problem

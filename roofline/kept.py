@@ -41,7 +41,7 @@ def kept(read: Callable[[], Record], name: str, files: Iterable[Path]) -> Record
     with suppress(OSError):
         pickled = pickle.dumps(record, pickle.HIGHEST_PROTOCOL)
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        beside = place.with_suffix(f".{os.getpid()}")
+        beside = place.with_suffix(".part")  # one name: what a kill leaves is written over
         try:
             beside.write_bytes(key + _digest(pickled) + pickled)
             beside.replace(place)

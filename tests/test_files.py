@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roofline.files import UNFINISHED, whole
+from roofline.files import UNFINISHED, _mark, output, whole
 
 
 def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
@@ -57,3 +57,21 @@ def test_content_is_on_the_disk_before_its_name_and_the_name_before_the_return(
         file.write(b"content")
         assert steps == []
     assert steps == ["content", "rename", "folder"]
+
+
+def test_what_a_killed_writer_left_is_removed_and_what_another_is_writing_is_not(
+    tmp_path: Path,
+) -> None:
+    path, other = tmp_path / "f", tmp_path / "g"
+    (tmp_path / f"{_mark(path)}0a1b2c3d{UNFINISHED}").write_bytes(b"half")
+    (tmp_path / f"{_mark(other)}0a1b2c3d{UNFINISHED}").write_bytes(b"another's")
+    with output(path) as first:
+        assert len(list(tmp_path.iterdir())) == 2
+        with output(path) as second:
+            second.write(b"second")
+        first.write(b"first")
+    assert path.read_text() == "first"
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        f"{_mark(other)}0a1b2c3d{UNFINISHED}",
+        "f",
+    ]

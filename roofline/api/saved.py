@@ -63,7 +63,14 @@ def as_saved(*paths: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as problem:
         raise DocumentError(
             f"{' or '.join(map(label, paths))} is not as it was saved: {problem!r:.120}",
             hint="save the result again",

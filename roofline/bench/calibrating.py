@@ -16,6 +16,7 @@ from roofline.bench.published import Published
 from roofline.bench.quiet import OTHERS
 from roofline.bench.records import Record, Records
 from roofline.bench.stopping import SLOWED
+from roofline.bench.trust import trusted
 from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Dims, Form, Machine
@@ -36,15 +37,22 @@ def fit_records(records: Records, published: Published) -> tuple[list[Fitted], l
     """Fit every probe of a run that has enough rows.
 
     Returns:
-        tuple: The fits, and a sentence for each probe that has none.
+        tuple: The fits, and sentences about what is left out of them.
+
+    Raises:
+        InputError: The run is of a part of a device.
     """
-    fits, notes = [], []
+    fits = []
+    kept, notes = trusted(records, published)
     for probe, entry in records.header.probes.items():
         if probe in SUSTAINED:
             continue
-        rows = records.of(probe)
-        if not rows:
+        if not records.of(probe):
             notes.append(f"{probe} was not measured.")
+            continue
+        rows = [row for row in kept if row.probe == probe]
+        if not rows:
+            notes.append(f"{probe} is measured, not fitted: no point can be trusted.")
             continue
         fit_of = partial(
             fit_probe,

@@ -165,5 +165,5 @@ def _fatal(folder: Path) -> set[str]:
 def _list(dropped: Sequence[Dropped], folder: Path) -> None:
     """Write down what was left out, beside the records."""
     lines = [f"{entry.point.name}: {entry.reason}\n" for entry in dropped]
-    with output(folder / LEFT_OUT, folders=True) as file:
+    with output(folder / LEFT_OUT, folders=True, links=False) as file:
         file.write("".join(lines).encode())

@@ -67,7 +67,7 @@ class Recorder:
             "replayed": measurement.replayed,
         }
         content = _part(about, _columns(measurement))
-        with output(path, folders=True, lasting=False) as file:
+        with output(path, folders=True, lasting=False, links=False) as file:
             file.write(content)
         self.done.add(measurement.point.name)
 
@@ -100,7 +100,7 @@ def begin(
         },
     )
     text = json.dumps(header.model_dump(), indent=2, ensure_ascii=False)
-    with output(folder / SIDECAR, folders=True) as file:
+    with output(folder / SIDECAR, folders=True, links=False) as file:
         file.write(f"{text}\n".encode())
     return Recorder(folder, header)
 

@@ -6,12 +6,13 @@ the same version of the same probe, and is unchanged since; anything else is ref
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from roofline.bench.probe import Loaded
 from roofline.bench.stopping import Median, median
@@ -32,6 +33,8 @@ FIXED: Final = (
     *WORK,
 )
 """Columns that every part has; the others are the axes of its probe."""
+NAME: Final = r"^[a-z0-9][a-z0-9.-]{0,47}$"
+"""Providers and machines, of which names of files are made."""
 
 
 class ProbeEntry(Strict):
@@ -49,12 +52,20 @@ class Header(Strict):
     """Layout of the file."""
     run: str = Field(min_length=8)
     """Identifies it in its parts."""
-    provider: str = Field(min_length=1)
+    provider: str = Field(pattern=NAME)
     """Whose kernels were measured."""
     environment: dict[str, str]
     """What the times depend on besides the probes."""
     probes: dict[str, ProbeEntry]
     """By name."""
+
+    @field_validator("environment")
+    @classmethod
+    def _is_told(cls, about: dict[str, str]) -> dict[str, str]:
+        """A calibration is called after its machine, and has a date."""
+        if not re.fullmatch(NAME, about.get("machine", "")) or not about.get("date"):
+            raise ValueError("it names no machine, or no date")
+        return about
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +141,10 @@ def read_records(folder: Path, probes: Mapping[str, Loaded] | None = None) -> Re
         )
     header = validate(Header, read(folder / SIDECAR))
     notes = _versions(header, probes or {}, folder)
-    rows = [_record(path, header) for path in sorted(folder.glob("*.parquet"))]
+    parts = [_record(path, header) for path in sorted(folder.glob("*.parquet"))]
+    rows = [row for row in parts if all(0.0 < value < float("inf") for value in row.samples)]
+    if wrong := len(parts) - len(rows):
+        notes.append(f"{wrong} points have times that are none, not above zero: they do not count.")
     if len({row.point for row in rows}) < len(rows):
         raise _refused(folder, "a point is there twice", "remove the part that was added")
     return Records(header, tuple(rows), tuple(notes))
@@ -169,8 +183,8 @@ def _record(path: Path, header: Header) -> Record:
     if about.get("digest") != digest_of(columns) or any(name not in columns for name in FIXED):
         raise _damaged(path, "its rows are not those that were written")
     samples = tuple(float(value) for value in columns["seconds"])
-    if not samples or not all(0.0 < value < float("inf") for value in samples):
-        raise _damaged(path, "a time is not above zero")
+    if not samples:
+        raise _damaged(path, "it has no times")
     first = {name: values[0] for name, values in columns.items()}
     text = {name: str(first[name]) for name in FIXED[:6]}
     return Record(
@@ -198,7 +212,8 @@ def _read_part(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path, partitioning=None)
+        with pq.ParquetFile(path) as file:  # read_table would import pandas
+            table = file.read()
         about = (table.schema.metadata or {}).get(KEY)
         columns: dict[str, list[Any]] = table.to_pydict()
     except (pa.ArrowException, OSError, ValueError, UnicodeError) as error:
@@ -209,7 +224,7 @@ def _read_part(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     try:
         said = json.loads(about)
         assert isinstance(said, dict)
-    except (ValueError, AssertionError):
+    except (AssertionError, RecursionError, ValueError):
         raise _damaged(path, "what it says of itself cannot be read") from None
     return said, columns
 

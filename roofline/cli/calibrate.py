@@ -31,7 +31,8 @@ class BackendName(StrEnum):
     CUPY = "cupy"
 
 
-_DURATION: Final = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(s|sec|min|m|h)?\s*")
+_NUMBER: Final = r"[0-9]{1,9}(?:\.[0-9]{1,9})?|\.[0-9]{1,9}"
+_DURATION: Final = re.compile(rf"\s*({_NUMBER})\s*(s|sec|min|m|h)?\s*")
 _SECONDS: Final = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _LEAST_BUDGET_S: Final = 5.0
 _STARTS: Final = ("start", "launch", "each", "start_0")
@@ -134,7 +135,7 @@ def duration(text: str) -> float:
     """
     found = _DURATION.fullmatch(text)
     if found is None:
-        raise InputError(f"--budget {text!r} is no time", hint="write it like 90s or 3min")
+        raise InputError(f"--budget {text!r:.60} is no time", hint="write it like 90s or 3min")
     seconds = float(found[1]) * _SECONDS[found[2] or ""]
     if seconds < _LEAST_BUDGET_S:
         raise InputError(

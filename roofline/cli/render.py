@@ -8,11 +8,15 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from roofline import __version__
 from roofline.table import Table
 from roofline.units import show
+
+if TYPE_CHECKING:
+    import pandas
 
 WIDTH = 100
 NARROW: Final = re.compile("[ -\u02ff\u2010-\u20cf\u2100-\u22ff]*")
@@ -125,19 +129,32 @@ def _csv(rows: Sequence[Sequence[str]], header: Sequence[str]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(header)
-    # A spreadsheet runs a cell that starts like a formula; an apostrophe makes it text.
-    writer.writerows([["'" + c if _formula(c) else c for c in row] for row in rows])
+    writer.writerows([[plain(cell) for cell in row] for row in rows])
     return buffer.getvalue().rstrip("\n")
 
 
-def _formula(cell: str) -> bool:
-    if not cell.startswith(("=", "+", "-", "@", "\t")):
-        return False
+def plain(cell: Any) -> Any:
+    """Cell of a CSV file that no spreadsheet takes for a formula: an apostrophe makes it text."""
+    if not isinstance(cell, str):
+        return cell
+    text = clean(cell)  # a lone carriage return ends a row elsewhere
+    if not text.startswith(("=", "+", "-", "@")):
+        return text
     try:
-        float(cell)
+        float(text)
     except ValueError:
-        return True
-    return False
+        return f"'{text}"
+    return text
+
+
+def write_csv(frame: "pandas.DataFrame", path: Path) -> None:
+    """Write a frame as CSV, whole or not at all; see `plain`."""
+    from roofline.files import text_output
+
+    texts = frame.select_dtypes(exclude="number").columns
+    shown = frame.assign(**{name: frame[name].map(plain) for name in texts})
+    with text_output(path) as file:
+        shown.rename(columns=plain).to_csv(file, index=False)
 
 
 def _markdown(rows: Sequence[Sequence[str]], header: Sequence[str], title: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap, write_csv
 
 if TYPE_CHECKING:
     import pandas
@@ -190,8 +190,6 @@ def _cells(figures: dict[str, Any]) -> list[str]:
 
 
 def _write(found: "Validation", out: Path) -> None:
-    from roofline.files import text_output
-
     low, high = found.interval()
     why = [""] * len(found.frame)
     for refused in found.refused:
@@ -205,5 +203,4 @@ def _write(found: "Validation", out: Path) -> None:
         basis=found.basis,
         why=why,
     )
-    with text_output(out) as file:
-        rows.to_csv(file, index=False)
+    write_csv(rows, out)

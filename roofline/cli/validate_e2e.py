@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap, write_csv
 
 if TYPE_CHECKING:
     import pandas
@@ -147,8 +147,6 @@ def _reasons(found: "EndToEnd") -> list[tuple[str, int]]:
 
 
 def _write(found: "EndToEnd", frame: "pandas.DataFrame", out: Path) -> None:
-    from roofline.files import text_output
-
     why = [""] * found.rows
     for each in found.refused:
         why[each.place] = each.why
@@ -158,5 +156,4 @@ def _write(found: "EndToEnd", frame: "pandas.DataFrame", out: Path) -> None:
         columns[f"{name}_low"], columns[f"{name}_high"] = metric.low, metric.high
     columns |= {"profile": found.profile, "kind": found.kind, "rows_of": found.row_kind}
     columns |= {"basis": found.basis, "why": why}
-    with text_output(out) as file:
-        frame.assign(**columns).to_csv(file, index=False)
+    write_csv(frame.assign(**columns), out)

@@ -1,6 +1,9 @@
 """``roofline report`` and ``--report``: pages of saved results, and what is no result."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +244,21 @@ def test_a_sweep_that_was_altered_is_refused_and_no_page_is_written(
     assert run(["report", str(other), "--out", str(page)]) == 2
     assert "other.parquet is not as it was saved" in capsys.readouterr().err
     assert not page.exists()
+
+
+def test_a_sweep_whose_words_are_nested_too_deep_is_refused(swept: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.parquet"
+    deep = pq.read_table(swept).replace_schema_metadata({KEY: b"[" * 100_000})
+    pq.write_table(deep, other)
+    with pytest.raises(DocumentError, match=r"other\.parquet is not as it was saved"):
+        read_result(other)
+
+
+def test_a_sweep_is_read_without_pandas(swept: Path) -> None:
+    code = "import sys; from pathlib import Path; from roofline.api.saved import read_result"
+    code += "; read_result(Path(sys.argv[1])); sys.exit('pandas' in sys.modules)"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code, str(swept)], env=environment, check=True)
 
 
 @pytest.mark.parametrize("name", ["gpu", "layout", "feasible"])

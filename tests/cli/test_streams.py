@@ -100,3 +100,9 @@ def test_help_says_what_every_exit_code_means() -> None:
         kind = kinds.pop()
         assert kind.exit_code in EXIT_CODES
         kinds += kind.__subclasses__()
+
+
+def test_an_error_shows_what_cannot_be_seen_as_escapes() -> None:
+    error = RooflineError("a\x1b[31mb\tc", hint="\u202ed", where="e\n:1")
+    assert str(error) == "e\\n:1: a\\x1b[31mb\\tc"
+    assert error.hint == "\\u202ed"

@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 
 from roofline.cost.attention import attention, keys_read, naive_attention, pairs
 from roofline.cost.step import Group, step
-from roofline.cost.work import Work
+from roofline.cost.work import COUNTS, Work
+from roofline.model.catalog import architecture
+from roofline.serving.workload import MOST_SEQUENCES, MOST_TOKENS
 from tests.cost.networks import (
     dense,
     deployed,
     flops,
+    row_of,
+    total,
 )
 
 HUGE = 10**12
@@ -82,3 +86,45 @@ def test_pairs_and_keys_are_right_far_beyond_what_can_be_counted(
     exact = _exact_pairs(new, context, window, square=False)
     assert ours == pytest.approx(float(exact), rel=1e-12)
     assert keys_read(float(new), float(context), float(window)) == min(context, new + window - 1)
+
+
+KINDS = (
+    "llama-3.1-8b", "gpt-oss-120b", "qwen3-235b-a22b", "deepseek-v3",
+    "mamba-2.8b", "jamba-1.5-large", "qwen3-next-80b-a3b-instruct", "kimi-linear-48b-a3b-base",
+)  # fmt: skip
+LARGEST = [
+    (MOST_SEQUENCES, MOST_TOKENS, MOST_TOKENS),
+    (MOST_SEQUENCES, 1, MOST_TOKENS),
+    (1, MOST_TOKENS, MOST_TOKENS),
+    (3, 2**16 + 1, MOST_TOKENS - 1),
+]
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("logits", ["last", "all"])
+def test_no_count_of_any_network_wraps_at_the_largest_numbers_that_are_taken(
+    name: str, logits: str
+) -> None:
+    """Integers of Python, which do not wrap, against those of NumPy, which do, and floats."""
+    deployment = deployed(architecture(name), logits=logits)
+    count, new, context = (np.array(column) for column in zip(*LARGEST, strict=True))
+    assert count.dtype == new.dtype == context.dtype == np.int64
+    columns = step(deployment, Group(count, new, context))
+    real = count.astype(np.float64), new.astype(np.float64), context.astype(np.float64)
+    floats = step(deployment, Group(*real))
+    for row, numbers in enumerate(LARGEST):
+        # Of all operators: which ones a row has is told by zeros where others have more.
+        alone = total(step(deployment, Group(*numbers)))
+        exact = [float(getattr(alone, each)) for each in COUNTS]
+        assert row or max(exact) > 2**63
+        for found in (columns, floats):
+            assert row_of(total(found), row, len(LARGEST)) == pytest.approx(exact, rel=1e-13)
+
+
+def test_bytes_of_a_cache_at_the_largest_numbers_are_exact() -> None:
+    """Of keys and values: 2 · layers · heads · width of a head · 2 B for each token."""
+    deployment = deployed(architecture("llama-3.1-8b"))
+    step_of = step(deployment, Group(MOST_SEQUENCES, 1, MOST_TOKENS))
+    read = sum(int(op.repeat) * int(op.work.kv_bytes) for op in step_of.values())
+    stored = 2 * 32 * 8 * 128 * 2
+    assert read == stored * (MOST_SEQUENCES * MOST_TOKENS + MOST_SEQUENCES)

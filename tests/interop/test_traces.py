@@ -5,6 +5,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +167,7 @@ BAD = {
     "a column twice": (PLAIN.replace("output", "output,prompt"), 1, "there twice"),
     "no time of day": (AZURE.replace("2023-11-16 18:15:50.9951690", "12"), 3, "which is no time"),
     "no such day": (AZURE.replace("11-16 18:15:50", "11-31 18:15:50"), 3, "which is no time"),
+    "digits of another script": (AZURE.replace("9951690", "99\u0663"), 3, "which is no time"),
     "another zone": (AZURE.replace("9951690", "9951690+02:00"), 3, "which is no time"),
     "an earlier day": (AZURE.replace("16 18:15:50", "15 18:15:50"), 3, "before the one above"),
     "not JSON": (MOONCAKE.replace("26,", "26"), 2, "not JSON at column"),
@@ -361,3 +363,13 @@ def test_ids_of_blocks_are_bounded_too(tmp_path: Path, monkeypatch: pytest.Monke
         read_trace(path)
     assert len(read_trace(path, most=20).requests) == 20
     assert len(whole) == 100
+
+
+def test_times_beyond_64_bits_of_nanoseconds_are_in_order(written: Callable[[str], Path]) -> None:
+    text = AZURE.splitlines()[0] + (
+        "\n2262-04-11 23:47:16.5,1,2\n2262-04-11 23:47:17.25,3,4\n9999-12-31 23:59:59,5,6\n"
+    )
+    arrival = read_trace(written(text)).requests.arrival
+    assert arrival[:2] == pytest.approx([0.0, 0.75])
+    days = (date(9999, 12, 31) - date(2262, 4, 11)).days
+    assert arrival[2] == days * 86400 + 762.5

@@ -35,6 +35,9 @@ class Watch(Protocol):
     def clocks(self) -> Clocks:
         """Clocks, power, temperature."""
 
+    def others(self) -> int:
+        """Other processes that compute on it. [1]"""
+
 
 @dataclass(frozen=True, slots=True)
 class CupyBackend:
@@ -149,6 +152,7 @@ class CupyBackend:
             "memory_hz": now.memory_hz,
             "power_w": now.power_w,
             "temperature_c": now.temperature_c,
+            "others": float(self.watch.others()),
         }
         return {name: value for name, value in told.items() if math.isfinite(value)}
 

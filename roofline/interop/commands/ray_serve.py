@@ -14,7 +14,7 @@ from roofline.errors import InputError
 from roofline.interop.commands import looking, shared, vllm
 from roofline.interop.commands.command import Command, Notes
 from roofline.interop.commands.flags import Value, keys
-from roofline.interop.commands.reading import Files, Read
+from roofline.interop.commands.reading import Files, Read, placed
 from roofline.interop.commands.served import Served, Site
 from roofline.interop.commands.yaml_text import Quoted, dump
 from roofline.schema import parse_yaml
@@ -136,7 +136,8 @@ def read(text: str, source: str, files: Files) -> Read:
         value = looking.text(document, *path)
         stages = Value(value, vllm.STAGES, document.offset(*path), source_text)
         given.values["stages"] = [stages]
-    found = vllm.from_settings(given, model)
+    with placed(document.where(*where)):
+        found = vllm.from_settings(given, model)
     replicas = looking.count(document, *where, "deployment_config", "num_replicas")
     rest = (
         *given.unused(),

@@ -1,8 +1,10 @@
 """What was read from a command, and the engines that can be read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from roofline.errors import InputError
 from roofline.interop.commands.served import Served
 from roofline.interop.commands.words import Line, Word
 from roofline.schema.document import Document
@@ -49,6 +51,17 @@ def after(words: Sequence[Word], *programs: tuple[str, ...]) -> Start | None:
             if found == list(program):
                 return Start(place, end)
     return None
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Give a place to errors in what was read together, which have none of their own."""
+    try:
+        yield
+    except InputError as error:
+        if error.where:
+            raise
+        raise type(error)(error.message, hint=error.hint, where=where) from None
 
 
 def told(line: Line, name: str) -> Word | None:

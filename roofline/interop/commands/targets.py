@@ -8,7 +8,7 @@ from typing import Final
 from roofline.errors import InputError
 from roofline.interop.commands import kubernetes, llamacpp, ray_serve, sglang, trtllm, vllm
 from roofline.interop.commands.command import Command
-from roofline.interop.commands.reading import Files, Read
+from roofline.interop.commands.reading import Files, Read, placed
 from roofline.interop.commands.served import Served, Site
 from roofline.interop.commands.words import commands
 from roofline.schema import Document, parse_yaml
@@ -79,12 +79,14 @@ def read(text: str, files: Files, source: str = "command") -> Read:
     for line in commands(script, source):
         for module in ENGINES.values():
             if module.starts(line) is not None:
-                found: Read = module.read(line, named)
+                with placed(line.source.where(line.words[0].at)):
+                    found: Read = module.read(line, named)
                 return found
     raise InputError(
         f"{text.strip()!r:.60} starts no engine that is known",
         hint="commands are read of vllm serve, python -m sglang.launch_server, trtllm-serve and "
         "llama-server",
+        where=f"{source}:1:1",
     )
 
 

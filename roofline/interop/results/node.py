@@ -29,7 +29,7 @@ class Node:
     @property
     def where(self) -> str:
         """File, line and path."""
-        return f"{self.source}: {self.path}" if self.path else self.source
+        return f"{self.source}: {self.path:.200}" if self.path else self.source
 
     def error(self, message: str, hint: str) -> DocumentError:
         """Error at this value."""

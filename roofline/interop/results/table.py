@@ -33,7 +33,7 @@ def rows(content: Content) -> list[Node]:
     if len(set(names)) != len(names):
         raise content.error("a column is there twice", "remove one of them", 1)
     reader = csv.reader(content.text.split("\n"), strict=True)
-    out: list[Node] = []
+    found: list[tuple[int, list[str]]] = []  # a table that is too long costs no more than its text
     try:
         for cells in reader:
             if len(cells) > len(names):
@@ -42,21 +42,24 @@ def rows(content: Content) -> list[Node]:
                 continue
             if len(cells) != len(names):
                 raise _ragged(content, reader.line_num, len(cells), len(names))
-            if len(out) > MOST_DOCUMENTS:
+            if len(found) > MOST_DOCUMENTS:
                 raise content.error(
                     f"the table has more than {MOST_DOCUMENTS:,} rows",
                     "save one row for each run",
                     reader.line_num,
                 )
-            value = {
-                name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()
-            }
-            out.append(Node(value, f"{content.source}:{reader.line_num}"))
+            found.append((reader.line_num, cells))
     except csv.Error:
         raise content.error(
             "the line is not CSV", "check commas and quotes", reader.line_num
         ) from None
-    return out[1:]
+    return [
+        Node(
+            {name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()},
+            f"{content.source}:{line}",
+        )
+        for line, cells in found[1:]
+    ]
 
 
 def _ragged(content: Content, line: int, have: int, want: int) -> DocumentError:

@@ -9,7 +9,6 @@ import numpy as np
 
 from roofline.cost.work import Array
 from roofline.interop.traces.rows import Place, Rows, Texts, numbers, tokens
-from roofline.units import PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,9 @@ class Format:
 
 
 _ZONE: Final = re.compile(r"(?:Z|[+-]00:?00)$")
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?", re.ASCII)
+
+_WHOLE: Final = len("2023-11-16 18:15:46")
 
 
 def _clock(texts: Texts, column: str, place: Place) -> Array:
@@ -43,22 +44,21 @@ def _clock(texts: Texts, column: str, place: Place) -> Array:
                 f"{column} is {texts[column][row][:40]!r}, which is no time",
                 "write it like 2023-11-16 18:15:46.680590, in UTC",
             )
+    # Whole seconds and the rest apart: nanoseconds in 64 bits end in 2262.
     try:
-        ticks = np.array(written, dtype="datetime64[ns]").astype(np.int64)
+        whole = np.array([text[:_WHOLE] for text in written], dtype="datetime64[s]")
     except ValueError:
         row = next(row for row, text in enumerate(written) if not _is_time(text))
         raise place.error(
             row, f"{column} is {texts[column][row][:40]!r}, which is no time", "check the date"
         ) from None
-    # Whole seconds and the rest apart: together they have more digits than a float.
-    second = round(1 / PREFIX["n"])
-    whole, rest = np.divmod(ticks, second)
-    return whole + rest / second
+    parts: Array = np.array([float(f"0{text[_WHOLE:]}") for text in written])
+    return parts + whole.astype(np.int64)
 
 
 def _is_time(text: str) -> bool:
     try:
-        np.datetime64(text, "ns")
+        np.datetime64(text[:_WHOLE], "s")
     except ValueError:
         return False
     return True

@@ -7,7 +7,6 @@ leaves nothing to clean up.
 import hashlib
 import os
 import platform
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -40,7 +39,7 @@ def locked(folder: Path) -> Iterator[None]:
         OSError: The folder cannot be written to.
     """
     with (folder / LOCK).open("a+b", buffering=0) as file:
-        if not _taken(file):
+        if not files.take(file):
             raise InputError(
                 f"another sweep is running in {label(folder)}"
                 + (f" ({said})" if (said := _said(file)) else ""),
@@ -51,31 +50,6 @@ def locked(folder: Path) -> Iterator[None]:
                 file.truncate(0)
                 file.write(f"{HOLDER}{os.getpid()} on {platform.node()}".encode())
         yield
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    _FAR: Final = 1 << 30
-    """Windows forbids to read what is locked: a byte behind the text is."""
-
-    def _taken(file: FileIO) -> bool:
-        file.seek(_FAR)
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except PermissionError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _taken(file: FileIO) -> bool:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
 
 def _said(file: FileIO) -> str:

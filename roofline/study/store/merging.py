@@ -64,7 +64,8 @@ def read(path: Path | None, columns: Sequence[str] | None = None) -> "pa.Table":
     import pyarrow.parquet as pq
 
     assert path is not None
-    return pq.read_table(path, columns=columns).unify_dictionaries()
+    with pq.ParquetFile(path) as file:  # read_table would import pandas
+        return file.read(columns=columns).unify_dictionaries()
 
 
 def described(metadata: Mapping[str, Any]) -> dict[bytes, bytes]:

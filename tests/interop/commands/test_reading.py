@@ -224,6 +224,20 @@ def test_what_is_modelled_otherwise_is_noted(command: str, said: str) -> None:
     assert any(said in note for note in read(command).notes)
 
 
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("true\nvllm serve m --spec-method eagle3 --spec-tokens 2", "command:2:1"),
+        ("nothing serve m", "command:1:1"),
+        (f"vllm serve m --speculative-config '{'[' * 60_000}'", "command:1:14"),
+    ],
+)
+def test_what_is_wrong_with_a_command_as_a_whole_has_its_place(text: str, where: str) -> None:
+    with pytest.raises(RooflineError) as refused:
+        read(text)
+    assert refused.value.where == where
+
+
 def test_a_text_that_starts_no_engine_is_refused() -> None:
     with pytest.raises(RooflineError, match="starts no engine that is known"):
         read("ollama run m")

@@ -35,6 +35,17 @@ class Disk:
     written: int = 0
     stepped: int = 0
 
+    def take(self, size: int) -> int:
+        """Bytes of so many that it writes; an error where it takes none. [B]"""
+        taken = int(min(size, self.room - self.written))
+        if taken <= 0 < size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.written += taken
+        return taken
+
+    def open(self) -> None:
+        """A file is opened to be written."""
+
     def step(self) -> None:
         if self.stepped >= self.steps:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -48,11 +59,7 @@ class Limited(io.FileIO):
 
     def write(self, content: Any, /) -> int:
         view = memoryview(content).cast("B")
-        taken = int(min(len(view), self.disk.room - self.disk.written))
-        if taken <= 0 < len(view):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self.disk.written += taken
-        return super().write(view[:taken])
+        return super().write(view[: self.disk.take(len(view))])
 
 
 @contextmanager
@@ -63,6 +70,7 @@ def on(disk: Disk) -> Iterator[None]:
     def open_(path: Path, mode: str = "r", *args: Any, **options: Any) -> Any:
         if not {"w", "x", "a", "+"} & set(mode):
             return opened(path, mode, *args, **options)
+        disk.open()
         file = Limited(path, mode.replace("b", ""))
         file.disk = disk
         if options.get("buffering") == 0:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from roofline.errors import InputError
 from roofline.interop.commands import looking
 from roofline.interop.commands.kubernetes import facts
-from roofline.interop.commands.reading import Files, Read
+from roofline.interop.commands.reading import Files, Read, placed
 from roofline.interop.commands.served import Served
 from roofline.interop.commands.words import Line, Word, split
 from roofline.schema import parse_yaml
@@ -78,7 +78,8 @@ def _pod_read(document: Document, configs: Mapping[str, str], files: Files) -> R
         for engine in facts.ENGINES.values():
             if engine.starts(line) is None:
                 continue
-            result: Read = engine.read(line, read_file)
+            with placed(document.where(*where)):
+                result: Read = engine.read(line, read_file)
             _check_devices(document, where, result.served)
             replicas = looking.count(document, "spec", "replicas")
             served = replace(result.served, replicas=replicas)

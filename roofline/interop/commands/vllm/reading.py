@@ -173,7 +173,7 @@ def _speculation_read(given: Given) -> Speculation | None:
 def _json(found: Value) -> dict[str, Any]:
     try:
         value = json.loads(found.text)
-    except ValueError:
+    except (RecursionError, ValueError):
         value = None
     if not isinstance(value, dict):
         found.refuse(
