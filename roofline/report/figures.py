@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from roofline.report.text import Amount, amount
+from roofline.view.text import Amount, amount
 
 FONT: Final = "system-ui, -apple-system, Roboto, Arial, sans-serif"
 FONT_SIZE: Final = 12

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
-from roofline.report.text import is_number
 from roofline.table import Result, Table
+from roofline.view.text import is_number
 
 METRICS: Final[Mapping[str, str]] = {
     "ttft_s": "s",

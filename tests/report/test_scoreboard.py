@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from roofline.report import write
-from roofline.report.page import page_of, render
+from roofline.report.page import render
 from roofline.report.scored import scored_figures
 from roofline.report.sections import (
     measured_verdict,
@@ -21,6 +21,7 @@ from roofline.report.sections import (
     verdict,
 )
 from roofline.table import Result, table
+from roofline.view.questions import view_of
 from tests.report.hostile import HOSTILE
 from tests.report.pages import taken_apart
 from tests.report.test_browser import Visit
@@ -169,7 +170,7 @@ def test_a_scoreboard_has_one_verdict_and_its_date_in_the_subtitle() -> None:
         scoreboard_verdict,
     )
     assert sum(module.build(board()) is not None for module in modules) == 1
-    page = page_of(board())
+    page = view_of(board())
     assert (page.title, page.subtitle) == ("Scoreboard: predicted against measured", "2026-11-23")
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from roofline.report.page import page_of, render
+from roofline.report.page import render
 from roofline.report.sections import (
     measured_verdict,
     plan_verdict,
@@ -18,6 +18,7 @@ from roofline.report.sections.reproduce import reproduce_facts
 from roofline.report.sections.sweep_verdict import named, sweep_facts, winners
 from roofline.report.sections.traffic_verdict import traffic_facts
 from roofline.table import Derivation, Result, table
+from roofline.view.questions import view_of
 from tests.report.test_explorer import planned
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -136,7 +137,7 @@ def test_measurements_are_judged_by_their_intervals() -> None:
     (figure,) = block.facts.figures
     assert figure.name == "TTFT, median error"
     assert figure.value.number == f"10{NO_BREAK}%"  # of 0, 9, 11 and 50 %
-    assert page_of(result).title == "Predicted against measured"
+    assert view_of(result).title == "Predicted against measured"
 
 
 def test_a_plan_is_answered_by_what_is_bought() -> None:
@@ -159,7 +160,7 @@ def test_a_plan_that_does_not_fit_says_what_was_tried() -> None:
     block = plan_verdict.build(Result("plan", tables))
     assert block is not None
     assert not block.facts.fits
-    assert [grid.key for grid in block.grids] == ["tried"]
+    assert [grid.key for grid in block.grids] == ["candidates-table"]
 
 
 def test_each_page_has_one_verdict() -> None:

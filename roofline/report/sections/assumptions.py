@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Grid, heads
-from roofline.report.known import calibrated
-from roofline.report.text import UNKNOWN, amount, percent
 from roofline.table import Result
+from roofline.view.block import Block, Cell, Grid, heads
+from roofline.view.known import calibrated
+from roofline.view.text import UNKNOWN, amount, percent
 
 ORDER: Final = 20
 FEW: Final = 8

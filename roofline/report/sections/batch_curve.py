@@ -3,11 +3,11 @@
 import math
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Figure, Grid, Key, cell, heads
 from roofline.report.curves import BatchFacts, Panel, batch_facts
 from roofline.report.figures import axis, colour, layout, lines, log_ticks, note
-from roofline.report.text import UNKNOWN, amount, between, plain
 from roofline.table import Result
+from roofline.view.block import Block, Cell, Figure, Grid, Key, cell, heads
+from roofline.view.text import UNKNOWN, amount, between, plain
 
 ORDER: Final = 60
 

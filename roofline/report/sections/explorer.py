@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import NO_UNIT, Block, Cell, Figure, Grid, Head, Key
 from roofline.report.figures import axis, colour, layout, log_ticks
 from roofline.report.lanes import NAMES, Choice, Lanes, alike, embedded, swept
-from roofline.report.text import Amount, between, is_number
-from roofline.report.words import cell, heading, mid, unit_of
 from roofline.table import Result
+from roofline.view.block import NO_UNIT, Block, Cell, Figure, Grid, Head, Key
+from roofline.view.text import Amount, between, is_number
+from roofline.view.words import cell, heading, mid, unit_of
 
 ORDER: Final = 62
 BEST: Final = 25

@@ -4,20 +4,16 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import axis, colour, layout, linear_ticks, lines, log_ticks
-from roofline.report.sections.others import grid
-from roofline.report.text import amount, is_number, label
-from roofline.report.words import heading, unit_of, written
 from roofline.table import Result, Table
+from roofline.view.block import Block, Figure, Key
+from roofline.view.questions import grids_of
+from roofline.view.text import amount, is_number, label
+from roofline.view.words import heading, unit_of, written
 
 ORDER: Final = 63
 PRICES: Final = ("usd_per_hour", "gpus")
-SHOWN: Final = ("gpus", "gpu", "shape", "weights", "usd_per_hour", "ttft_s", "tpot_s")
-SAID: Final = frozenset({"ttft_s", "tpot_s"})
-"""Figures that are told where a runner-up gives them up or gains them."""
-SAME: Final = ("gpu", "weights")
-"""Columns that say nothing where all rows have the same."""
+TABLES: Final = ("deployments", "frontier", "bounds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,39 +96,17 @@ def draw(table: Table, metric: str, statistic: str) -> Figure | None:
     )
 
 
-def _told(table: Table) -> list[str]:
-    """Columns that tell deployments apart."""
-    columns = table.columns
-    same = {name for name in SAME if name in columns and len(set(columns[name].values)) < 2}
-    return [name for name in SHOWN if name not in same]
-
-
 def build(result: Result) -> Block | None:
     """Section of the page."""
-    table, others = result.tables.get("frontier"), result.tables.get("runners_up")
-    grids = []
+    table, given = result.tables.get("frontier"), result.metadata
     figures: tuple[Figure, ...] = ()
     if table is not None and len(table):
-        given = result.metadata
         drawn = (
             draw(table, f"{name}_s", str(given.get(f"{name}_statistic", "")))
             for name in ("ttft", "tpot")
         )
         figures = tuple(figure for figure in drawn if figure is not None)
-    if others is not None and len(others):
-        title = "Runners-up, and what each gives up"
-        told = [name for name in _told(others) if name not in SAID]
-        grids.append(grid("runners-up", title, others, ("why", *told, "gives_up", "gains")))
-    if table is not None and len(table):
-        title = "Deployments that nothing cheaper beats in some aim"
-        more = ("usd_per_mtok", "capacity_per_s", "headroom", "best_in")
-        grids.append(grid("frontier", title, table, (*_told(table), *more)))
-    bounds = result.tables.get("bounds")
-    if bounds is not None and len(bounds):
-        title = "At published rates: the least that GPUs could cost of which nothing was measured"
-        grids.append(grid("bounds", title, bounds, SHOWN))
+    grids = tuple(grid for name in TABLES for grid in grids_of(result, name))
     if not grids:
         return None
-    return Block(
-        "alternatives", "Alternatives", "figures.html", figures=figures, grids=tuple(grids)
-    )
+    return Block("alternatives", "Alternatives", "figures.html", None, figures, grids)

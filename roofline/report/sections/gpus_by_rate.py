@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note
-from roofline.report.sections.others import grid
-from roofline.report.text import amount, label, plain
 from roofline.table import Result
 from roofline.units import counted
+from roofline.view.block import Block, Figure, Key
+from roofline.view.questions import grids_of
+from roofline.view.text import amount, label, plain
 
 ORDER: Final = 64
 
@@ -111,9 +111,5 @@ def build(result: Result) -> Block | None:
     if not len(result.tables.get("gpus_by_rate", ())):
         return None
     facts = rate_facts(result)
-    every = result.tables["gpus_by_rate"]
-    names = [name for name in every.columns if name != "asked"]
-    table = grid("gpus-by-rate-table", "Steps of the load", every, names)
-    return Block(
-        "rates", "If traffic grows", "figures.html", figures=(draw_rates(facts),), grids=(table,)
-    )
+    grids = grids_of(result, "gpus_by_rate")
+    return Block("rates", "If traffic grows", "figures.html", None, (draw_rates(facts),), grids)

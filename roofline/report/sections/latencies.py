@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import axis, colour, layout, lines, log_ticks, whiskers
-from roofline.report.text import amount, between, is_number, label
-from roofline.report.words import heading
 from roofline.table import Result
+from roofline.view.block import Block, Figure, Key
+from roofline.view.text import amount, between, is_number, label
+from roofline.view.words import heading
 
 ORDER: Final = 33
 LOOKS: Final = (

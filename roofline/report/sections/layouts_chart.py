@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import axis, colour, layout, linear_ticks, lines
-from roofline.report.text import amount, is_number, label, percent
 from roofline.table import Result
+from roofline.view.block import Block, Figure, Key
+from roofline.view.text import amount, is_number, label, percent
 
 ORDER: Final = 35
 SPEED: Final = "latency_s"

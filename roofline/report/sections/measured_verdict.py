@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Final
 
-from roofline.report.block import Block
 from roofline.report.sections.parity import Panel, compared
 from roofline.report.sections.plan_verdict import Figure
-from roofline.report.text import Amount, clean, percent
-from roofline.report.words import heading
 from roofline.table import Result
 from roofline.units import counted
+from roofline.view.block import Block
+from roofline.view.text import Amount, clean, percent
+from roofline.view.words import heading
 
 ORDER: Final = 10
 PROMISED: Final = 0.8

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Figure, Grid, Key, cell, heads
 from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note
-from roofline.report.text import amount, binary, label, percent
 from roofline.table import Result
 from roofline.units import PREFIX
+from roofline.view.block import Block, Figure, Key
+from roofline.view.tables import FREE, shown
+from roofline.view.text import binary, label, percent
 
 ORDER: Final = 50
 
-FREE: Final = "free"
 RESERVED: Final = "not used by the engine"
 TINTS: Final = {
     "weights": "weights",
@@ -21,7 +21,6 @@ TINTS: Final = {
     "CUDA graphs": "graphs",
     "layers being loaded": "host",
 }
-PLURAL: Final = {"sequence": "sequences", "token": "tokens"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,66 +214,10 @@ def _summary(facts: MemoryFacts) -> str:
     return f"{binary(facts.used)} of the {limit} that the engine may use: {parts}."
 
 
-def _parts_grid(facts: MemoryFacts) -> Grid:
-    rows = [
-        (Cell(part.name), cell(binary(part.bytes)), Cell(percent(part.share)), Cell(part.known))
-        for part in facts.parts
-    ]
-    last = (
-        (FREE, facts.free, "good")
-        if facts.free >= 0
-        else ("over the engine's limit", -facts.free, "bad")
-    )
-    rows.append(
-        (
-            Cell(last[0]),
-            cell(binary(last[1]), last[2]),
-            Cell(percent(last[1] / facts.capacity)),
-            Cell("derived"),
-        )
-    )
-    return Grid(
-        "memory-parts",
-        f"What is in it; the engine may use {binary(facts.budget)} of {binary(facts.capacity)}",
-        heads(
-            numbers=["bytes", "share"],
-            part="Part",
-            bytes="Size",
-            share="Of the device",
-            known="How known",
-        ),
-        tuple(rows),
-    )
-
-
-def _counted(value: object, unit: str) -> str:
-    """Word for what is counted."""
-    return unit if value == 1 and unit in PLURAL else PLURAL.get(unit, "")
-
-
-def _capacity_grid(result: Result) -> Grid:
-    return Grid(
-        "capacity",
-        "What would fit at most",
-        heads(numbers=["value"], limit="Limit", value="Value", at="At", by="Set by"),
-        tuple(
-            (
-                Cell(str(row["limit"])),
-                cell(amount(row["value"], _counted(row["value"], str(row.get("unit", ""))))),
-                Cell(str(row.get("at", ""))),
-                Cell(str(row.get("set by", ""))),
-            )
-            for row in result.tables["capacity"].rows()
-        ),
-    )
-
-
 def build(result: Result) -> Block | None:
     """Section of the page."""
-    if "memory" not in result.tables or not len(result.tables["memory"]):
+    grids = tuple(grid for name in ("memory", "capacity") if (grid := shown(result, name)))
+    if not len(result.tables.get("memory", ())):
         return None
     facts = memory_facts(result)
-    grids = [_parts_grid(facts)]
-    if "capacity" in result.tables:
-        grids.append(_capacity_grid(result))
-    return Block("memory", "Memory", "memory.html", facts, (draw_memory(facts),), tuple(grids))
+    return Block("memory", "Memory", "memory.html", facts, (draw_memory(facts),), grids)

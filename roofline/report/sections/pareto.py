@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import axis, colour, layout, lines, log_ticks
 from roofline.report.lanes import Lanes, alike, is_bound, swept
-from roofline.report.text import is_number, label
-from roofline.report.words import heading, written
 from roofline.table import Result
+from roofline.view.block import Block, Figure, Key
+from roofline.view.text import is_number, label
+from roofline.view.words import heading, written
 
 ORDER: Final = 61
 SPEED: Final = "user_tok_s"

@@ -4,13 +4,13 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import axis, colour, diagonal, layout, lines, log_ticks, whiskers
 from roofline.report.scored import median_error
-from roofline.report.sections.others import grid
-from roofline.report.text import amount, is_number, label, percent
-from roofline.report.words import heading
 from roofline.table import Result, Table
+from roofline.view.block import Block, Figure, Key
+from roofline.view.questions import grids_of
+from roofline.view.text import amount, is_number, label, percent
+from roofline.view.words import heading
 
 ORDER: Final = 12
 NEEDED: Final = frozenset({"run", "metric", "unit", "measured", "predicted", "low", "high"})
@@ -134,10 +134,8 @@ def build(result: Result) -> Block | None:
     found = compared(result)
     if not found:
         return None
-    table = result.tables["figures"]
     figures = tuple(draw(panel, place) for place, panel in enumerate(found))
-    columns = ("run", "metric", "statistic", "measured", "predicted", "low", "high", "error")
-    shown = grid("figures-table", "Every figure", table, (*columns, "inside", "reason"))
+    shown = grids_of(result, "figures")
     return Block(
-        "parity", "Predicted against measured", "figures.html", figures=figures, grids=(shown,)
+        "parity", "Predicted against measured", "figures.html", figures=figures, grids=shown
     )

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Grid
-from roofline.report.sections.others import grid
-from roofline.report.text import Amount, amount, between, clean, is_number
-from roofline.report.words import heading, spoken, sure, written
 from roofline.table import Result
 from roofline.units import counted
+from roofline.view.block import Block
+from roofline.view.questions import grids_of
+from roofline.view.text import Amount, amount, between, clean, is_number
+from roofline.view.words import heading, spoken, sure, written
 
 ORDER: Final = 10
 
@@ -18,14 +18,7 @@ DEPLOYED: Final = (
     *("rate_per_s", "capacity_per_s", "saturation_per_s", "utilisation"),
 )
 """What else is known of the deployment."""
-TRIED: Final = ("gpu", "layout", "weights", "kv", "devices", "reason")
-TABLES: Final = (
-    ("objectives", "SLO, as simulated"),
-    ("confidences", "Cost of confidence"),
-    ("relaxations", "Relaxations that are enough"),
-)
-FEW: Final = 12
-"""Candidates that a verdict names where none fits. [1]"""
+TABLES: Final = ("objectives", "confidences", "relaxations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +121,6 @@ def build(result: Result) -> Block | None:
     if "verdict" not in result.tables:
         return None
     facts = plan_facts(result)
-    grids: list[Grid] = []
-    for name, title in TABLES:
-        if len(result.tables.get(name, ())):
-            grids.append(grid(name, title, result.tables[name]))
-    tried = result.tables.get("candidates")
-    if not facts.fits and tried is not None and len(tried):
-        grids.append(grid("tried", "Why not", tried, TRIED, FEW))
+    names = TABLES if facts.fits else (*TABLES, "candidates")
+    grids = [grid for name in names for grid in grids_of(result, name)]
     return Block("verdict", "Verdict", "plan_verdict.html", facts, grids=tuple(grids))

@@ -3,12 +3,12 @@
 import math
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import SYMBOLS, axis, colour, layout, lines, log_ticks, note, short
-from roofline.report.known import BOUND
 from roofline.report.points import Point, Roof, RooflineFacts, roofline_facts
-from roofline.report.text import amount, between, label, percent, shorten
 from roofline.table import Result
+from roofline.view.block import Block, Figure, Key
+from roofline.view.known import BOUND
+from roofline.view.text import amount, between, label, percent, shorten
 
 ORDER: Final = 30
 

@@ -3,13 +3,13 @@
 import math
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import axis, colour, diagonal, layout, lines, log_ticks, whiskers
 from roofline.report.scored import METRICS, RATE, ScoredFigure, median_error, scored_figures
 from roofline.report.scored import share_inside as inside
-from roofline.report.text import amount, label, percent
-from roofline.report.words import heading
 from roofline.table import Result
+from roofline.view.block import Block, Figure, Key
+from roofline.view.text import amount, label, percent
+from roofline.view.words import heading
 
 ORDER: Final = 11
 FEWEST: Final = 3

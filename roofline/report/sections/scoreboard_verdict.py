@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-from roofline.report.block import Block
 from roofline.report.scored import (
     ScoredFigure,
     has_scores,
@@ -12,10 +11,11 @@ from roofline.report.scored import (
     share_inside,
 )
 from roofline.report.sections.plan_verdict import Figure
-from roofline.report.text import Amount, clean, percent
-from roofline.report.words import heading
 from roofline.table import Result
 from roofline.units import counted
+from roofline.view.block import Block
+from roofline.view.text import Amount, clean, percent
+from roofline.view.words import heading
 
 ORDER: Final = 10
 ENOUGH: Final = 0.77

@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import axis, colour, layout, linear_ticks, lines
-from roofline.report.text import plain
 from roofline.table import Result, Table
+from roofline.view.block import Block, Figure, Key
+from roofline.view.text import plain
 
 ORDER: Final = 34
 SERIES: Final = (

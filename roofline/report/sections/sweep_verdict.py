@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import NO_UNIT, Block, Cell, Grid, Head
-from roofline.report.known import MEANINGS
 from roofline.report.lanes import is_bound, rank
 from roofline.report.sections.plan_verdict import Figure
-from roofline.report.text import Amount, amount, between, clean, is_number
-from roofline.report.words import cell, heading, mid, unit_of, written
 from roofline.table import Result, Table
+from roofline.view.block import NO_UNIT, Block, Cell, Grid, Head
+from roofline.view.known import MEANINGS
+from roofline.view.text import Amount, amount, between, clean, is_number
+from roofline.view.words import cell, heading, mid, unit_of, written
 
 ORDER: Final = 10
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import HATCH, axis, colour, layout, linear_ticks, lines
-from roofline.report.known import BOUND, calibrated
-from roofline.report.text import amount, between, label, percent
 from roofline.report.times import Bar, PhaseTimes, time_facts
 from roofline.table import Result
+from roofline.view.block import Block, Figure, Key
+from roofline.view.known import BOUND, calibrated
+from roofline.view.text import amount, between, label, percent
 
 ORDER: Final = 40
 

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Grid
-from roofline.report.sections.others import grid
 from roofline.report.sections.plan_verdict import Figure
-from roofline.report.text import Amount, amount, between, clean, is_number
-from roofline.report.words import heading, spoken, sure, unit_of, written
 from roofline.table import Result
+from roofline.view.block import Block
+from roofline.view.questions import grids_of
+from roofline.view.text import Amount, amount, between, clean, is_number
+from roofline.view.words import heading, spoken, sure, unit_of, written
 
 ORDER: Final = 10
 LATENCIES: Final = ("ttft_s", "tpot_s")
@@ -97,8 +97,5 @@ def build(result: Result) -> Block | None:
     headline = result.tables.get("headline")
     if headline is None or STATISTIC not in headline.columns:
         return None
-    promises = result.tables.get("objectives")
-    grids: tuple[Grid, ...] = ()
-    if promises is not None and len(promises):
-        grids = (grid("promises", "Promises, as simulated", promises),)
+    grids = grids_of(result, "objectives")
     return Block("verdict", "Verdict", "traffic_verdict.html", traffic_facts(result), grids=grids)

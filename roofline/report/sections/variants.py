@@ -2,13 +2,12 @@
 
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Figure, Grid, Head, Key
 from roofline.report.figures import axis, colour, layout, linear_ticks
-from roofline.report.lanes import MORE
-from roofline.report.sections.what_if import factor
-from roofline.report.text import clean, is_number, label
-from roofline.report.words import heading
 from roofline.table import Result, Table
+from roofline.view.block import Block, Figure, Key
+from roofline.view.tables import factors
+from roofline.view.text import is_number, label
+from roofline.view.words import heading
 
 ORDER: Final = 36
 LOOKS: Final = (
@@ -80,34 +79,11 @@ def _marks(table: Table, name: str, tint: str, symbol: str) -> dict[str, Any]:
     }
 
 
-def _grid(table: Table) -> Grid:
-    """Factors as a table, better and worse marked."""
-    names = [name for name, _, _ in LOOKS if name in table.columns and _numbers(table, name)]
-    return Grid(
-        "factors-table",
-        "Factors on the figures of the base",
-        (Head("Variant"), *(Head(heading(name), numeric=True) for name in names)),
-        tuple(
-            (
-                Cell(clean(row["variant"])),
-                *(
-                    factor(row[name], less_is_better=name not in MORE)
-                    if is_number(row[name])
-                    else Cell("")
-                    for name in names
-                ),
-            )
-            for row in table.rows()
-        ),
-    )
-
-
 def build(result: Result) -> Block | None:
     """Section of the page."""
-    table = result.tables.get("factors")
-    if table is None or not len(table) or "variant" not in table.columns:
+    grid, table = factors(result), result.tables.get("factors")
+    if grid is None or table is None:
         return None
     if not any(name in table.columns and _numbers(table, name) for name, _, _ in LOOKS):
         return None
-    figures = (draw_variants(table),)
-    return Block("variants", "Variants", "figures.html", figures=figures, grids=(_grid(table),))
+    return Block("variants", "Variants", "figures.html", None, (draw_variants(table),), (grid,))

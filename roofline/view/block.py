@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.text import Amount
+from roofline.view.text import Amount
 
 NO_UNIT: Final = "\N{NO-BREAK SPACE}"
 """Unit of a number that has none and stands in a column with those that have."""
@@ -73,6 +73,8 @@ class Grid:
     caption: str
     heads: tuple[Head, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    few: int = 0
+    """Rows that a terminal prints; 0 for all. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
