@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from shutil import get_terminal_size
 from types import MappingProxyType
@@ -28,6 +28,8 @@ NARROW: Final = re.compile("[ -\u02ff\u2010-\u20cf\u2100-\u22ff]*")
 """Printable text whose characters all take one column of a terminal."""
 CONTROL: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that steer a terminal or the direction of text, and that JSON takes as they are."""
+REASONS: Final = 10
+"""Reasons for rows without a prediction that are printed; JSON has them all."""
 STYLED: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 """Settings by which a terminal is assumed where there is none."""
 
@@ -207,6 +209,25 @@ def print_notes(notes: Sequence[str], style: Format) -> None:
         echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
 
 
+def print_refused(refused: Iterable[tuple[int, str, str]]) -> None:
+    """Print how many rows have no prediction and why; of very many reasons the first ones."""
+    every = list(refused)
+    for rows, what, why in every[:REASONS]:
+        echo(wrap(f"{rows:,} {what}: {why}"))
+    if more := every[REASONS:]:
+        left = sum(rows for rows, _, _ in more)
+        echo(wrap(f"{left:,} not predicted for {len(more)} more reasons: --format json."))
+
+
+def score_cells(figures: Mapping[str, Any]) -> list[str]:
+    """Cells of a score: rows, of how many, errors in percent, and how many are inside."""
+    whole = f"{figures['n_total']:,}"
+    if not figures["n"]:
+        return ["0", whole, "", "", "", ""]
+    errors = (f"{figures[name]:.1f}" for name in ("median", "mean", "p90"))
+    return [f"{figures['n']:,}", whole, *errors, f"{figures['interval_coverage']:.0%}"]
+
+
 def _csv(rows: Sequence[Sequence[str]], header: Sequence[str]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -251,7 +272,8 @@ def _aligned(
     heads, widths, gap = _arranged(rows, header, numeric, whole)
     text = "".join([title, *header, *(cell for row in rows for cell in row)])
     styled = sys.stdout.isatty() or STYLED & os.environ.keys()
-    fits = sum(widths) + gap * (len(widths) - 1) <= WIDTH and all(
+    across = sum(widths) + gap * (len(widths) - 1)
+    fits = 0 < across <= WIDTH and all(
         len(cell) <= width for row in rows for cell, width in zip(row, widths, strict=True)
     )
     if styled or not fits or not NARROW.fullmatch(text):
@@ -264,8 +286,7 @@ def _aligned(
         for row in (*zip(*heads, strict=True), *rows)
     ]
     below = len(heads[0])
-    rule = "─" * (sum(widths) + gap * (len(widths) - 1))
-    lines = [*textwrap.wrap(title, WIDTH), *lines[:below], rule, *lines[below:]]
+    lines = [*textwrap.wrap(title, WIDTH), *lines[:below], "─" * across, *lines[below:]]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 

@@ -78,6 +78,35 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
+class Card:
+    """A figure that people ask for first; the interval where there is one."""
+
+    name: str
+    value: Amount
+    interval: Amount | None = None
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a reader takes away."""
+
+    status: str
+    """The answer in a line; empty where there is none."""
+    good: bool
+    sentences: tuple[str, ...] = ()
+    cards: tuple[Card, ...] = ()
+    at: str = ""
+    """Numbers that the status is of."""
+    known: tuple[str, str] = ("", "")
+    """How the figures are known, and what that means."""
+    deployed: tuple[tuple[str, str], ...] = ()
+    """Names and values of what else is known of a deployment."""
+    asked: tuple[str, ...] = ()
+    """What was asked, where it stands below the answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """One section of the page."""
 

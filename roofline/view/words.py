@@ -45,6 +45,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "op": "Operator",
     "output_per_gpu_tok_s": "Throughput per GPU",
     "output_tok_s": "Throughput",
+    "p90": "90th percentile",
     "p90_error": "90th percentile",
     "page_bytes": "A page",
     "pool_bytes": "Room for caches",
@@ -110,7 +111,7 @@ CHANCES: Final = frozenset({"chance", "probability", "served_chance"})
 """Columns of probabilities."""
 RATIOS: Final = frozenset({"speed_up", "best_speed_up"})
 """Columns of factors."""
-ERRORS: Final = frozenset({"error", "mean_error", "median", "median_error", "p90_error"})
+ERRORS: Final = frozenset({"error", "mean_error", "median", "median_error", "p90", "p90_error"})
 """Columns of relative errors."""
 NAMED: Final = frozenset({"best_in", "binds", "metric", "objective"})
 """Columns of text whose values are names of columns or statistics."""

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.report.lanes import is_bound, rank
-from roofline.report.sections.plan_verdict import Figure
 from roofline.table import Result, Table
-from roofline.view.block import NO_UNIT, Block, Cell, Grid, Head
+from roofline.view.block import NO_UNIT, Block, Card, Cell, Grid, Head, Verdict
 from roofline.view.known import MEANINGS
 from roofline.view.text import Amount, amount, between, clean, is_number
 from roofline.view.words import cell, heading, mid, unit_of, written
@@ -35,22 +34,6 @@ class Winner:
     scenario: str
     aim: str
     row: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class SweepFacts:
-    """What a reader takes away."""
-
-    found: bool
-    """Whether a configuration keeps all limits."""
-    best: str
-    at: str
-    """The best one for what is wanted first: its names, and its numbers; empty where several
-    scenarios are beside each other, which may want different things."""
-    known: tuple[str, str]
-    """How it is known, and what that means."""
-    sentences: tuple[str, ...]
-    figures: tuple[Figure, ...]
 
 
 def winners(result: Result) -> tuple[Winner, ...]:
@@ -83,18 +66,18 @@ def _aims(result: Result, scenario: str) -> list[tuple[str, bool]]:
     return [(str(name), bool(most)) for name, most in said or result.metadata.get("objectives", ())]
 
 
-def sweep_facts(result: Result, best: Sequence[Winner]) -> SweepFacts:
-    """Verdict of a sweep."""
-    alone = bool(best) and not best[0].scenario
-    row: Mapping[str, Any] = best[0].row if alone else {}
+def sweep_verdict(result: Result, best: Sequence[Winner]) -> Verdict:
+    """Verdict of a sweep; none of several scenarios, which may want different things."""
+    row: Mapping[str, Any] = best[0].row if best and not best[0].scenario else {}
     basis = str(row.get("basis") or "")
-    return SweepFacts(
-        found=bool(best),
-        best=named(row),
+    status = f"Best: {named(row)}" if row else "" if best else "No configuration keeps all limits"
+    return Verdict(
+        status,
+        good=bool(best),
+        cards=_cards(row, result) if row else (),
         at=_at(row),
         known=(basis, MEANINGS.get(basis, "")),
-        sentences=tuple(str(sentence) for sentence in result.metadata.get("summary", ())),
-        figures=_figures(row, result) if row else (),
+        asked=tuple(str(sentence) for sentence in result.metadata.get("summary", ())),
     )
 
 
@@ -117,13 +100,13 @@ def _at(row: Mapping[str, Any]) -> str:
     return ", ".join(f"{mid(heading(name))} {written(name, row[name])}" for name in shown)
 
 
-def _figures(row: Mapping[str, Any], result: Result) -> tuple[Figure, ...]:
+def _cards(row: Mapping[str, Any], result: Result) -> tuple[Card, ...]:
     limits = result.metadata.get("limits")
     limits = limits if isinstance(limits, dict) else {}
     names = [name for name in CARDS if is_number(row.get(name))]
     names = [name for name in names if f"{name.removesuffix('_s')}_p99_s" not in names]
     return tuple(
-        Figure(
+        Card(
             heading(name),
             written(name, row[name]),
             _interval(row, name),
@@ -181,4 +164,4 @@ def build(result: Result) -> Block | None:
         return None
     best = winners(result) if len(table) else ()
     grids = (_grid(best, table),) if len(best) > 1 else ()
-    return Block("verdict", "Verdict", "sweep_verdict.html", sweep_facts(result, best), grids=grids)
+    return Block("verdict", "Verdict", "answer.html", sweep_verdict(result, best), grids=grids)
