@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.report.lanes import is_bound, rank
-from roofline.table import Result, Table
-from roofline.view.block import NO_UNIT, Block, Card, Cell, Grid, Head, Verdict
+from roofline.table import Result, table
+from roofline.view.block import Block, Card, Grid, Verdict
+from roofline.view.grids import grid
 from roofline.view.known import MEANINGS
 from roofline.view.text import Amount, amount, between, clean, is_number
-from roofline.view.words import cell, heading, mid, unit_of, written
+from roofline.view.words import heading, mid, unit_of, written
 
 ORDER: Final = 10
 
@@ -38,9 +39,8 @@ class Winner:
 
 def winners(result: Result) -> tuple[Winner, ...]:
     """The best configuration that keeps all limits for each aim, scenario by scenario."""
-    table = result.tables["points"]
     rows: dict[str, list[Mapping[str, Any]]] = {}
-    for row in table.rows():
+    for row in result.tables["points"].rows():
         if row.get("feasible", True):
             rows.setdefault(str(row.get("scenario") or ""), []).append(row)
     found = []
@@ -123,45 +123,28 @@ def _interval(row: Mapping[str, Any], name: str) -> Amount | None:
     return between(low, high, unit_of(name))
 
 
-def _grid(best: Sequence[Winner], table: Table) -> Grid:
+def _grid(best: Sequence[Winner]) -> Grid:
     """Winners beside each other."""
-    figures = [
-        name
-        for name in CARDS
-        if name != "gpus" and any(is_number(each.row.get(name)) for each in best)
-    ]
-    several = any(each.scenario for each in best)
-    heads = (
-        *([Head("Scenario", short=True)] if several else []),
-        Head("Wanted", short=True),
-        Head("Configuration", wide=True),
-        *(Head(heading(name), numeric=True) for name in figures),
-        Head("Basis"),
-    )
-    rows = tuple(
-        (
-            *([Cell(clean(each.scenario))] if several else []),
-            Cell(each.aim),
-            Cell(", ".join(part for part in (named(each.row), _at(each.row)) if part)),
-            *(_figure(each.row, name, table) for name in figures),
-            Cell(str(each.row.get("basis") or ""), tone="badge"),
-        )
+    rows = [
+        {
+            "scenario": each.scenario,
+            "aim": each.aim,
+            "configuration": ", ".join(part for part in (named(each.row), _at(each.row)) if part),
+            **{name: each.row.get(name) for name in CARDS if name != "gpus"},
+            "basis": str(each.row.get("basis") or ""),
+        }
         for each in best
-    )
-    return Grid("winners", "The best for each aim that keeps all limits", heads, rows)
-
-
-def _figure(row: Mapping[str, Any], name: str, table: Table) -> Cell:
-    if not is_number(row.get(name)):
-        return Cell("", NO_UNIT)
-    return cell(name, row[name], table.columns[name].unit)
+    ]
+    columns = ", ".join("aim=Wanted" if name == "aim" else name for name in rows[0])
+    title = "The best for each aim that keeps all limits"
+    return grid("winners", title, table(rows, {}), columns)
 
 
 def build(result: Result) -> Block | None:
     """Section of the page; where there are other figures, what was swept is beside them."""
-    table = result.tables.get("points")
-    if table is None or "headline" in result.tables:
+    points = result.tables.get("points")
+    if points is None or "headline" in result.tables:
         return None
-    best = winners(result) if len(table) else ()
-    grids = (_grid(best, table),) if len(best) > 1 else ()
+    best = winners(result) if len(points) else ()
+    grids = (_grid(best),) if len(best) > 1 else ()
     return Block("verdict", "Verdict", "answer.html", sweep_verdict(result, best), grids=grids)

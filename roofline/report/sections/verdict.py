@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.table import Result
-from roofline.view.block import Block, Cell, Grid, Head
-from roofline.view.grids import NONE
+from roofline.table import Result, table
+from roofline.view.block import Block, Grid
+from roofline.view.grids import NONE, grid
 from roofline.view.known import BOUND, MEANINGS, PARTLY, calibrated
 from roofline.view.questions import grids_of
-from roofline.view.text import Amount, amount, between, clean, is_number, percent
+from roofline.view.text import Amount, amount, between, clean, is_number
 from roofline.view.words import heading
 
 ORDER: Final = 10
@@ -159,23 +159,17 @@ def _rank(basis: str) -> int:
 
 def _known_grid(facts: VerdictFacts) -> Grid:
     bases = sorted({basis for entry in facts.known for basis in entry.shares}, key=_rank)
-    return Grid(
-        "known",
-        "Confidence: time of a step by how its operators are known",
-        (
-            Head("Basis"),
-            *(Head(entry.phase.capitalize(), numeric=True) for entry in facts.known),
-            Head("What it means"),
-        ),
-        tuple(
-            (
-                Cell(basis),
-                *(Cell(percent(entry.shares.get(basis, 0.0))) for entry in facts.known),
-                Cell(MEANINGS.get(basis, "")),
-            )
-            for basis in bases
-        ),
-    )
+    rows = [
+        {
+            "known": basis,
+            **{f"{entry.phase}_share": entry.shares.get(basis, 0.0) for entry in facts.known},
+            "means": MEANINGS.get(basis, ""),
+        }
+        for basis in bases
+    ]
+    phases = "".join(f"{e.phase}_share={e.phase.capitalize()}, " for e in facts.known)
+    title = "Confidence: time of a step by how its operators are known"
+    return grid("known", title, table(rows, {}), f"known=Basis, {phases}means=What it means")
 
 
 def build(result: Result) -> Block | None:
