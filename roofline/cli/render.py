@@ -193,16 +193,6 @@ def print_sentences(sentences: Sequence[str]) -> None:
         echo("")
 
 
-def print_heading(asked: Sequence[str], sentences: Sequence[str], style: Format) -> None:
-    """Print what was asked, a line of space, and what the answer says in words, above tables."""
-    if style is not Format.TABLE:
-        return
-    for line in asked:
-        echo(wrap(line))
-    echo("")
-    print_sentences(sentences)
-
-
 def print_notes(notes: Sequence[str], style: Format) -> None:
     """Print what a reader has to know beside the tables."""
     for note in notes:

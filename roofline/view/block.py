@@ -1,6 +1,6 @@
 """What a section puts on the page: its facts, its figures, its tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -128,12 +128,3 @@ class Block:
 def cell(value: Amount, tone: str = "") -> Cell:
     """Cell of a number with a unit."""
     return Cell(value.number, value.unit, tone)
-
-
-def heads(numbers: Sequence[str] = (), minor: Sequence[str] = (), **texts: str) -> tuple[Head, ...]:
-    """Heads by key; keys in ``numbers`` are numeric, those in ``minor`` are left out on paper.
-
-    >>> heads(numbers=["seconds"], op="Operator", seconds="Time")[1].numeric
-    True
-    """
-    return tuple(Head(text, key in numbers, key in minor) for key, text in texts.items())

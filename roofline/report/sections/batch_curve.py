@@ -4,7 +4,7 @@ import math
 from typing import Any, Final
 
 from roofline.report.curves import BatchFacts, Panel, batch_facts
-from roofline.report.figures import axis, colour, layout, lines, log_ticks, note
+from roofline.report.figures import axis, colour, layout, lines, log_ticks, note, rule, scatter
 from roofline.table import Result, Table
 from roofline.view.block import Block, Figure, Grid, Key
 from roofline.view.grids import grid
@@ -85,41 +85,33 @@ def _ticks(batches: tuple[int, ...]) -> list[int]:
 
 def _band(facts: BatchFacts, panel: Panel, tail: str) -> list[dict[str, Any]]:
     """The central 80 %, under the curve."""
-    edge = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": list(facts.batches),
-        "xaxis": "x",
-        "yaxis": f"y{tail}",
-        "line": {"color": colour(panel.tint, 0.35), "width": 1},
-        "hoverinfo": "skip",
-    }
     if not panel.low:
         return []
+    look = {"xaxis": "x", "yaxis": f"y{tail}"}
+    look |= {"line": {"color": colour(panel.tint, 0.35), "width": 1}}
     filled = {"fill": "tonexty", "fillcolor": colour(panel.tint, 0.18)}
-    return [{**edge, "y": list(panel.low)}, {**edge, "y": list(panel.high), **filled}]
+    low = scatter(facts.batches, panel.low, mode="lines", **look)
+    return [low, scatter(facts.batches, panel.high, mode="lines", **look, **filled)]
 
 
 def _curve(facts: BatchFacts, panel: Panel, tail: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": panel.name,
-        "x": list(facts.batches),
-        "y": list(panel.values),
-        "xaxis": "x",
-        "yaxis": f"y{tail}",
-        "line": {"color": colour(panel.tint), "width": 2},
-        "marker": {
+    return scatter(
+        facts.batches,
+        panel.values,
+        [_hover(facts, panel, place) for place in range(len(facts.batches))],
+        "lines+markers",
+        name=panel.name,
+        xaxis="x",
+        yaxis=f"y{tail}",
+        line={"color": colour(panel.tint), "width": 2},
+        marker={
             "opacity": 1,
             "size": [11 if batch == facts.current else 6 for batch in facts.batches],
             "symbol": ["circle" if fit else "circle-open" for fit in facts.fits],
             "color": colour(panel.tint),
             "line": {"color": colour(panel.tint), "width": 1.5},
         },
-        "hovertext": [_hover(facts, panel, place) for place in range(len(facts.batches))],
-        "hoverinfo": "text",
-    }
+    )
 
 
 def _hover(facts: BatchFacts, panel: Panel, place: int) -> str:
@@ -182,17 +174,7 @@ def _regions(facts: BatchFacts, edges: list[float]) -> tuple[list[Any], list[Any
             )
         )
     if facts.current is not None:
-        shapes.append(
-            {
-                "type": "line",
-                "x0": facts.current,
-                "x1": facts.current,
-                "y0": 0,
-                "y1": 1,
-                "yref": "paper",
-                "line": {"color": colour("muted"), "width": 1, "dash": "dot"},
-            }
-        )
+        shapes.append(rule(facts.current))
     return shapes, names
 
 

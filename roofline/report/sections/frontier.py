@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, log_ticks
+from roofline.report.figures import axis, colour, layout, linear_ticks, lines, log_ticks, scatter
 from roofline.table import Result, Table
 from roofline.view.block import Block, Figure, Key
 from roofline.view.questions import grids_of
@@ -52,18 +52,10 @@ def draw(table: Table, metric: str, statistic: str) -> Figure | None:
     unit, values = unit_of(metric), [option.value for option in found]
     edges = min(values) / 1.25, max(values) * 1.25
     most = max(option.price for option in found)
-    points = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [option.price for option in found],
-        "y": values,
-        "marker": {
-            "size": [14 if option.chosen else 9 for option in found],
-            "symbol": ["star" if option.chosen else "circle" for option in found],
-            "color": [colour("decode") if option.chosen else colour("prefill") for option in found],
-            "opacity": 1,
-        },
-        "hovertext": [
+    points = scatter(
+        (option.price for option in found),
+        values,
+        [
             lines(
                 [
                     label(option.shape, 48),
@@ -73,8 +65,13 @@ def draw(table: Table, metric: str, statistic: str) -> Figure | None:
             )
             for option in found
         ],
-        "hoverinfo": "text",
-    }
+        marker={
+            "size": [14 if option.chosen else 9 for option in found],
+            "symbol": ["star" if option.chosen else "circle" for option in found],
+            "color": [colour("decode") if option.chosen else colour("prefill") for option in found],
+            "opacity": 1,
+        },
+    )
     figure: dict[str, Any] = layout(280)
     title = "Price of all GPUs [$/h]" if price == "usd_per_hour" else "GPUs"
     figure["xaxis"] = axis(title, range=[0, most * 1.08], **linear_ticks(most, ""))

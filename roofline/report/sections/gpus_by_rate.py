@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note
+from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note, rule, scatter
 from roofline.table import Result
 from roofline.units import counted
 from roofline.view.block import Block, Figure, Key
@@ -68,11 +68,7 @@ def draw_rates(facts: RateFacts) -> Figure:
     )
     figure["yaxis"] = axis("GPUs", range=[0, most * 1.12], **linear_ticks(most, ""))
     if facts.asked is not None and facts.asked <= max(x):
-        line = {"color": colour("ink"), "width": 1, "dash": "dot"}
-        figure["shapes"] = [
-            {"type": "line", "x0": facts.asked, "x1": facts.asked, "y0": 0, "y1": 1}
-            | {"yref": "paper", "line": line}
-        ]
+        figure["shapes"] = [rule(facts.asked, "ink")]
         figure["annotations"] = [
             note(
                 f"planned: {plain(facts.asked)} requests/s",
@@ -83,18 +79,10 @@ def draw_rates(facts: RateFacts) -> Figure:
                 xanchor="left" if facts.asked < max(x) / 2 else "right",
             )
         ]
-    curve = {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "x": x,
-        "y": y,
-        "line": {"color": colour("prefill"), "width": 2},
-        "marker": {"size": 6, "color": colour("prefill")},
-        "fill": "tozeroy",
-        "fillcolor": colour("prefill", 0.12),
-        "hovertext": told,
-        "hoverinfo": "text",
-    }
+    look = {"line": {"color": colour("prefill"), "width": 2}, "fill": "tozeroy"}
+    look |= {"marker": {"size": 6, "color": colour("prefill")}}
+    look |= {"fillcolor": colour("prefill", 0.12)}
+    curve = scatter(x, y, told, "lines+markers", **look)
     first, last = facts.steps[0], facts.steps[-1]
     return Figure(
         "gpus-by-rate",

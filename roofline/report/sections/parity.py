@@ -4,7 +4,16 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, diagonal, layout, lines, log_ticks, whiskers
+from roofline.report.figures import (
+    axis,
+    colour,
+    diagonal,
+    layout,
+    lines,
+    log_ticks,
+    scatter,
+    whiskers,
+)
 from roofline.report.scored import (
     RATE,
     ScoredFigure,
@@ -74,21 +83,14 @@ def _points(figures: Sequence[ScoredFigure], tint: str, symbol: str) -> dict[str
     """Points, each with its interval and its name."""
     predicted = [each.predicted for each in figures]
     ends = [(each.low, each.high) for each in figures]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [each.measured for each in figures],
-        "y": predicted,
-        "error_y": whiskers(predicted, ends, color=colour(tint, 0.6), thickness=1, width=3),
-        "marker": {
-            "color": colour(tint),
-            "symbol": symbol,
-            "size": 11 if symbol == "star" else 8,
-            "opacity": 1,
-        },
-        "hovertext": [_hover(each) for each in figures],
-        "hoverinfo": "text",
-    }
+    size = 11 if symbol == "star" else 8
+    return scatter(
+        (each.measured for each in figures),
+        predicted,
+        [_hover(each) for each in figures],
+        error_y=whiskers(predicted, ends, color=colour(tint, 0.6), thickness=1, width=3),
+        marker={"color": colour(tint), "symbol": symbol, "size": size, "opacity": 1},
+    )
 
 
 def _thinned(figures: Sequence[ScoredFigure], tint: str, symbol: str) -> dict[str, Any]:
@@ -98,17 +100,13 @@ def _thinned(figures: Sequence[ScoredFigure], tint: str, symbol: str) -> dict[st
         for each in figures
     }
     shown = list(kept.values())
-    outside = [each for each in shown if each.inside is False]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [float(f"{each.measured:.3g}") for each in shown],
-        "y": [float(f"{each.predicted:.3g}") for each in shown],
-        "marker": {"color": colour(tint), "symbol": symbol, "size": 4, "opacity": 0.5},
+    return scatter(
+        (float(f"{each.measured:.3g}") for each in shown),
+        (float(f"{each.predicted:.3g}") for each in shown),
         # Thousands of names are most of a page; those that are asked for are the ones outside.
-        **({"hovertext": [_hover(each) for each in outside]} if outside else {}),
-        "hoverinfo": "text" if outside else "skip",
-    }
+        [_hover(each) for each in shown if each.inside is False],
+        marker={"color": colour(tint), "symbol": symbol, "size": 4, "opacity": 0.5},
+    )
 
 
 def _hover(each: ScoredFigure) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note
+from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note, rule
 from roofline.table import Result, Table
 from roofline.units import counted
 from roofline.view.block import Block, Figure, Key
@@ -140,11 +140,7 @@ def draw_tornado(facts: TornadoFacts) -> Figure:
         ticktext=[label(name, 30) for name in names],
         range=[-0.6, len(names) - 0.4],
     )
-    line = {"color": colour("ink"), "width": 1}
-    figure["shapes"] = [
-        {"type": "line", "x0": facts.base, "x1": facts.base, "y0": 0, "y1": 1, "yref": "paper"}
-        | {"line": line}
-    ]
+    figure["shapes"] = [rule(facts.base, "ink", "solid")]
     figure["annotations"] = [
         note(f"planned: {amount(facts.base, unit)}", facts.base, 1, yref="paper", yanchor="bottom"),
         *(

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, linear_ticks
+from roofline.report.figures import axis, colour, layout, linear_ticks, rule, scatter
 from roofline.table import Result, Table
 from roofline.view.block import Block, Figure, Key
 from roofline.view.tables import factors
@@ -26,7 +26,6 @@ def draw_variants(table: Table) -> Figure:
     found = [look for look in LOOKS if look[0] in table.columns and _numbers(table, look[0])]
     every = [value for name, _, _ in found for value in table[name] if is_number(value)]
     most = max(1.0, *every)
-    even = {"color": colour("faint"), "width": 1, "dash": "dash"}
     spec = {
         "data": [_marks(table, *look) for look in found],
         "layout": layout(
@@ -40,9 +39,7 @@ def draw_variants(table: Table) -> Figure:
                 ticktext=[label(name) for name in names],
                 range=[len(names) - 0.5, -0.5],
             ),
-            shapes=[
-                {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": 1, "x1": 1, "line": even}
-            ],
+            shapes=[rule(1, "faint", "dash")],
         ),
     }
     summary = "; ".join(
@@ -60,23 +57,18 @@ def _numbers(table: Table, name: str) -> bool:
 
 def _marks(table: Table, name: str, tint: str, symbol: str) -> dict[str, Any]:
     known = [(place, row) for place, row in enumerate(table.rows()) if is_number(row[name])]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": heading(name),
-        "x": [row[name] for _, row in known],
-        "y": [place for place, _ in known],
-        "marker": {
+    return scatter(
+        (row[name] for _, row in known),
+        (place for place, _ in known),
+        [f"{label(row['variant'])}: {heading(name)} × {row[name]:.2f}" for _, row in known],
+        name=heading(name),
+        marker={
             "color": colour(tint),
             "symbol": "square-open" if symbol == "open" else symbol,
             "size": 10,
             "line": {"width": 2 if symbol == "open" else 0, "color": colour(tint)},
         },
-        "hovertext": [
-            f"{label(row['variant'])}: {heading(name)} × {row[name]:.2f}" for _, row in known
-        ],
-        "hoverinfo": "text",
-    }
+    )
 
 
 def build(result: Result) -> Block | None:
