@@ -263,7 +263,7 @@ def _aligned(
     text = "".join([title, *header, *(cell for row in rows for cell in row)])
     styled = sys.stdout.isatty() or STYLED & os.environ.keys()
     across = sum(widths) + gap * (len(widths) - 1)
-    fits = 0 < across <= WIDTH and all(
+    fits = across <= WIDTH and all(
         len(cell) <= width for row in rows for cell, width in zip(row, widths, strict=True)
     )
     if styled or not fits or not NARROW.fullmatch(text):
@@ -288,7 +288,7 @@ def _arranged(
 ) -> tuple[list[list[str]], list[int], int]:
     """Lines of heads, widths of columns and of the gap: heads are broken first, then text."""
     room = get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    widths = [max(1, *map(len, column)) for column in zip(header, *rows, strict=True)]
     heads, gap, gaps = [[head] for head in header], GAP, len(widths) - 1
     if sum(widths) + gap * gaps > room and rows:
         cells = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -331,9 +331,7 @@ def _fitted(
     )
     for head, width, right in zip(heads, widths, numeric, strict=True):
         justify: Any = "right" if right else "left"
-        grid.add_column(
-            Text("\n".join(head)), justify=justify, overflow="fold", width=max(width, 1)
-        )
+        grid.add_column(Text("\n".join(head)), justify=justify, overflow="fold", width=width)
     for row in rows:
         grid.add_row(*(Text(cell) for cell in row))
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, markup=False)

@@ -79,12 +79,15 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A figure that people ask for first; the interval where there is one."""
+    """A figure that people ask for first, the interval where there is one, and a line or two."""
 
     name: str
     value: Amount
-    interval: Amount | None = None
-    said: str = ""
+    interval: Amount | None
+    said: tuple[str, ...] = ()
+    basis: str = ""
+    explained: str = ""
+    """Key of its derivation; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

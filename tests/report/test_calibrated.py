@@ -17,7 +17,7 @@ from roofline.report.sections import (
 )
 from roofline.report.times import Bar, time_facts
 from roofline.table import Result, table
-from roofline.view.block import Cell
+from roofline.view.block import Card, Cell
 from roofline.view.known import at_roof, calibrated, ends, inside
 from roofline.view.operators import operator_grids
 from roofline.view.text import Amount
@@ -37,17 +37,15 @@ def test_a_predicted_figure_has_its_interval_and_the_datasheet_bound_apart(
 ) -> None:
     facts = verdict.verdict_facts(predicted)
     assert (facts.calibration, facts.floor, facts.both) == ("tiny-kernels", False, False)
-    assert facts.cards[0] == verdict.Headline(
-        name="TTFT",
-        value=Amount("300", "s"),
-        serial=None,
-        interval=Amount("240 – 375", "s"),
-        bound=Amount("250", "s"),
-        bounds="floor",
+    assert facts.cards[0] == Card(
+        "TTFT",
+        Amount("300", "s"),
+        Amount("240 – 375", "s"),
+        ("datasheet floor 250",),
         basis="part datasheet",
         explained="ttft",
     )
-    assert [card.bounds for card in facts.cards] == ["floor", "floor", "ceiling"]
+    assert [card.said[0].split()[1] for card in facts.cards] == ["floor", "floor", "ceiling"]
     assert facts.cards[1].basis == "transferred"
 
 

@@ -19,6 +19,7 @@ from roofline.report.sections import (
 from roofline.report.times import MOST_BARS, time_facts
 from roofline.table import Derivation, Result, table
 from roofline.view import tables
+from roofline.view.block import Card
 from roofline.view.operators import operator_grids
 from roofline.view.text import Amount
 
@@ -151,13 +152,11 @@ def test_the_verdict_has_both_bounds_and_a_link_to_the_derivation(result: Result
     facts = verdict.verdict_facts(result)
     assert facts.fits is True
     assert facts.floor
-    assert facts.cards[0] == verdict.Headline(
-        name="TTFT",
-        value=Amount("250", "s"),
-        serial=Amount("350", "s"),
-        interval=None,
-        bound=None,
-        bounds="floor",
+    assert facts.cards[0] == Card(
+        "TTFT",
+        Amount("250", "s"),
+        None,
+        ("350\N{NO-BREAK SPACE}s without overlap",),
         basis="datasheet",
         explained="ttft",
     )

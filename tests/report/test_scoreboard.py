@@ -115,7 +115,7 @@ def test_the_verdict_counts_rows_and_not_what_others_published() -> None:
         "Published results, median error",
     ]
     assert facts.cards[0].value.number == f"10{NO_BREAK}%"
-    assert facts.cards[2].said == f"2 figures; 50{NO_BREAK}% in their interval"
+    assert facts.cards[2].said == (f"2 figures; 50{NO_BREAK}% in their interval",)
 
 
 def test_without_rows_it_is_of_what_others_published() -> None:

@@ -61,8 +61,8 @@ def test_a_sweep_is_answered_by_the_best_for_its_first_aim() -> None:
     facts = sweep_verdict.sweep_verdict(result, winners(result))
     assert (facts.good, facts.status, facts.at) == (True, "Best: tiny on slow, tp1", "batch 8")
     cards = {figure.name: (figure.value.number, figure.said) for figure in facts.cards}
-    assert cards["Cost per Mtok"] == ("$1.00", "")
-    assert cards["TPOT"] == ("40.0", f"limit: 50.0{NO_BREAK}ms")
+    assert cards["Cost per Mtok"] == ("$1.00", ())
+    assert cards["TPOT"] == ("40.0", (f"limit: 50.0{NO_BREAK}ms",))
     assert facts.known[0] == "transferred"
 
 
@@ -116,7 +116,7 @@ def test_traffic_is_answered_by_its_promises_and_how_sure_they_are() -> None:
     assert facts.status == f"The load is carried and all promises are kept; 93{NO_BREAK}% sure"
     first, second = facts.cards
     assert (first.name, str(first.value)) == ("TTFT p99", f"400{NO_BREAK}ms")
-    assert first.said == f"promised: 500{NO_BREAK}ms"
+    assert first.said == (f"promised: 500{NO_BREAK}ms",)
     assert str(first.interval) == f"300 – 500{NO_BREAK}ms"
     assert (second.name, second.value.number) == ("Cost per Mtok", "$2.00")
 
@@ -146,7 +146,7 @@ def test_a_plan_is_answered_by_what_is_bought() -> None:
     likely = f"90{NO_BREAK}% likely"
     assert facts.status == f"The SLO holds on 2 GPUs at $6.00 an hour; {likely}"
     ttft = next(figure for figure in facts.cards if figure.name == "TTFT p99")
-    assert ttft.said == f"limit: 500{NO_BREAK}ms"
+    assert ttft.said == (f"limit: 500{NO_BREAK}ms",)
     assert ("GPU", "fast") in facts.deployed
 
 

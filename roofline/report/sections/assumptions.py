@@ -75,6 +75,7 @@ def _grids(result: Result) -> Iterator[Grid]:
             "source=Measurements and note",
             writers={
                 "kernel": _kernel,
+                "measured on": lambda row: Cell(str(row["measured on"]) or UNKNOWN),
                 "prefill": lambda row: Cell(percent(row["prefill"])),
                 "decode": lambda row: Cell(percent(row["decode"])),
                 "source": _joined("note", "source"),

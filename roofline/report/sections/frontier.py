@@ -1,7 +1,7 @@
 """Other deployments that keep what is promised: what each costs, gives up and gains."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
 from roofline.report.figures import axis, colour, layout, linear_ticks, lines, log_ticks, scatter
@@ -16,59 +16,33 @@ PRICES: Final = ("usd_per_hour", "gpus")
 TABLES: Final = ("deployments", "frontier", "bounds")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A deployment that nothing cheaper beats in everything."""
-
-    shape: str
-    best_in: str
-    price: float
-    value: float
-    chosen: bool
-
-
-def options(table: Table, metric: str) -> tuple[str, tuple[Option, ...]]:
-    """What they are priced in, and options with a value of a metric, the cheapest first."""
-    rows = [row for row in table.rows() if is_number(row.get(metric))]
-    price = next((name for name in PRICES if all(is_number(row.get(name)) for row in rows)), "gpus")
-    found = [
-        Option(
-            f"{row['gpu']} {row['shape']}, {row['weights']}",
-            str(row["best_in"]),
-            float(row[price]),
-            float(row[metric]),
-            bool(row["chosen"]),
-        )
-        for row in rows
-    ]
-    return price, tuple(sorted(found, key=lambda option: option.price))
-
-
 def draw(table: Table, metric: str, statistic: str) -> Figure | None:
-    """A metric against the price; None where fewer than two options have it."""
-    price, found = options(table, metric)
+    """A metric against the price; None where fewer than two deployments have it."""
+    found = [row for row in table.rows() if is_number(row.get(metric))]
     if len(found) < 2:
         return None
-    unit, values = unit_of(metric), [option.value for option in found]
+    price = next((name for name in PRICES if all(is_number(r.get(name)) for r in found)), "gpus")
+    found.sort(key=lambda row: float(row[price]))
+    unit, values = unit_of(metric), [row[metric] for row in found]
     edges = min(values) / 1.25, max(values) * 1.25
-    most = max(option.price for option in found)
+    most, chosen = found[-1][price], [bool(row["chosen"]) for row in found]
     points = scatter(
-        (option.price for option in found),
+        (row[price] for row in found),
         values,
         [
             lines(
                 [
-                    label(option.shape, 48),
-                    f"{written(price, option.price)}, {amount(option.value, unit)}",
-                    f"best in {label(option.best_in, 48)}",
+                    label(_named(row), 48),
+                    f"{written(price, float(row[price]))}, {amount(row[metric], unit)}",
+                    f"best in {label(row['best_in'], 48)}",
                 ]
             )
-            for option in found
+            for row in found
         ],
         marker={
-            "size": [14 if option.chosen else 9 for option in found],
-            "symbol": ["star" if option.chosen else "circle" for option in found],
-            "color": [colour("decode") if option.chosen else colour("prefill") for option in found],
+            "size": [14 if best else 9 for best in chosen],
+            "symbol": ["star" if best else "circle" for best in chosen],
+            "color": [colour("decode" if best else "prefill") for best in chosen],
             "opacity": 1,
         },
     )
@@ -82,15 +56,19 @@ def draw(table: Table, metric: str, statistic: str) -> Figure | None:
     return Figure(
         f"frontier-{metric.removesuffix('_s')}",
         f"{name} against price",
-        f"Cheapest: {cheapest.shape} with {amount(cheapest.value, unit)}; the least of these is "
-        f"{amount(min(values), unit)}. From curves of one replica, a little on the safe side; the "
-        "verdict and the runners-up were simulated whole.",
+        f"Cheapest: {_named(cheapest)} with {amount(cheapest[metric], unit)}; the least of these "
+        f"is {amount(min(values), unit)}. From curves of one replica, a little on the safe side; "
+        "the verdict and the runners-up were simulated whole.",
         {"data": [points], "layout": figure},
         (
             Key("recommended", "decode", "star"),
             Key("nothing cheaper is as good", "prefill", "circle"),
         ),
     )
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    return f"{row['gpu']} {row['shape']}, {row['weights']}"
 
 
 def build(result: Result) -> Block | None:

@@ -56,7 +56,7 @@ def _card(name: str, figures: tuple[ScoredFigure, ...]) -> Card | None:
     inside = "" if share is None else f"; {percent(share)} in their interval"
     said = f"{counted(len(figures), 'figure')}{inside}"
     error = Amount(percent(median_error(figures)))
-    return Card(f"{clean(name)}, median error", error, None, said)
+    return Card(f"{clean(name)}, median error", error, None, (said,))
 
 
 def build(result: Result) -> Block | None:

@@ -1,9 +1,10 @@
 """What is in the memory of one device, and what is left or missing."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note
+from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note, rule
 from roofline.table import Result
 from roofline.units import PREFIX
 from roofline.view.block import Block, Figure, Key
@@ -67,10 +68,10 @@ def draw_memory(facts: MemoryFacts) -> Figure:
     """One bar, with the limits of engine and device as lines."""
     data = [_segment(part) for part in facts.parts]
     if facts.free > 0:
-        data.append(_rest(FREE, facts.used, facts.free, "surface"))
+        data.append(_rest(FREE, facts.used, facts.free))
     if facts.capacity > max(facts.budget, facts.used):
         start = max(facts.budget, facts.used)
-        data.append(_rest(RESERVED, start, facts.capacity - start, "faint", "/"))
+        data.append(_rest(RESERVED, start, facts.capacity - start, "/"))
     limits = [("device", facts.capacity)]
     if facts.budget < facts.capacity * 0.999:
         limits.insert(0, ("engine's limit", facts.budget))
@@ -133,63 +134,36 @@ def _gib(value: float) -> float:
 
 
 def _segment(part: Part) -> dict[str, Any]:
+    told = (label(part.name), f"{binary(part.bytes)}, {percent(part.share)}", label(part.known))
+    tint, edge = TINTS.get(part.name, "rest"), colour("surface")
+    look = {"color": colour(tint), "line": {"color": edge, "width": 1}}
+    return _bar(f"{label(part.name)} {binary(part.bytes)}", part.bytes, told, look)
+
+
+def _rest(name: str, start: float, size: float, hatch: str = "") -> dict[str, Any]:
+    pattern = {"shape": hatch, "fgcolor": colour("faint"), "size": 8, "solidity": 0.12}
+    look = {"color": colour("surface"), "line": {"color": colour("faint"), "width": 1}}
+    told, shown = (name, str(binary(size))), f"{name} {binary(size)}"
+    return {**_bar(shown, size, told, look | {"pattern": pattern}), "base": [_gib(start)]}
+
+
+def _bar(name: str, size: float, told: Sequence[str], look: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "bar",
         "orientation": "h",
-        "name": f"{label(part.name)} {binary(part.bytes)}",
+        "name": name,
         "y": [0],
-        "x": [_gib(part.bytes)],
-        "width": 0.9,
-        "marker": {
-            "color": colour(TINTS.get(part.name, "rest")),
-            "line": {"color": colour("surface"), "width": 1},
-        },
-        "hovertext": [
-            lines(
-                [
-                    label(part.name),
-                    f"{binary(part.bytes)}, {percent(part.share)}",
-                    label(part.known),
-                ]
-            )
-        ],
-        "hoverinfo": "text",
-    }
-
-
-def _rest(name: str, start: float, size: float, tint: str, hatch: str = "") -> dict[str, Any]:
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": f"{name} {binary(size)}",
-        "y": [0],
-        "base": [_gib(start)],
         "x": [_gib(size)],
         "width": 0.9,
-        "marker": {
-            "color": colour("surface"),
-            "line": {"color": colour("faint"), "width": 1},
-            "pattern": {"shape": hatch, "fgcolor": colour("faint"), "size": 8, "solidity": 0.12},
-        },
-        "hovertext": [lines([name, str(binary(size))])],
+        "marker": look,
+        "hovertext": [lines(told)],
         "hoverinfo": "text",
     }
 
 
 def _limit(at: float, name: str) -> dict[str, Any]:
-    return {
-        "type": "line",
-        "x0": at,
-        "x1": at,
-        "y0": 0,
-        "y1": 1,
-        "yref": "paper",
-        "line": {
-            "color": colour("ink"),
-            "width": 2,
-            "dash": "solid" if name == "device" else "dash",
-        },
-    }
+    line = rule(at, "ink", "solid" if name == "device" else "dash")
+    return line | {"line": {**line["line"], "width": 2}}
 
 
 def _missing(facts: MemoryFacts) -> dict[str, Any]:

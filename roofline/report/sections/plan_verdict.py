@@ -71,7 +71,7 @@ def _card(name: str, row: dict[str, Any], result: Result) -> Card:
         clean(heading(statistic or name)),
         written(name, row[name]),
         wide,
-        said.get(name, ""),
+        (said.get(name, ""),),
     )
 
 

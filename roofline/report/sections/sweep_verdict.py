@@ -110,7 +110,7 @@ def _cards(row: Mapping[str, Any], result: Result) -> tuple[Card, ...]:
             heading(name),
             written(name, row[name]),
             _interval(row, name),
-            f"limit: {amount(limits[name], unit_of(name))}" if name in limits else "",
+            (f"limit: {amount(limits[name], unit_of(name))}",) if name in limits else (),
         )
         for name in names[:SHOWN]
     )

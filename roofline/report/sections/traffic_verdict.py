@@ -57,7 +57,7 @@ def _latencies(result: Result, promises: list[dict[str, Any]]) -> list[Card]:
                 clean(heading(f"{stem}_{statistic}")),
                 amount(row[statistic], "s"),
                 _interval(row.get(f"{statistic}_low"), row.get(f"{statistic}_high"), "s"),
-                f"promised: {amount(mine[0]['limit_s'], 's')}" if mine else "",
+                (f"promised: {amount(mine[0]['limit_s'], 's')}",) if mine else (),
             )
         )
     return found
@@ -71,7 +71,7 @@ def _means(result: Result) -> list[Card]:
             heading(name),
             written(name, rows[name]["value"]),
             _interval(rows[name].get("low"), rows[name].get("high"), unit_of(name)),
-            said.get(name, ""),
+            (said.get(name, ""),),
         )
         for name in MEANS
         if name in rows and is_number(rows[name]["value"])

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.table import Result, table
-from roofline.view.block import Block, Grid
+from roofline.view.block import Block, Card, Grid
 from roofline.view.grids import NONE, grid
 from roofline.view.known import BOUND, MEANINGS, PARTLY, calibrated
 from roofline.view.questions import grids_of
-from roofline.view.text import Amount, amount, between, clean, is_number
+from roofline.view.text import amount, between, clean, is_number
 from roofline.view.words import heading
 
 ORDER: Final = 10
@@ -47,25 +47,6 @@ MOST: Final = ("throughput_tok_s", "throughput_tok_s_per_gpu", "user_tok_s")
 
 
 @dataclass(frozen=True, slots=True)
-class Headline:
-    """One metric with its bounds, on a card."""
-
-    name: str
-    value: Amount
-    """Predicted, or with perfect overlap at datasheet rates."""
-    serial: Amount | None
-    """At datasheet rates without any overlap; None where the figure is predicted."""
-    interval: Amount | None
-    """The central 80 % of a predicted figure; None where nothing in it was measured."""
-    bound: Amount | None
-    bounds: str
-    """The figure at datasheet rates, and what that is: ``"floor"`` or ``"ceiling"``."""
-    basis: str
-    explained: str
-    """Key of its derivation; empty if there is none."""
-
-
-@dataclass(frozen=True, slots=True)
 class Surety:
     """Shares of the time of a step by how it is known, from best to worst. [1]"""
 
@@ -88,13 +69,10 @@ class VerdictFacts:
     both: bool
     """Whether figures have a second bound, without overlap."""
     sentences: tuple[str, ...]
-    cards: tuple[Headline, ...]
+    bounded: bool
+    """Whether figures have a bound at datasheet rates beside them."""
+    cards: tuple[Card, ...]
     known: tuple[Surety, ...]
-
-    @property
-    def bounded(self) -> bool:
-        """Whether figures have a bound at datasheet rates beside them."""
-        return any(card.bound for card in self.cards)
 
 
 def verdict_facts(result: Result) -> VerdictFacts:
@@ -103,15 +81,16 @@ def verdict_facts(result: Result) -> VerdictFacts:
     fits, predicted = given.get("fits"), calibrated(result)
     headline = result.tables.get("headline")
     rows = {str(row["metric"]): row for row in headline.rows()} if headline is not None else {}
-    cards = [_card(rows[name], result) for name in CARDS if _is_there(rows.get(name))]
+    shown = [rows[name] for name in CARDS if _is_there(rows.get(name))]
     return VerdictFacts(
         fits=fits if isinstance(fits, bool) else None,
         predicted=predicted,
         calibration=str(given.get("calibration") or "") if predicted else "",
-        floor=bool(cards) and not predicted and given.get("basis") in (BOUND, "calibrated"),
-        both=any(card.serial for card in cards),
+        floor=bool(shown) and not predicted and given.get("basis") in (BOUND, "calibrated"),
+        both=any(is_number(row.get("serial")) for row in shown),
+        bounded=any(is_number(row.get("roof")) for row in shown),
         sentences=tuple(str(sentence) for sentence in given.get("summary", ())),
-        cards=tuple(cards),
+        cards=tuple(_card(row, result) for row in shown),
         known=_known(result) if predicted else (),
     )
 
@@ -123,18 +102,23 @@ def _is_there(row: Mapping[str, Any] | None) -> bool:
     )
 
 
-def _card(row: Mapping[str, Any], result: Result) -> Headline:
+def _card(row: Mapping[str, Any], result: Result) -> Card:
     metric, unit, basis = str(row["metric"]), str(row.get("unit", "")), str(row.get("basis", ""))
-    explained = EXPLAINED.get(metric, "")
-    serial, bound = row.get("serial"), row.get("roof")
-    spread = "low" in row and row["low"] < row["high"]
-    return Headline(
-        name=clean(heading(metric)),
-        value=amount(row["value"], unit),
-        serial=amount(serial, unit) if is_number(serial) else None,
-        interval=between(row["low"], row["high"], unit) if spread else None,
-        bound=amount(bound, unit) if is_number(bound) else None,
-        bounds="ceiling" if metric in MOST else "floor",
+    value, explained = amount(row["value"], unit), EXPLAINED.get(metric, "")
+    spread, said = "low" in row and row["low"] < row["high"], []
+    if is_number(row.get("serial")):
+        said.append(f"{amount(row['serial'], unit)} without overlap")
+    if calibrated(result) and not spread:
+        said.append("nothing measured")
+    if is_number(row.get("roof")):
+        bound = amount(row["roof"], unit)
+        shown = bound.number if bound.unit == value.unit else str(bound)
+        said.append(f"datasheet {'ceiling' if metric in MOST else 'floor'} {shown}")
+    return Card(
+        clean(heading(metric)),
+        value,
+        between(row["low"], row["high"], unit) if spread else None,
+        tuple(said),
         basis=PARTLY if spread and basis == BOUND else basis,
         explained=explained if explained in result.derivations else "",
     )
