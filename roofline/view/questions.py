@@ -13,6 +13,7 @@ from roofline.view.operators import operator_grids
 from roofline.view.scores import groups, published, reasons
 from roofline.view.tables import (
     deployments,
+    errors,
     factors,
     headline,
     latencies,
@@ -47,6 +48,7 @@ ASKED: Final[Mapping[str, str]] = {
 """Tables that answer a question, in the order of the terminal."""
 MADE: Final[Mapping[str, Callable[[Result], Grid | Sequence[Grid] | None]]] = {
     "deployments": deployments,
+    "errors": errors,
     "factors": factors,
     "group": lambda result: tuple(groups(result, "engine and gpu", "all")),
     "headline": headline,
@@ -87,7 +89,8 @@ def view_of(result: Result) -> View:
     """Title of a result, how it was asked for, and what it says."""
     given: Mapping[str, Any] = result.metadata
     name = given.get("title") or given.get("model") or TITLES.get(result.kind, result.kind)
-    machine, parts = _machine(result), [str(given.get("date", ""))]
+    version = f"roofline {given['version']}" if "version" in given else "roofline"
+    machine, parts = _machine(result), [f"{given['date']} · {version}" if "date" in given else ""]
     parts.append(f"{_listed(given['weights'])} weights" if "weights" in given else "")
     parts.append(f"{_listed(given['kv'])} KV cache" if given.get("kv", "auto") != "auto" else "")
     parts += [_arranged(given), *_load(given)]
@@ -116,7 +119,7 @@ def view_of(result: Result) -> View:
             grid for name in ASKED.get(result.kind, "").split() for grid in grids_of(result, name)
         ),
         remarks=remarks,
-        version=f"roofline {given['version']}" if "version" in given else "roofline",
+        version=version,
         steps=str(given.get("steps", "")),
     )
 

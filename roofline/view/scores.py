@@ -1,6 +1,7 @@
 """Tables that hold predictions against measurements, said once for page and terminal."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from roofline.table import Result, table
@@ -34,10 +35,14 @@ def groups(result: Result, *names: str) -> Iterator[Grid]:
             found,
             f"{keys}metric, figures, median_error, mean_error, p90_error, inside",
             most=1000,
-            where=lambda row, by=by: row["by"] == by,
+            where=partial(_is_by, by),
         )
         if made.rows:
             yield made
+
+
+def _is_by(name: str, row: Mapping[str, Any]) -> bool:
+    return bool(row["by"] == name)
 
 
 def quoted(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,7 +50,8 @@ def quoted(row: Mapping[str, Any]) -> dict[str, Any]:
     figure = heading(str(row["metric"]))
     if row["metric"] == RATE:
         figure = f"{figure} of {counted(int(row['per']), 'GPU')}"
-    return {**row, "figure": figure}
+        return {**row, "figure": figure, "result": row["title"]}
+    return {**row, "figure": figure, "result": f"{row['title']}, {figure}"}
 
 
 def published(result: Result) -> Grid | None:
@@ -58,7 +64,7 @@ def published(result: Result) -> Grid | None:
         "published-results",
         "Published results beside predictions",
         table(done, {}),
-        "title=Result, figure, measured, predicted, low, error, inside | basis, fitted=In fit",
+        "result, measured, predicted, low, error, inside=Held | figure, basis, fitted=In fit",
     )
 
 
@@ -69,8 +75,7 @@ def reasons(result: Result) -> Iterator[str]:
         names: dict[str, list[str]] = {}
         for row in rows:
             if row[key]:
-                name = row["title"] if row["metric"] == RATE else f"{row['title']}, {row['figure']}"
-                names.setdefault(row[key], []).append(name)
+                names.setdefault(row[key], []).append(row["result"])
         for text, titles in names.items():
             yield f"{'; '.join(titles)}:{said} {text.removesuffix('.')}."
     refused = list(result.tables["refused"].rows())

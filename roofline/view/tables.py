@@ -18,6 +18,10 @@ DEPLOYED: Final = "gpus, shape, gpu?, weights?, usd_per_hour, usd_per_mtok"
 FREE: Final = "free"
 MEASURES: Final = ("usd_per_mtok", "usd_per_hour", "gpus")
 """What sensitivities are of, the first that is known."""
+SILENT: Final = frozenset(
+    {"preemptions", "recomputed_tokens", "swapped_tokens", "prefix_hits", "loaded_tokens"}
+)
+"""Figures of a server that are left out where they are 0."""
 SAME: Final = 0.005
 """A change below this is none. [1]"""
 
@@ -39,7 +43,7 @@ class Shown:
 
 def _free(row: Mapping[str, Any]) -> bool:
     """Whether a part of memory is missing."""
-    return row["part"] == FREE and row["bytes"] < 0
+    return bool(row["part"] == FREE and row["bytes"] < 0)
 
 
 def _memory(row: Mapping[str, Any]) -> Cell:
@@ -102,7 +106,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
         writers={"told by the runs": lambda row: Cell(percent(row["told by the runs"]))},
     ),
     "errors": Shown(
-        "Median errors, with runs left out one by one, and with all of them fitted to",
+        "Median errors",
         "metric, figures, shipped, held out=Left out, fitted",
         writers={name: _error(name) for name in ("shipped", "held out", "fitted")},
     ),
@@ -197,10 +201,6 @@ SHOWN: Final[Mapping[str, Shown]] = {
     ),
     "workload": Shown("Workload", "what, value"),
 }
-SILENT: Final = frozenset(
-    {"preemptions", "recomputed_tokens", "swapped_tokens", "prefix_hits", "loaded_tokens"}
-)
-"""Figures of a server that are left out where they are 0."""
 
 
 def shown(result: Result, name: str, title: str = "") -> Grid | None:
@@ -229,6 +229,12 @@ def latencies(result: Result) -> Grid | None:
     grows = " (overloaded: grows with the length of the run)"
     title = SHOWN["latencies"].title + grows * (result.metadata.get("stable") is False)
     return shown(result, "latencies", title)
+
+
+def errors(result: Result) -> Grid | None:
+    """Median errors of learnt constants, and what was left out at a time."""
+    apart = f"Median errors; left out: one {result.metadata['left out']} at a time"
+    return shown(result, "errors", apart)
 
 
 def headline(result: Result, name: str = "headline") -> Grid | None:

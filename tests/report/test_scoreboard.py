@@ -141,7 +141,9 @@ def test_results_are_listed_with_reasons_and_sources() -> None:
     assert block is not None
     (shown,) = block.grids
     assert len(shown.rows) == 2
-    assert shown.rows[0][1].text == "Throughput of 4 GPUs"
+    assert dict(zip((h.text for h in shown.heads), shown.rows[0], strict=True))["Figure"].text == (
+        "Throughput of 4 GPUs"
+    )
     assert block.facts.outside == (f"Result b, throughput of 4 GPUs −50{NO_BREAK}%: because",)
     assert block.facts.left == ("Result c: too little is known",)
     (source,) = block.facts.sources
@@ -166,7 +168,10 @@ def test_a_scoreboard_has_one_verdict_and_its_date_in_the_subtitle() -> None:
     modules = (*(verdict, plan_verdict, sweep_verdict, traffic_verdict, measured_verdict),)
     assert sum(module.build(board()) is not None for module in modules) == 1
     page = view_of(board())
-    assert (page.title, page.subtitle) == ("Scoreboard: predicted against measured", "2026-11-23")
+    assert (page.title, page.subtitle) == (
+        "Scoreboard: predicted against measured",
+        "2026-11-23 · roofline 1",
+    )
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -87,7 +87,7 @@ def _band(facts: BatchFacts, panel: Panel, tail: str) -> list[dict[str, Any]]:
     """The central 80 %, under the curve."""
     if not panel.low:
         return []
-    look = {"xaxis": "x", "yaxis": f"y{tail}"}
+    look: dict[str, Any] = {"xaxis": "x", "yaxis": f"y{tail}"}
     look |= {"line": {"color": colour(panel.tint, 0.35), "width": 1}}
     filled = {"fill": "tonexty", "fillcolor": colour(panel.tint, 0.18)}
     low = scatter(facts.batches, panel.low, mode="lines", **look)

@@ -97,9 +97,9 @@ def verdict_facts(result: Result) -> VerdictFacts:
 
 def _is_there(row: Mapping[str, Any] | None) -> bool:
     """Whether a figure is known: one token has no time between tokens."""
-    return (
-        row is not None and is_number(row["value"]) and (row["value"] or row["metric"] not in NONE)
-    )
+    if row is None or not is_number(row["value"]):
+        return False
+    return bool(row["value"]) or row["metric"] not in NONE
 
 
 def _card(row: Mapping[str, Any], result: Result) -> Card:
