@@ -158,9 +158,11 @@ def _print_rows(found: "Sweep", rows: Sequence[dict[str, Any]], style: Format) -
 def _figure(name: str, row: Mapping[str, Any]) -> Cell:
     """A figure; a time has half of its central 80 % beside it, a bound its side."""
     value, low, high = row[name], row.get(f"{name}_low"), row.get(f"{name}_high")
+    if value is None:
+        return Cell("—")
     shown = written(name, value)
     fixed = name == "usd_per_mtok" and "rate_per_s" in row  # the rate alone says what tokens cost
-    if _is_bound(row) and name in BOUNDED and value is not None and not fixed:
+    if _is_bound(row) and name in BOUNDED and not fixed:
         return Cell(f"{BOUNDED[name]} {shown}")
     if name not in INTERVALS or low is None or not value:
         return cell(name, value)

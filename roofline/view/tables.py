@@ -212,7 +212,8 @@ def shown(result: Result, name: str, title: str = "") -> Grid | None:
     columns = f"{how.columns},"
     for stem in ("ttft", "tpot"):  # a plan is about a statistic of each
         if statistic := result.metadata.get(f"{stem}_statistic"):
-            columns = columns.replace(f" {stem}_s,", f" {stem}_s={heading(str(statistic))},")
+            head = heading(str(statistic)).replace(",", "")
+            columns = columns.replace(f" {stem}_s,", f" {stem}_s={head},")
     return grid(
         f"{name.replace('_', '-')}-table",
         title or how.title,
@@ -360,7 +361,7 @@ def sensitivity(result: Result) -> Grid | None:
     columns.append("changes=Another deployment")
     return grid(
         "sensitivity",
-        "One input at a time",
+        "Sensitivity: one input at a time",
         found,
         ", ".join(columns),
         writers={**writers, "changes": _changes},

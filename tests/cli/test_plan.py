@@ -48,7 +48,7 @@ def test_the_table_fits_a_page_and_says_what_to_buy(printing: Any) -> None:
     for title in (
         "SLO",
         "Deployments",
-        "What more money buys",
+        "Deployments that nothing cheaper beats",
         "GPUs by rate",
         "Sensitivity",
         "Training once, inference again and again",

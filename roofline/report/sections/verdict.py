@@ -146,12 +146,13 @@ def _known_grid(facts: VerdictFacts) -> Grid:
     rows = [
         {
             "known": basis,
-            **{f"{entry.phase}_share": entry.shares.get(basis, 0.0) for entry in facts.known},
+            **{f"{n}_share": each.shares.get(basis, 0.0) for n, each in enumerate(facts.known)},
             "means": MEANINGS.get(basis, ""),
         }
         for basis in bases
     ]
-    phases = "".join(f"{e.phase}_share={e.phase.capitalize()}, " for e in facts.known)
+    names = [entry.phase.capitalize().replace(",", "") for entry in facts.known]
+    phases = "".join(f"{n}_share={name}, " for n, name in enumerate(names))
     title = "Confidence: time of a step by how its operators are known"
     return grid("known", title, table(rows, {}), f"known=Basis, {phases}means=What it means")
 
