@@ -129,7 +129,7 @@ def test_a_table_has_the_rows_before_the_published_results(capsys: Captured, fil
     code, out, _ = ask(capsys, file)
     assert code == 0
     assert out.index("measured rows:") < out.index("Published results")
-    assert "rows of e2e.csv.gz, sha256:" in out
+    assert "rows of e2e.csv.gz, sha256:" in " ".join(out.split())
     assert "h999" in out
     assert "note: Shipped constants were fitted to measured rows" in out
     assert max(len(line) for line in out.splitlines()) <= 100
