@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.report.lanes import is_bound, rank
-from roofline.table import Result, table
+from roofline.table import Result, Table, table
 from roofline.view.block import Block, Card, Grid, Verdict
 from roofline.view.grids import grid
 from roofline.view.known import MEANINGS
@@ -123,7 +123,7 @@ def _interval(row: Mapping[str, Any], name: str) -> Amount | None:
     return between(low, high, unit_of(name))
 
 
-def _grid(best: Sequence[Winner]) -> Grid:
+def _grid(best: Sequence[Winner], points: Table) -> Grid:
     """Winners beside each other."""
     rows = [
         {
@@ -135,9 +135,10 @@ def _grid(best: Sequence[Winner]) -> Grid:
         }
         for each in best
     ]
+    units = {name: column.unit for name, column in points.columns.items()}
     columns = ", ".join("aim=Wanted" if name == "aim" else name for name in rows[0])
     title = "The best for each aim that keeps all limits"
-    return grid("winners", title, table(rows, {}), columns)
+    return grid("winners", title, table(rows, units), columns)
 
 
 def build(result: Result) -> Block | None:
@@ -146,5 +147,5 @@ def build(result: Result) -> Block | None:
     if points is None or "headline" in result.tables:
         return None
     best = winners(result) if len(points) else ()
-    grids = (_grid(best),) if len(best) > 1 else ()
+    grids = (_grid(best, points),) if len(best) > 1 else ()
     return Block("verdict", "Verdict", "answer.html", sweep_verdict(result, best), grids=grids)
