@@ -16,7 +16,7 @@ from roofline.cli.render import (
     score_cells,
     wrap,
 )
-from roofline.view.words import heading
+from roofline.view.words import heading, mid
 
 if TYPE_CHECKING:
     import pandas
@@ -78,7 +78,7 @@ def validate_e2e(
         )
         return
     rows = [
-        [kind, *key.values(), heading(name), *score_cells(metric)]
+        [kind, *key.values(), mid(heading(name)), *score_cells(metric)]
         for kind, key, figures in groups
         for name, metric in figures["metrics"].items()
         if metric["n_total"]
@@ -86,7 +86,7 @@ def validate_e2e(
     if format_ is not Format.CSV:
         blank = [""] * (len(by) - 1)
         rows += [
-            [kind, "all", *blank, heading(name), *score_cells(metric)]
+            [kind, "all", *blank, mid(heading(name)), *score_cells(metric)]
             for kind in kinds
             for name, metric in found.figures(found.of_kind(kind))["metrics"].items()
             if metric["n_total"]
