@@ -4,7 +4,7 @@ import typer
 
 from roofline.api.parameters import Analysis
 from roofline.cli import options
-from roofline.cli.answer import answered, print_result
+from roofline.cli.answer import answered
 from roofline.table import Result
 
 
@@ -19,7 +19,7 @@ from roofline.table import Result
 )
 def analyze(context: typer.Context) -> None:
     """Say what a static batch costs: memory, TTFT, TPOT, throughput, price, and what binds it."""
-    answered(context, Analysis, print_result, page=_with_others)
+    answered(context, Analysis, page=_with_others)
 
 
 def _with_others(result: Result) -> Result:

@@ -8,11 +8,23 @@ import typer
 
 from roofline.api.parameters import Measured
 from roofline.cli import options
-from roofline.cli.answer import LABELS
 from roofline.cli.page import write_page
-from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows, say, wrap
-from roofline.table import Result
-from roofline.units import show, significant
+from roofline.cli.render import (
+    Format,
+    clean,
+    echo,
+    plain_values,
+    print_columns,
+    print_grid,
+    print_json,
+    print_notes,
+    say,
+    wrap,
+)
+from roofline.table import Result, table
+from roofline.view.grids import grid
+from roofline.view.tables import shown
+from roofline.view.words import heading
 
 EPILOG: Final = (
     "Files are told by their content: vLLM bench serve, latency and throughput, SGLang "
@@ -22,17 +34,6 @@ EPILOG: Final = (
 )
 PARTIAL: Final = 4
 """Exit code where some runs were held to a limit and others could not be."""
-NAMES: Final = {
-    "ttft": LABELS["ttft_s"],
-    "tpot": LABELS["tpot_s"],
-    "itl": "gap (ITL)",
-    "latency": "latency",
-    "output_throughput": "output rate",
-    "input_throughput": "prompt rate",
-    "total_throughput": "token rate",
-    "request_throughput": "request rate",
-    "throughput": "throughput",
-}
 
 
 @options.takes(
@@ -80,7 +81,7 @@ def _judged(result: Result, limit: float | None) -> int:
         return 1
     above = list(_above(result, limit))
     for name, off in above:
-        say(f"median error of {clean(NAMES[name])} is {off:.1f} %, above {limit:g} %")
+        say(f"median error of {clean(heading(name))} is {off:.1f} %, above {limit:g} %")
     if above:
         return 1
     if limit is not None and done < runs:
@@ -99,31 +100,29 @@ def _above(result: Result, limit: float | None) -> Iterator[tuple[str, float]]:
 
 def _print(result: Result, style: Format, *, outside: bool) -> None:
     if style is Format.JSON:
-        tables = {name: list(entry.rows()) for name, entry in result.tables.items()}
-        print_json("compare-measured", {**result.metadata, **tables}, result.notes)
+        print_json("compare-measured", plain_values(result), result.notes)
         return
+    from roofline.api.measured import EXPECTED
+
     figures = list(result.tables["figures"].rows())
-    shown = {entry["run"]: entry for entry in result.tables["runs"].rows()}
+    runs = {entry["run"]: entry for entry in result.tables["runs"].rows()}
     if outside:
         kept = {entry["run"] for entry in figures if entry["inside"] is False}
         figures = [entry for entry in figures if entry["run"] in kept]
-        shown = {number: entry for number, entry in shown.items() if number in kept}
+        runs = {number: entry for number, entry in runs.items() if number in kept}
     if style is Format.CSV:
         names = list(result.tables["figures"].columns)
-        cells = [
-            [shown[entry["run"]]["where"], *(_plain(entry[name]) for name in names)]
-            for entry in figures
-        ]
-        print_rows(cells, ["where", *names], style)
+        rows = [{"where": runs[entry["run"]]["where"], **entry} for entry in figures]
+        print_columns(table(rows, dict.fromkeys(("where", *names), "")), style, "")
         return
-    for run in shown.values():
+    for run in runs.values():
         _print_run(run, [entry for entry in figures if entry["run"] == run["run"]], style)
-    _print_summary(result, style)
+    if summary := shown(result, "summary"):
+        print_grid(summary, style)
+        if style is Format.TABLE:
+            held = f"{EXPECTED:.0%}".replace("%", " %")
+            echo(wrap(f"Intervals are made to hold {held} of the figures that they never saw."))
     print_notes(result.notes, style)
-
-
-def _plain(value: Any) -> str:
-    return "" if value is None else str(value)
 
 
 def _print_run(run: Mapping[str, Any], figures: list[dict[str, Any]], style: Format) -> None:
@@ -134,18 +133,15 @@ def _print_run(run: Mapping[str, Any], figures: list[dict[str, Any]], style: For
         why = f"not predicted: {run['why not'] or 'nothing that is measured in it is predicted'}"
         echo((wrap(why, "   ") if plain else f"- {_escaped(why)}") + "\n")
         return
-    rows = [
-        [
-            NAMES[entry["metric"]],
-            entry["statistic"],
-            *(_quantity(entry[key], entry["unit"]) for key in _QUANTITIES),
-            f"{100 * entry['error']:+.1f} %",
-            {True: "yes", False: "no", None: ""}[entry["inside"]],
-        ]
-        for entry in figures
-    ]
-    header = ["", "", "measured", "predicted", "80 % from", "to", "error", "inside"]
-    print_rows(rows, header, style)
+    print_grid(
+        grid(
+            "figures",
+            "",
+            table(figures, {}),
+            "metric, statistic, measured, predicted, low, error, inside",
+        ),
+        style,
+    )
     reasons = _reasons(figures)
     for text in reasons:
         echo(wrap(text, "   ") if plain else f"- {_escaped(text)}")
@@ -158,11 +154,8 @@ def _reasons(figures: list[dict[str, Any]]) -> list[str]:
     names: dict[str, list[str]] = {}
     for entry in figures:
         if entry["reason"]:
-            names.setdefault(entry["reason"], []).append(NAMES[entry["metric"]])
+            names.setdefault(entry["reason"], []).append(heading(entry["metric"]))
     return [f"{', '.join(dict.fromkeys(of))}: {text}" for text, of in names.items()]
-
-
-_QUANTITIES: Final = ("measured", "predicted", "low", "high")
 
 
 def _escaped(text: str) -> str:
@@ -198,32 +191,3 @@ def _load(run: Mapping[str, Any]) -> str:
         case "decode":
             return "an answer alone"
     return f"{many:,} client{'s' if many > 1 else ''}"
-
-
-def _quantity(value: float | None, unit: str) -> str:
-    if value is None:
-        return ""
-    if unit == "s":
-        return show(value, "s")
-    return f"{significant(value)} {'tok/s' if unit == 'token/s' else 'req/s'}"
-
-
-def _print_summary(result: Result, style: Format) -> None:
-    from roofline.api.measured import EXPECTED
-
-    entries = list(result.tables["summary"].rows())
-    if not entries:
-        return
-    rows = [
-        [
-            NAMES.get(entry["metric"], entry["metric"]),
-            str(entry["n"]),
-            f"{100 * entry['median']:.1f} %",
-            "" if entry["inside"] is None else f"{entry['inside']:.0%}",
-        ]
-        for entry in entries
-    ]
-    print_rows(rows, ["metric", "figures", "median error", "inside"], style, "Summary")
-    if style is Format.TABLE:
-        held = f"{EXPECTED:.0%}".replace("%", " %")
-        echo(wrap(f"Intervals are made to hold {held} of the figures that they never saw."))

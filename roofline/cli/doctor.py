@@ -38,7 +38,7 @@ def doctor(
         print_json("doctor", {"checks": list(checks.rows()), "absent": absent})
     else:
         rows = [[str(row[name]) for name in checks.columns] for row in checks.rows()]
-        print_rows(rows, list(checks.columns), format_, whole=2)
+        print_rows(rows, list(checks.columns), format_, whole=(True, True))
         if absent and format_ is Format.TABLE:
             echo(f"needed and not there: {', '.join(absent)}")
     if absent:

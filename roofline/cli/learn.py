@@ -1,14 +1,15 @@
 """``roofline calibrate --from``: an engine's constants learnt from benchmarks of your own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows
-from roofline.cli.validate_e2e import TITLES
+from roofline.cli.render import Format, plain_values, print_answer, print_notes, print_rows
 from roofline.table import Result
 from roofline.units import show, significant
+from roofline.view.words import heading
 
 if TYPE_CHECKING:
     from roofline.api.measured_rows import Given
@@ -26,11 +27,10 @@ def learn(files: Sequence[Path], given: str, out: Path | None, style: Format) ->
     from roofline.api.learning import learn_engine
 
     result = learn_engine(list(files), given=parsed(given), out=out)
-    if style is Format.JSON:
-        tables = {name: list(entry.rows()) for name, entry in result.tables.items()}
-        print_json("calibrate", {**result.metadata, **tables}, result.notes)
+    if style is Format.CSV:
+        _print_csv(result)
     else:
-        _print(result, style)
+        print_answer("calibrate", result, style, partial(plain_values, result), "")
     if result.metadata["file"]:
         from roofline.cli.calibrate import said
 
@@ -81,37 +81,23 @@ def _read(kind: str, value: str) -> str | int | float:
     return number
 
 
-def _print(result: Result, style: Format) -> None:
-    def amount(value: float, unit: str) -> str:
-        return show(value, "s") if unit == "s" else significant(value)
+def _print_csv(result: Result) -> None:
+    """Constants and errors, one table below the other, as people write them."""
+    for name, head in (
+        ("constants", ",shipped,learnt,80 % from,to,told,what it is"),
+        ("errors", ",figures,shipped,left out,fitted"),
+    ):
+        rows = [_written(row) for row in result.tables[name].rows()]
+        print_rows(rows, head.split(","), Format.CSV)
+    print_notes(result.notes, Format.CSV)
 
-    meta = result.metadata
-    if style is Format.TABLE:
-        many = "s" if meta["deployments"] > 1 else ""
-        echo(
-            clean(
-                f"{meta['engine']}: {meta['runs']} runs of {meta['deployments']} deployment{many}\n"
-            )
-        )
-    rows = [
-        [
-            entry["constant"],
-            *(amount(entry[key], entry["unit"]) for key in ("shipped", "learnt", "low", "high")),
-            f"{100 * entry['told by the runs']:.0f} %",
-            entry["meaning"],
-        ]
-        for entry in result.tables["constants"].rows()
-    ]
-    header = ["", "shipped", "learnt", "80 % from", "to", "told", "what it is"]
-    print_rows(rows, header, style, "Constants")
-    rows = [
-        [
-            TITLES.get(entry["metric"], entry["metric"]),
-            str(entry["figures"]),
-            *(f"{100 * entry[key]:.1f} %" for key in ("shipped", "held out", "fitted")),
-        ]
-        for entry in result.tables["errors"].rows()
-    ]
-    header = ["", "figures", "shipped", "left out", "fitted"]
-    print_rows(rows, header, style, f"Median errors; left out: one {meta['left out']} at a time")
-    print_notes(result.notes, style)
+
+def _written(row: Mapping[str, Any]) -> list[str]:
+    if "metric" in row:
+        shares = (f"{100 * row[key]:.1f} %" for key in ("shipped", "held out", "fitted"))
+        metric = row["metric"]
+        return [heading(metric) if metric != "all" else metric, str(row["figures"]), *shares]
+    write = (lambda value: show(value, "s")) if row["unit"] == "s" else significant
+    figures = (write(row[key]) for key in ("shipped", "learnt", "low", "high"))
+    told = f"{100 * row['told by the runs']:.0f} %"
+    return [row["constant"], *figures, told, row["meaning"]]

@@ -5,8 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofline.cli import options
-from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows
+from roofline.cli.render import (
+    Format,
+    clean,
+    echo,
+    print_columns,
+    print_grid,
+    print_json,
+    print_notes,
+    print_rows,
+)
+from roofline.table import table
 from roofline.units import show as quantity
+from roofline.view.grids import grid
 
 if TYPE_CHECKING:
     from roofline.model.architecture import Architecture
@@ -42,27 +53,15 @@ def models(context: typer.Context, format_: FormatOption = Format.TABLE) -> None
     if format_ is Format.JSON:
         print_json("models", {"models": rows})
         return
+    every = table(rows, {"kv_bytes_per_token": "B"})
     if format_ is Format.CSV:
-        print_rows(
-            [["" if v is None else str(v) for v in row.values()] for row in rows],
-            list(rows[0]),
-            format_,
-        )
+        print_columns(every, format_, "")
         return
-    header = ["network", "type", "parameters", "layers", "width", "KV B/token", "context"]
-    cells = [
-        [
-            str(row["name"]),
-            str(row["model_type"]),
-            f"{row['parameters']:,}",
-            str(row["layers"]),
-            str(row["d_model"]),
-            f"{row['kv_bytes_per_token']:,}",
-            "" if row["max_context"] is None else f"{row['max_context']:,}",
-        ]
-        for row in rows
-    ]
-    print_rows(cells, header, format_)
+    columns = (
+        "name=Network, model_type=Type, parameters, layers, d_model=Width, kv_bytes_per_token, "
+        "max_context=Context"
+    )
+    print_grid(grid("models", "", every, columns, most=len(every)), format_)
 
 
 @app.command()

@@ -2,7 +2,8 @@
 
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
@@ -10,7 +11,8 @@ from roofline import api
 from roofline.api.parameters import Planning
 from roofline.cli import options
 from roofline.cli.page import write_page
-from roofline.cli.render import Format, print_json
+from roofline.cli.render import Format, print_answer
+from roofline.table import Derivation, Result
 from roofline.units import counted
 
 
@@ -35,9 +37,7 @@ def plan(
     """
     import time
 
-    from roofline.cli.answer import print_derivation
     from roofline.cli.inputs import asked
-    from roofline.cli.planned import print_plan, to_json
     from roofline.study.plan.explain import check
 
     if explain is not None:
@@ -53,14 +53,31 @@ def plan(
     )
     derivation = api.explain(result, explain) if explain else None
     write_page(context, result, report)
-    if format_ is Format.JSON:
-        print_json("plan", to_json(result, derivation), result.notes)
-    elif derivation is not None:
-        print_derivation(derivation)
-    else:
-        print_plan(result, format_)
-    if not result.metadata["fits"]:
+    columns = "verdict" if meta["fits"] else "relaxations"
+    values = partial(_values, result, derivation)
+    print_answer("plan", result, format_, values, columns, "", derivation)
+    if not meta["fits"]:
         raise typer.Exit(1)
+
+
+def _values(result: Result, derivation: Derivation | None) -> dict[str, Any]:
+    """Everything: how it was asked, every table as rows with units and basis, derivations."""
+    return {
+        **result.metadata,
+        "tables": {
+            name: {
+                "units": {key: column.unit for key, column in entry.columns.items() if column.unit},
+                "basis": {
+                    key: column.basis for key, column in entry.columns.items() if column.basis
+                },
+                "columns": list(entry.columns),
+                "rows": list(entry.rows()),
+            }
+            for name, entry in result.tables.items()
+        },
+        "derivations": {name: tree.to_json() for name, tree in result.derivations.items()},
+        **({} if derivation is None else {"derivation": derivation.to_json()}),
+    }
 
 
 def _progress() -> Callable[[str], None]:

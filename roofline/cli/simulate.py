@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,9 +12,9 @@ from roofline import api
 from roofline.api.parameters import Simulation
 from roofline.cli import options
 from roofline.cli.page import write_page
-from roofline.cli.render import Format, clean, print_json
-from roofline.cli.simulated import print_run, to_json
+from roofline.cli.render import Format, clean, print_answer
 from roofline.files import check
+from roofline.table import Result
 from roofline.units import counted
 
 
@@ -60,13 +61,21 @@ def simulate(
         requests_out.write_timeline(result.tables["requests"], timeline)
         typer.echo(f"wrote {clean(str(timeline))}", err=True)
     write_page(context, result, report)
-    if format_ is Format.JSON:
-        print_json("simulate", to_json(result), result.notes)
-    else:
-        print_run(result, format_)
+    print_answer("simulate", result, format_, partial(_values, result), "headline")
     broken = context.params["slo"] is not None and result.metadata["met"] is False
     if result.metadata["stable"] is False or broken:
         raise typer.Exit(1)
+
+
+def _values(result: Result) -> dict[str, Any]:
+    """Answer as plain values; of every request only where it is written to a file."""
+    out: dict[str, Any] = dict(result.metadata)
+    for name in ("headline", "throughput", "server"):
+        rows = [dict(row) for row in result.tables[name].rows()]
+        out["metrics" if name == "headline" else name] = {row.pop("metric"): row for row in rows}
+    for name in ("objectives", "cache", "workload"):
+        out[name] = list(result.tables[name].rows())
+    return out
 
 
 def _progress() -> Callable[[int, int], None]:

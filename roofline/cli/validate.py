@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap, write_csv
+from roofline.cli.render import (
+    Format,
+    clean,
+    echo,
+    print_json,
+    print_refused,
+    print_rows,
+    score_cells,
+    wrap,
+    write_csv,
+)
 
 if TYPE_CHECKING:
     import pandas
 
     from roofline.bench.validation import Validation
 
-SHOWN = 10
-"""Reasons that a table names; JSON has them all."""
 EPILOG = (
     "Columns are those of the kind: m n k; batch seq_q seq_kv n_heads n_kv_heads head_dim window; "
     "num_tokens hidden inter topk experts tp ep distribution; op n_ranks bytes topology; gpu and "
@@ -145,15 +153,9 @@ def validate(
         )
         for basis, count in _bases(found).items():
             echo(wrap(f"{count:,} rows {basis}."))
-        for refused in found.refused[:SHOWN]:
-            echo(wrap(f"{refused.rows:,} rows not predicted ({refused.where}): {refused.why}"))
-        if more := found.refused[SHOWN:]:
-            echo(
-                wrap(
-                    f"{sum(r.rows for r in more):,} rows not predicted for {len(more)} more "
-                    "reasons: --format json has them."
-                )
-            )
+        print_refused(
+            (each.rows, f"rows not predicted ({each.where})", each.why) for each in found.refused
+        )
 
 
 def _known(names: list[str], by: str, frame: "pandas.DataFrame") -> None:
@@ -176,17 +178,9 @@ def _bases(found: "Validation") -> dict[str, int]:
 
 
 def _cells(figures: dict[str, Any]) -> list[str]:
-    whole = f"{figures['n_total']:,}"
-    if not figures["n"]:
-        return ["0", whole, "", "", "", "", ""]
-    plain = figures["datasheet"]
-    return [
-        f"{figures['n']:,}",
-        whole,
-        *(f"{figures[name]:.1f}" for name in ("median", "mean", "p90")),
-        f"{figures['interval_coverage']:.0%}",
-        " / ".join(f"{plain[name]:.0f}" for name in ("median", "mean", "p90")),
-    ]
+    plain = figures["datasheet"] if figures["n"] else {}
+    sheet = " / ".join(f"{plain[name]:.0f}" for name in ("median", "mean", "p90") if plain)
+    return [*score_cells(figures), sheet]
 
 
 def _write(found: "Validation", out: Path) -> None:

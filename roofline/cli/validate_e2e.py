@@ -6,7 +6,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+<<<<<<< HEAD
 from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap, write_csv
+=======
+from roofline.cli.render import (
+    Format,
+    clean,
+    echo,
+    print_json,
+    print_refused,
+    print_rows,
+    score_cells,
+    wrap,
+)
+from roofline.view.words import heading, mid
+>>>>>>> view
 
 if TYPE_CHECKING:
     import pandas
@@ -17,14 +31,6 @@ BY: Final = ("mode", "engine")
 """Columns that rows are grouped by, if no others are asked for."""
 MADE: Final = ("kind", "profile")
 """Columns that are no file's: dense, mixture or latent; the profile that an engine is read as."""
-SHOWN: Final = 10
-"""Reasons that a table names; JSON has them all."""
-TITLES: Final = {
-    "ttft_s": "TTFT",
-    "tpot_s": "TPOT",
-    "latency_s": "latency",
-    "throughput_tok_s": "throughput",
-}
 
 
 def validate_e2e(
@@ -76,7 +82,7 @@ def validate_e2e(
         )
         return
     rows = [
-        [kind, *key.values(), TITLES[name], *_cells(metric)]
+        [kind, *key.values(), mid(heading(name)), *score_cells(metric)]
         for kind, key, figures in groups
         for name, metric in figures["metrics"].items()
         if metric["n_total"]
@@ -84,7 +90,7 @@ def validate_e2e(
     if format_ is not Format.CSV:
         blank = [""] * (len(by) - 1)
         rows += [
-            [kind, "all", *blank, TITLES[name], *_cells(metric)]
+            [kind, "all", *blank, mid(heading(name)), *score_cells(metric)]
             for kind in kinds
             for name, metric in found.figures(found.of_kind(kind))["metrics"].items()
             if metric["n_total"]
@@ -101,11 +107,7 @@ def validate_e2e(
         )
         if apart := [name for name in kinds if name in READERS]:
             echo(wrap(f"Predicted apart, and fitted to by no constant: {', '.join(apart)}."))
-        for why, count in reasons[:SHOWN]:
-            echo(wrap(f"{count:,} not predicted: {why}"))
-        if more := reasons[SHOWN:]:
-            left = sum(count for _, count in more)
-            echo(wrap(f"{left:,} not predicted for {len(more)} more reasons: --format json."))
+        print_refused((count, "not predicted", why) for why, count in reasons)
 
 
 def _check(frame: "pandas.DataFrame", by: Sequence[str]) -> None:
@@ -124,18 +126,6 @@ def _column(found: "EndToEnd", frame: "pandas.DataFrame", name: str) -> list[str
     if name in MADE and name not in frame:
         return list(getattr(found, name))
     return [str(value) for value in frame[name]]
-
-
-def _cells(metric: dict[str, Any]) -> list[str]:
-    whole = f"{metric['n_total']:,}"
-    if not metric["n"]:
-        return ["0", whole, "", "", "", ""]
-    return [
-        f"{metric['n']:,}",
-        whole,
-        *(f"{metric[name]:.1f}" for name in ("median", "mean", "p90")),
-        f"{metric['interval_coverage']:.0%}",
-    ]
 
 
 def _reasons(found: "EndToEnd") -> list[tuple[str, int]]:

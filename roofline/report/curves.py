@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-from roofline.report.known import calibrated
-from roofline.report.text import is_number
 from roofline.table import Result
+from roofline.view.known import calibrated
+from roofline.view.text import is_number
 
 PANELS: Final = (
     ("ttft_s", "TTFT", "s", "prefill"),

@@ -6,10 +6,10 @@ of `reports/report.css`, again whenever the reader's theme changes.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from roofline.report.text import Amount, amount
+from roofline.view.text import Amount, amount
 
 FONT: Final = "system-ui, -apple-system, Roboto, Arial, sans-serif"
 FONT_SIZE: Final = 12
@@ -77,17 +77,34 @@ def whiskers(
     }
 
 
+def scatter(
+    x: Iterable[Any], y: Iterable[Any], told: Sequence[str] = (), mode: str = "markers", **more: Any
+) -> dict[str, Any]:
+    """Points or a line, and what each says under a pointer; nothing if that is left out."""
+    hover = {"hovertext": list(told), "hoverinfo": "text"} if told else {"hoverinfo": "skip"}
+    return {"type": "scatter", "mode": mode, "x": list(x), "y": list(y), **hover, **more}
+
+
+def rule(
+    at: float, tint: str = "muted", dash: str = "dot", *, across: bool = False
+) -> dict[str, Any]:
+    """Line through the whole figure at a value: upright, or from side to side."""
+    one, other = ("y", "x") if across else ("x", "y")
+    return {
+        "type": "line",
+        f"{one}0": at,
+        f"{one}1": at,
+        f"{other}0": 0,
+        f"{other}1": 1,
+        f"{other}ref": "paper",
+        "line": {"color": colour(tint), "width": 1, "dash": dash},
+    }
+
+
 def diagonal(low: float, high: float, factor: float = 1.0, **line: Any) -> dict[str, Any]:
     """Line on which a prediction is so many times what was measured."""
     faint = {"color": colour("faint"), "width": 1, **line}
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [low, high],
-        "y": [low * factor, high * factor],
-        "line": faint,
-        "hoverinfo": "skip",
-    }
+    return scatter((low, high), (low * factor, high * factor), mode="lines", line=faint)
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:

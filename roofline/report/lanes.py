@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.known import BOUND
-from roofline.report.text import is_number
-from roofline.report.words import heading, unit_of
 from roofline.table import Column, Result, Table
+from roofline.view.known import BOUND
+from roofline.view.text import is_number
+from roofline.view.words import MORE, heading, unit_of
 
 NAMES: Final = (
     "scenario",
@@ -50,19 +50,6 @@ FIGURES: Final = (
     "free_bytes",
 )
 WORDS: Final = ("prefill_bound", "decode_bound", "basis", "limit")
-MORE: Final = frozenset(
-    {
-        "user_tok_s",
-        "throughput_tok_s",
-        "throughput_per_gpu_tok_s",
-        "output_tok_s",
-        "output_per_gpu_tok_s",
-        "requests_per_s",
-        "saturation_per_s",
-        "free_bytes",
-    }
-)
-"""Figures of which more is better."""
 MOST: Final = 1500
 """Rows that a page has room for."""
 

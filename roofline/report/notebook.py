@@ -1,7 +1,7 @@
 """Results in a notebook: what they say and their tables as HTML, the report's figures in plotly."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from roofline.content import shipped
 from roofline.errors import InputError, UnknownNameError
 from roofline.report import sections
-from roofline.report.block import Cell, Figure, Head, Key
-from roofline.report.page import environment, page_of
-from roofline.report.text import amount, is_number, label, percent
-from roofline.report.words import written
+from roofline.report.page import environment
 from roofline.table import Derivation, Result, Table
+from roofline.view.block import Cell, Figure, Head, Key
+from roofline.view.derivations import derivation_lines
+from roofline.view.questions import view_of
+from roofline.view.text import is_number, label, percent
+from roofline.view.words import written
 
 if TYPE_CHECKING:
     import plotly.graph_objects
@@ -70,13 +72,12 @@ def html(shown: Result | Table | Derivation) -> str:
     if isinstance(shown, Table):
         return template.render(table=shown_table("", shown), result=None, tree=())
     if isinstance(shown, Derivation):
-        return template.render(table=None, result=None, tree=tuple(_tree(shown)))
+        return template.render(table=None, result=None, tree=tuple(derivation_lines(shown)))
     return template.render(
         table=None,
         result=shown,
         tree=(),
-        page=page_of(shown),
-        said=shown.metadata.get("summary") or (),
+        page=view_of(shown),
         tables=[shown_table(name, entry) for name, entry in shown.tables.items() if len(entry)],
         figures=list(_figures(shown)),
     )
@@ -128,15 +129,6 @@ def _cell(row: Mapping[str, Any], key: str, unit: str) -> Cell:
         unit = str(row.get("unit") or "")
     shown = written(key, value, unit)
     return Cell(shown.number, shown.unit)
-
-
-def _tree(entry: Derivation) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-    """Lines of a derivation: depth, what it is, and what is said about it."""
-    for depth, part in entry.walk():
-        said = [f"= {text}" for text in (part.formula, part.substituted) if text]
-        said += [f"from {part.source}"] if part.source else []
-        said += [f"note: {part.note}"] if part.note else []
-        yield depth, f"{part.name} = {amount(part.value, part.unit)}", tuple(said)
 
 
 def _figures(result: Result) -> dict[str, Figure]:

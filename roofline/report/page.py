@@ -3,7 +3,6 @@
 import base64
 import gzip
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -16,9 +15,9 @@ from markupsafe import Markup
 from roofline.content import shipped
 from roofline.errors import MissingEnvironmentError
 from roofline.report import sections
-from roofline.report.known import BOUND, calibrated
-from roofline.report.text import clean, to_json
 from roofline.table import Result
+from roofline.view.questions import view_of
+from roofline.view.text import clean, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +76,8 @@ def digest(source: bytes) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(source).digest()).decode('ascii')}"
 
 
-TITLES: Final = {
-    "compare-measured": "Predicted against measured",
-    "scoreboard": "Scoreboard: predicted against measured",
-}
-"""Titles of results that are of no network."""
 EMPTY: Final = digest(b"")
 """plotly.js adds an empty style element and fills it by script; nothing else may add style."""
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """What names a page."""
-
-    title: str
-    subtitle: str
-    version: str
-    steps: str = ""
-    """What the steps on it are of, where that is not the whole page's own question."""
 
 
 def render(result: Result) -> str:
@@ -113,7 +96,7 @@ def render(result: Result) -> str:
         environment()
         .get_template("page.html")
         .render(
-            page=page_of(result),
+            page=view_of(result),
             blocks=blocks,
             figures={figure.key: figure for block in blocks for figure in block.figures},
             grids={grid.key: grid for block in blocks for grid in block.grids},
@@ -161,58 +144,3 @@ def _finalize(value: Any) -> Any:
 
 def _embedded(value: Any) -> Markup:
     return Markup(to_json(value))
-
-
-def page_of(result: Result) -> Page:
-    """Title of a result, and how it was asked for."""
-    given: Mapping[str, Any] = result.metadata
-    name, device = given.get("model", result.kind), given.get("gpu_title") or given.get("gpu", "")
-    name = given.get("title") or TITLES.get(str(name), name)
-    gpus = given.get("gpus", 1)
-    machine = f"{gpus} × {device}" if gpus != 1 else f"{device}"
-    if "gpus_allowed" in given:  # a plan says in its verdict on what
-        machine = f"up to {given['gpus_allowed']} × {_listed(given.get('gpu_titles', ''))}"
-    parts = [str(given.get("date", ""))]
-    parts.append(f"{_listed(given['weights'])} weights" if "weights" in given else "")
-    parts.append(f"{_listed(given['kv'])} KV cache" if given.get("kv", "auto") != "auto" else "")
-    parts += [_arranged(given), *_load(given)]
-    parts.append(str(given.get("engine_title") or given.get("engine", "")))
-    if calibrated(result):
-        named = f" ({given['calibration']})" if given.get("calibration") else ""
-        parts.append(f"predicted from measured kernels{named}")
-    elif given.get("basis") == BOUND:
-        parts.append("datasheet rates")
-    return Page(
-        title=f"{name} on {machine}" if machine else f"{name}",
-        subtitle=" · ".join(part for part in parts if part),
-        version=f"roofline {given['version']}" if "version" in given else "roofline",
-        steps=str(given.get("steps", "")),
-    )
-
-
-def _arranged(given: Mapping[str, Any]) -> str:
-    """How devices share the network, as far as there are several."""
-    layout = given.get("layout_title", f"TP {given.get('tp', 1)}")
-    if (replicas := given.get("replicas", 1)) != 1:
-        return f"{replicas} replicas of {layout}"
-    return "" if layout == "TP 1" else str(layout)
-
-
-def _load(given: Mapping[str, Any]) -> list[str]:
-    """What is asked of it: traffic by its name, or a batch with its lengths."""
-    if "workload_title" in given:
-        return [f"{given['workload_title']}", str(given.get("arrivals", ""))]
-    parts = [f"batch {given['batch']}" if "batch" in given else ""]
-    if "prompt" in given:
-        answer = f" → {_grouped(given['output'])}" if "output" in given else ""
-        parts.append(f"{_grouped(given['prompt'])}{answer} tokens")
-    return parts
-
-
-def _listed(value: object) -> str:
-    """A name, or several to choose among."""
-    return " or ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _grouped(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)

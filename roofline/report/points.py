@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.known import calibrated, ends
 from roofline.table import Result
+from roofline.view.known import calibrated, ends
 
 LABELLED: Final = 0.03
 """Smallest share of its phase's time that earns an operator a label. [1]"""

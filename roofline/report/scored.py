@@ -1,37 +1,36 @@
-"""Figures of a scoreboard before they are drawn: measured beside predicted, by metric."""
+"""Figures that were measured and predicted, by metric, before they are drawn."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
-from roofline.report.text import is_number
-from roofline.table import Result, Table
+from roofline.table import Result
+from roofline.view.text import is_number
 
-METRICS: Final[Mapping[str, str]] = {
-    "ttft_s": "s",
-    "tpot_s": "s",
-    "latency_s": "s",
-    "throughput_tok_s": "token/s",
-}
-"""Metrics in the order of the page, with their units."""
+METRICS: Final = ("ttft_s", "tpot_s", "latency_s", "throughput_tok_s")
+"""Metrics of a scoreboard in the order of the page; others follow as they come."""
 RATE: Final = "throughput_tok_s"
+NAMED: Final = {"scores": "row", "published_results": "title", "figures": "run"}
+"""Tables of figures, and the column that names each."""
+NEEDED: Final = frozenset({"metric", "unit", "measured", "predicted", "low", "high"})
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredFigure:
-    """A measured figure with its prediction, a throughput for each GPU."""
+    """A measured figure with its prediction, on a scoreboard a throughput for each GPU."""
 
     name: str
-    """Row or published result."""
+    """Run, row or published result."""
+    unit: str
     measured: float
     predicted: float
     low: float
     high: float
-    inside: bool
-    """Whether it is in the central 80 %."""
+    inside: bool | None
+    """Whether it is in the central 80 %; None where it has none."""
     published: bool
-    """Whether it is a published result, not a row of the file."""
+    """Whether it is a published result, not a row of a file."""
 
 
 def has_scores(result: Result) -> bool:
@@ -40,45 +39,43 @@ def has_scores(result: Result) -> bool:
 
 
 def scored_figures(result: Result) -> dict[str, tuple[ScoredFigure, ...]]:
-    """Predicted figures of each metric: rows of the file first, then published results."""
+    """Predicted figures of each metric: rows of a file first, then published results."""
     found: dict[str, list[ScoredFigure]] = {metric: [] for metric in METRICS}
-    if has_scores(result):
-        for metric, figure in _figures(result.tables["scores"], "row", published=False):
-            found[metric].append(figure)
-        for metric, figure in _figures(result.tables["published_results"], "title", published=True):
-            found[metric].append(figure)
+    for name, key in NAMED.items():
+        table = result.tables.get(name)
+        if table is not None and set(table.columns) >= NEEDED | {key}:
+            for row in table.rows():
+                numbers = row["measured"], row["predicted"]
+                if all(is_number(value) and value > 0 for value in numbers):
+                    found.setdefault(str(row["metric"]), []).append(_figure(row, name))
     return {metric: tuple(figures) for metric, figures in found.items() if figures}
 
 
-def _figures(table: Table, name: str, *, published: bool) -> Iterator[tuple[str, ScoredFigure]]:
-    for row in table.rows():
-        values = [row[key] for key in ("measured", "predicted", "low", "high")]
-        metric = str(row["metric"])
-        if metric in METRICS and all(is_number(value) and value > 0 for value in values):
-            share = 1.0 / _devices(row, published=published) if metric == RATE else 1.0
-            measured, predicted, low, high = (float(value) * share for value in values)
-            inside = bool(row["inside"])
-            yield (
-                metric,
-                ScoredFigure(str(row[name]), measured, predicted, low, high, inside, published),
-            )
+def _figure(row: Mapping[str, Any], name: str) -> ScoredFigure:
+    devices = {"scores": "gpus", "published_results": "per"}.get(name, "")
+    count = row.get(devices) if row["metric"] == RATE else 1.0
+    share = 1.0 / count if is_number(count) and count > 0 else 1.0
+    low, high = row["low"], row["high"]
+    known = is_number(low) and is_number(high) and 0 < low < high
+    ends = (low, high) if known else (row["predicted"],) * 2
+    measured, predicted, low, high = (
+        float(value) * share for value in (row["measured"], row["predicted"], *ends)
+    )
+    inside = low <= measured <= high if known else None
+    said, published = str(row[NAMED[name]]), name == "published_results"
+    return ScoredFigure(said, str(row["unit"]), measured, predicted, low, high, inside, published)
 
 
-def _devices(row: Mapping[str, Any], *, published: bool) -> float:
-    """Devices that a throughput is of. [1]"""
-    count = row["per"] if published else row["gpus"]
-    return float(count) if is_number(count) and count > 0 else 1.0
-
-
-def median_error(figures: Sequence[Any]) -> float:
+def median_error(figures: Sequence[ScoredFigure]) -> float:
     """Median of the absolute errors. [1]
 
-    >>> median_error((ScoredFigure("a", 2.0, 1.0, 1.0, 1.0, True, False),))
+    >>> median_error((ScoredFigure("a", "s", 2.0, 1.0, 1.0, 1.0, True, False),))
     0.5
     """
     return float(median(abs(each.predicted / each.measured - 1.0) for each in figures))
 
 
-def share_inside(figures: tuple[ScoredFigure, ...]) -> float:
-    """Share of the figures that are in their interval. [1]"""
-    return sum(each.inside for each in figures) / len(figures)
+def share_inside(figures: Sequence[ScoredFigure]) -> float | None:
+    """Share of the figures with an interval that are in it; None where none has one. [1]"""
+    judged = [each.inside for each in figures if each.inside is not None]
+    return sum(judged) / len(judged) if judged else None

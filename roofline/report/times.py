@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.known import at_roof, calibrated, ends, inside
 from roofline.table import Result
+from roofline.view.known import at_roof, calibrated, ends, inside
 
 MOST_BARS: Final = 15
 

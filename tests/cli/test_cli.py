@@ -23,7 +23,7 @@ def ask(capsys: Captured, *arguments: str) -> tuple[int, str, str]:
 def test_the_default_question_is_answered(capsys: Captured) -> None:
     code, out, err = ask(capsys, "analyze")
     assert (code, err) == (0, "")
-    assert "llama-3.1-8b on 1 × NVIDIA H100 SXM5 80GB" in out
+    assert "llama-3.1-8b on NVIDIA H100 SXM5 80GB" in out
     assert "Decode is bound by memory" in out
 
 
@@ -59,7 +59,7 @@ def test_json_is_one_versioned_document_without_nan(capsys: Captured) -> None:
 def test_other_formats_carry_the_headline(capsys: Captured, style: str) -> None:
     code, out, _ = ask(capsys, "analyze", "--format", style)
     assert code == 0
-    assert ("ttft_idle_s," in out) if style == "csv" else ("| TTFT, idle |" in out)
+    assert ("ttft_idle_s," in out) if style == "csv" else ("| TTFT idle |" in out)
 
 
 @pytest.mark.parametrize(

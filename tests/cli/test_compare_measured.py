@@ -39,7 +39,7 @@ def test_a_table_says_what_ran_and_how_far_off_it_is(capsys: Captured) -> None:
     assert "tidy.csv:2: a table; llama-3.1-8b on 1 × h100-sxm, vllm, 1 client" in out.replace(
         "\n", " "
     )
-    for word in ("measured", "predicted", "80 % from", "inside", "TTFT", "TPOT", "output rate"):
+    for word in ("Measured", "Predicted", "80 %", "Within", "TTFT", "TPOT", "Output throughput"):
         assert word in out
     assert "Summary" in out
     assert "note: No run at a rate was ever fitted to" in out

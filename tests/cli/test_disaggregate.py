@@ -26,7 +26,8 @@ def ask(capsys: Captured, *arguments: str) -> tuple[int, str, str]:
 def test_sentences_say_the_ratio_what_binds_and_what_it_costs(capsys: Captured) -> None:
     code, out, err = ask(capsys, *MAIN)
     assert (code, err) == (0, "")
-    assert "llama-3.1-70b, prefill and decode apart, on 32 × NVIDIA H100 SXM5 80GB" in out
+    assert "llama-3.1-70b on 32 × NVIDIA H100 SXM5 80GB" in out
+    assert "prefill tp4 apart from decode tp8" in out
     text = re.sub(r"\s+", " ", out.partition("What users feel")[0])
     assert re.search(r"takes [\d.]+ prompts/s, .* gives [\d.]+ answers/s: [\d.]+ prefill", text)
     assert re.search(

@@ -64,7 +64,7 @@ def test_what_changed_and_how_well_it_holds_is_said(
     assert code == 0
     path = tmp_path / "home" / "engines" / "vllm.yaml"
     assert f"wrote {path}" in err
-    for word in ("shipped", "learnt", "told", "left out", "one run at a time", "one deployment"):
+    for word in ("Shipped", "Learnt", "Told", "left out", "one run at a time", "one deployment"):
         assert word in out
     assert max(len(line) for line in out.splitlines()) <= 100
     ttft, tpot, _ = roofline.compare_measured(slower).tables["summary"]["median"]

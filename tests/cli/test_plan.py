@@ -48,7 +48,7 @@ def test_the_table_fits_a_page_and_says_what_to_buy(printing: Any) -> None:
     for title in (
         "SLO",
         "Deployments",
-        "What more money buys",
+        "Deployments that nothing cheaper beats",
         "GPUs by rate",
         "Sensitivity",
         "Training once, inference again and again",
@@ -142,14 +142,14 @@ def test_what_was_not_measured_is_shown_apart(cli: Any, tmp_path: Path) -> None:
     ran = cli(f"{line} --rate 40 --gpus 4 --price 3 --price 0.01 --report {page}")
     assert ran.code == 0
     assert max(map(len, ran.out.splitlines())) <= 100
-    first = next(text for text in ran.out.splitlines() if "$/h" in text)
+    first = next(text for text in ran.out.splitlines() if "$" in text)
     assert "NVIDIA H100" in first
     assert "Not ranked: AMD Instinct MI300X" in ran.out
     _, _, apart = ran.out.partition("Not measured: bounds at published rates, not ranked")
-    assert apart.splitlines()[3].count("≥") == 4
+    assert next(line for line in apart.splitlines() if "≥" in line).count("≥") == 4
     text = page.read_text(encoding="utf-8")
     assert "Not ranked: AMD Instinct MI300X" in text
-    assert "At published rates" in text
+    assert "Not measured: bounds at published rates" in text
 
 
 def test_a_plan_has_a_page_at_once_and_from_its_json(printing: Any, tmp_path: Path) -> None:

@@ -38,11 +38,15 @@ def tables(draw: st.DrawFn) -> tuple[list[list[str]], list[str], str]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(tables(), st.integers(0, 1))
+@given(tables(), st.lists(st.booleans(), min_size=6, max_size=6))
 def test_a_table_that_fits_is_set_as_rich_sets_it(
-    table: tuple[list[list[str]], list[str], str], whole: int
+    table: tuple[list[list[str]], list[str], str], whole: list[bool]
 ) -> None:
-    assert render._aligned(*table, whole) == render._fitted(*table, whole)
+    rows, header, title = table
+    numeric = render._numeric(rows, len(header))
+    heads, widths, gap = render._arranged(rows, header, numeric, whole)
+    fitted = render._fitted(rows, heads, title, numeric, widths, gap)
+    assert render._aligned(rows, header, title, numeric, whole) == fitted
 
 
 @pytest.mark.parametrize("cell", ["表", "e\u0301", "👍", "two\nlines", "long " * 30])
@@ -50,8 +54,8 @@ def test_what_is_wider_than_its_characters_is_left_to_rich(
     cell: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(render, "_fitted", lambda *table: "fitted")
-    assert render._aligned([["a", "b"]], ["name", "value"], "", 0) != "fitted"
-    assert render._aligned([["a", cell]], ["name", "value"], "", 0) == "fitted"
+    assert render._aligned([["a", "b"]], ["name", "value"], "", [False] * 2, ()) != "fitted"
+    assert render._aligned([["a", cell]], ["name", "value"], "", [False] * 2, ()) == "fitted"
 
 
 def test_json_has_no_character_that_steers_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,13 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Any:
 def test_the_table_says_what_users_feel_within_a_page(cli: Any) -> None:
     ran = cli(f"{SMALL} --rate 5 --slo ttft=500ms,tpot=50ms")
     assert ran.code == 0
-    for title in ("What users feel", "Promises", "Throughput and price", "The server", "Workload"):
+    for title in (
+        "What users feel",
+        "SLO, as simulated",
+        "Throughput and price",
+        "The server",
+        "Workload",
+    ):
         assert f"\n{title}\n" in ran.out
     assert "Holds the load: 5.00 requests/s come in" in ran.out
     assert max(map(len, ran.out.splitlines())) <= 100
@@ -109,7 +115,7 @@ def test_overload_is_said_and_fails(cli: Any) -> None:
 def test_a_broken_promise_fails_where_it_was_given(cli: Any) -> None:
     ran = cli(f"{SMALL} --rate 5 --slo ttft=1us")
     assert ran.code == 1
-    assert "Broken: ttft_p99." in ran.out
+    assert "Broken: TTFT p99." in ran.out
     assert cli(f"{SMALL} --rate 5 --slo ttft_mean=10s").code == 0
 
 

@@ -47,13 +47,18 @@ def test_sentences_say_the_gain_and_where_it_ends(capsys: Captured) -> None:
     assert (code, err) == (0, "")
     first = out.splitlines()[0]
     assert first.startswith("llama-3.1-70b on 4 × NVIDIA H100")
-    assert first.endswith("llama-3.2-1b drafts 4 tokens in a row")
     text = re.sub(r"\s+", " ", out.partition("What users feel")[0])
+    assert "llama-3.2-1b drafts 4 tokens in a row" in text
     assert "yields 2.77 tokens of 5 at an acceptance of 0.7" in text
     assert re.search(r"Drafting takes \d+% of a round; verification takes 1\.\d\d × a decode", text)
     assert re.search(r"(row would do best|compared does better) at a batch of 16", text)
     assert re.search(r"The gain turns into a loss at a batch of \d+, beyond the \d+ that fit", text)
-    for title in ("What else could be drafted", "Other batches", "Memory", "Acceptance that was"):
+    for title in (
+        "What else could be drafted",
+        "Other batches",
+        "What is in the memory",
+        "Acceptance that was",
+    ):
         assert re.search(rf"(?m)^{title}", out)
     assert "note: Lossless" in out
 
@@ -120,13 +125,13 @@ def test_csv_has_a_row_for_each_metric_and_nothing_else(capsys: Captured) -> Non
 
 def test_markdown_has_tables(capsys: Captured) -> None:
     _, out, _ = ask(capsys, *FREE, "--format", "md")
-    assert "**What users feel**" in out
+    assert "**What users feel, as predicted**" in out
     assert "| TPOT |" in out
 
 
 def test_the_layout_of_a_tree_is_named(capsys: Captured) -> None:
     _, out, _ = ask(capsys, *HEADS)
-    assert "Medusa heads draft a tree of 15 tokens, 3 deep" in out.splitlines()[0]
+    assert "Medusa heads draft a tree of 15 tokens, 3 deep" in re.sub(r"\s+", " ", out)
     _, out, _ = ask(capsys, *FREE, "--length", "1")
     assert "n-grams of the text draft 1 token in a row" in re.sub(r"\s+", " ", out)
 

@@ -96,9 +96,10 @@ def test_what_all_have_in_common_is_said_once(cli: Any, small: Path) -> None:
     lines, words = text.splitlines(), " ".join(text.split())
     assert "All of these: plain 8b, h100-sxm, tp1" in words
     assert "512 tokens of prompt" in words
-    header = next(line for line in lines if "TPOT" in line and "TTFT" in line)
-    assert "batch" in header
-    assert "GPU " not in header.replace("tok/s/GPU", "")
+    rule = next(place for place, line in enumerate(lines) if line.startswith("─"))
+    header = " ".join(lines[rule - 3 : rule])
+    assert "Batch" in header
+    assert "GPU " not in header.replace("per GPU ", "")
 
 
 def test_csv_has_every_column_and_no_formula(cli: Any, tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_json_is_one_document_without_nan(cli: Any, small: Path) -> None:
 
 def test_markdown_is_a_table(cli: Any, small: Path) -> None:
     lines = cli(f"sweep {small} --format md").out.splitlines()
-    assert any(line.startswith("| batch |") for line in lines)
+    assert any(line.startswith("| Batch |") for line in lines)
 
 
 def test_a_result_is_written_and_gone_on_with(cli: Any, small: Path, tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from roofline.report.block import Figure
 from roofline.report.page import render
 from roofline.report.sections import latencies, layouts_chart, speed_up, variants
 from roofline.report.sections.latencies import latency_facts
 from roofline.table import Result, table
+from roofline.view.block import Figure
 from tests.report.hostile import HOSTILE, poisoned
 from tests.report.pages import taken_apart
 

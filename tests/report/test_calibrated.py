@@ -6,21 +6,21 @@ import pytest
 
 import roofline
 from roofline.report import render
-from roofline.report.block import Cell
 from roofline.report.curves import batch_facts
-from roofline.report.known import at_roof, calibrated, ends, inside
 from roofline.report.points import Point, roofline_facts
 from roofline.report.sections import (
     assumptions,
     batch_curve,
-    operators,
     roofline_chart,
     time_per_op,
     verdict,
 )
-from roofline.report.text import Amount
 from roofline.report.times import Bar, time_facts
 from roofline.table import Result, table
+from roofline.view.block import Card, Cell
+from roofline.view.known import at_roof, calibrated, ends, inside
+from roofline.view.operators import operator_grids
+from roofline.view.text import Amount
 from tests.report.pages import taken_apart
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -37,18 +37,15 @@ def test_a_predicted_figure_has_its_interval_and_the_datasheet_bound_apart(
 ) -> None:
     facts = verdict.verdict_facts(predicted)
     assert (facts.calibration, facts.floor, facts.both) == ("tiny-kernels", False, False)
-    assert facts.cards[0] == verdict.Headline(
-        name="TTFT",
-        value=Amount("300", "s"),
-        serial=None,
-        interval=Amount("240 – 375", "s"),
-        bound=Amount("250", "s"),
-        bounds="floor",
-        meaning="",
+    assert facts.cards[0] == Card(
+        "TTFT",
+        Amount("300", "s"),
+        Amount("240 – 375", "s"),
+        ("datasheet floor 250",),
         basis="part datasheet",
         explained="ttft",
     )
-    assert [card.bounds for card in facts.cards] == ["floor", "floor", "ceiling"]
+    assert [card.said[0].split()[1] for card in facts.cards] == ["floor", "floor", "ceiling"]
     assert facts.cards[1].basis == "transferred"
 
 
@@ -223,9 +220,9 @@ def test_bands_of_a_real_result_hold_the_headline_interval(real: Result) -> None
 
 
 def test_the_operator_table_says_interval_roof_and_basis(predicted: Result) -> None:
-    decode = operators.operator_grids(predicted)[1]
+    decode = operator_grids(predicted)[1]
     heads = [head.text for head in decode.heads]
-    first = ["Operator", "Time", "Central 80 %", "Datasheet floor", "Floor over time", "Basis"]
+    first = ["Operator", "Time", f"80{NO_BREAK}%", "Datasheet floor", "Floor over time", "Basis"]
     assert heads[:6] == first
     assert "No overlap" not in heads
     told = {row[0].text: row[1:6] for row in decode.rows}
@@ -238,7 +235,7 @@ def test_the_operator_table_says_interval_roof_and_basis(predicted: Result) -> N
     )
     assert told["quantise-gate"][4] == Cell("in the product", tone="muted")
     assert told["all-reduce"][3] == Cell("–")
-    norm = operators.operator_grids(predicted)[0].rows[1]
+    norm = operator_grids(predicted)[0].rows[1]
     assert norm[2].text == "–"
 
 

@@ -11,16 +11,17 @@ from roofline.report.sections import (
     batch_curve,
     derivations,
     memory_stack,
-    operators,
     reproduce,
     roofline_chart,
     time_per_op,
     verdict,
-    what_if,
 )
-from roofline.report.text import Amount
 from roofline.report.times import MOST_BARS, time_facts
 from roofline.table import Derivation, Result, table
+from roofline.view import tables
+from roofline.view.block import Card
+from roofline.view.operators import operator_grids
+from roofline.view.text import Amount
 
 
 def test_a_point_stands_at_its_intensity_and_its_rate(result: Result) -> None:
@@ -142,21 +143,20 @@ def test_nothing_is_shaded_where_every_batch_fits(result: Result) -> None:
 
 
 def test_changes_that_do_not_fit_come_last(result: Result) -> None:
-    assert [effect.change for effect in what_if.what_if_facts(result)] == ["fp8", "more"]
+    found = tables.what_if(result)
+    assert found is not None
+    assert [row[0].text for row in found.rows] == ["fp8", "more"]
 
 
 def test_the_verdict_has_both_bounds_and_a_link_to_the_derivation(result: Result) -> None:
     facts = verdict.verdict_facts(result)
     assert facts.fits is True
     assert facts.floor
-    assert facts.cards[0] == verdict.Headline(
-        name="TTFT",
-        value=Amount("250", "s"),
-        serial=Amount("350", "s"),
-        interval=None,
-        bound=None,
-        bounds="floor",
-        meaning="meaning of ttft_s",
+    assert facts.cards[0] == Card(
+        "TTFT",
+        Amount("250", "s"),
+        None,
+        ("350\N{NO-BREAK SPACE}s without overlap",),
         basis="datasheet",
         explained="ttft",
     )
@@ -173,7 +173,9 @@ def test_zero_tpot_is_shown_as_none(result: Result) -> None:
     single = replace(result, tables={**result.tables, "headline": table(rows, {})})
     facts = verdict.verdict_facts(single)
     assert "TPOT" not in [card.name for card in facts.cards]
-    assert [entry.value.number for entry in facts.headlines if entry.name == "TPOT"] == ["–"]
+    found = tables.headline(single)
+    assert found is not None
+    assert [row[1].text for row in found.rows if row[0].text == "TPOT"] == ["–"]
 
 
 def test_a_derivation_inside_another_is_told_once(result: Result) -> None:
@@ -197,7 +199,7 @@ def test_a_long_part_of_two_derivations_is_told_under_the_first(result: Result) 
 
 
 def test_an_operator_table_has_every_operator_once(result: Result) -> None:
-    prefill, decode = operators.operator_grids(result)
+    prefill, decode = operator_grids(result)
     assert [row[0].text for row in prefill.rows] == ["gate", "norm"]
     assert [row[0].text for row in decode.rows] == ["gate", "attention", "all-reduce"]
     assert "Activations" not in [head.text for head in decode.heads]
@@ -254,7 +256,7 @@ def test_columns_of_wires_and_loads_are_shown_where_there_are_any(result: Result
         for row in ops.rows()
     ]  # fmt: skip
     several = replace(result, tables={**result.tables, "ops": table(rows, {})})
-    heads = [head.text for head in operators.operator_grids(several)[0].heads]
+    heads = [head.text for head in operator_grids(several)[0].heads]
     assert "Algorithm" in heads
     assert "Loaded" in heads
     assert "Sent out of the node" not in heads

@@ -106,7 +106,7 @@ def test_a_derivation_is_a_tree_in_both_forms(result: Result) -> None:
     assert list(frame["name"]) == ["latency", "TTFT", "step", "BW"]
     assert list(frame["depth"]) == [0, 1, 2, 3]
     text = html(tree)
-    assert "<b>latency = 320 s</b>" in text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "<b>latency = 320.0 s</b>" in text.replace("\N{NO-BREAK SPACE}", " ")
     assert "note: a floor" in text
     assert "from tiny datasheet" in text
 

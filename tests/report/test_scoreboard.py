@@ -6,21 +6,21 @@ from typing import Any
 import pytest
 
 from roofline.report import write
-from roofline.report.page import page_of, render
+from roofline.report.page import render
 from roofline.report.scored import scored_figures
 from roofline.report.sections import (
     measured_verdict,
     others,
+    parity,
     plan_verdict,
     scoreboard_groups,
-    scoreboard_parity,
     scoreboard_published,
-    scoreboard_verdict,
     sweep_verdict,
     traffic_verdict,
     verdict,
 )
 from roofline.table import Result, table
+from roofline.view.questions import view_of
 from tests.report.hostile import HOSTILE
 from tests.report.pages import taken_apart
 from tests.report.test_browser import Visit
@@ -101,40 +101,39 @@ def test_rates_are_of_each_gpu() -> None:
 
 
 def test_the_verdict_counts_rows_and_not_what_others_published() -> None:
-    facts = scoreboard_verdict.scoreboard_facts(board())
+    facts = measured_verdict.measured_verdict(board())
     assert facts is not None
-    assert facts.holds
+    assert facts.good
     assert (
-        facts.verdict == f"83{NO_BREAK}% of 6 measured figures are in their 80{NO_BREAK}% interval"
+        facts.status == f"83{NO_BREAK}% of 6 measured figures are in their 80{NO_BREAK}% interval"
     )
     assert facts.sentences == (f"Half of 8{NO_BREAK}% is 4{NO_BREAK}%.",)
-    names = [figure.name for figure in facts.figures]
+    names = [figure.name for figure in facts.cards]
     assert names == [
         "TPOT, median error",
         "Throughput, median error",
         "Published results, median error",
     ]
-    assert facts.figures[0].value.number == f"10{NO_BREAK}%"
-    assert facts.figures[2].said == f"2 figures; 50{NO_BREAK}% in their interval"
+    assert facts.cards[0].value.number == f"10{NO_BREAK}%"
+    assert facts.cards[2].said == (f"2 figures; 50{NO_BREAK}% in their interval",)
 
 
 def test_without_rows_it_is_of_what_others_published() -> None:
-    facts = scoreboard_verdict.scoreboard_facts(board([]))
+    facts = measured_verdict.measured_verdict(board([]))
     assert facts is not None
-    assert not facts.holds
-    assert facts.verdict.startswith(f"50{NO_BREAK}% of 2 published figures")
+    assert not facts.good
+    assert facts.status.startswith(f"50{NO_BREAK}% of 2 published figures")
 
 
 def test_a_panel_needs_some_figures_and_stars_have_their_interval() -> None:
-    block = scoreboard_parity.build(board())
+    block = parity.build(board())
     assert block is not None
     assert [figure.key for figure in block.figures] == ["scored-tpot", "scored-throughput"]
     tpot, rate = (figure.spec["data"] for figure in block.figures)
     assert [len(entry["x"]) for entry in tpot] == [2, 2, 2, 4, 1]
     assert rate[-1]["error_y"]["array"] == pytest.approx([5.5, 2.5])
-    assert "hovertext" not in tpot[3]
     assert "run 5" in tpot[4]["hovertext"][0]
-    assert scoreboard_parity.build(board([])) is None
+    assert parity.build(board([])) is None
 
 
 def test_results_are_listed_with_reasons_and_sources() -> None:
@@ -142,7 +141,9 @@ def test_results_are_listed_with_reasons_and_sources() -> None:
     assert block is not None
     (shown,) = block.grids
     assert len(shown.rows) == 2
-    assert shown.rows[0][1].text == "Throughput of 4 GPUs"
+    assert dict(zip((h.text for h in shown.heads), shown.rows[0], strict=True))["Figure"].text == (
+        "Throughput of 4 GPUs"
+    )
     assert block.facts.outside == (f"Result b, throughput of 4 GPUs −50{NO_BREAK}%: because",)
     assert block.facts.left == ("Result c: too little is known",)
     (source,) = block.facts.sources
@@ -153,7 +154,7 @@ def test_results_are_listed_with_reasons_and_sources() -> None:
 def test_groups_are_tables_and_no_other_section_shows_them() -> None:
     block = scoreboard_groups.build(board())
     assert block is not None
-    assert [grid.key for grid in block.grids] == ["groups-engine", "scores-reasons"]
+    assert [grid.key for grid in block.grids] == ["groups-engine", "reasons-table"]
     assert [cell.text for cell in block.grids[0].rows[0]] == [
         "vllm",
         "TPOT",
@@ -164,13 +165,13 @@ def test_groups_are_tables_and_no_other_section_shows_them() -> None:
 
 
 def test_a_scoreboard_has_one_verdict_and_its_date_in_the_subtitle() -> None:
-    modules = (
-        *(verdict, plan_verdict, sweep_verdict, traffic_verdict, measured_verdict),
-        scoreboard_verdict,
-    )
+    modules = (*(verdict, plan_verdict, sweep_verdict, traffic_verdict, measured_verdict),)
     assert sum(module.build(board()) is not None for module in modules) == 1
-    page = page_of(board())
-    assert (page.title, page.subtitle) == ("Scoreboard: predicted against measured", "2026-11-23")
+    page = view_of(board())
+    assert (page.title, page.subtitle) == (
+        "Scoreboard: predicted against measured",
+        "2026-11-23 · roofline 1",
+    )
 
 
 @pytest.mark.parametrize("text", HOSTILE)

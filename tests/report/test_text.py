@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.report.figures import linear_ticks, log_ticks
-from roofline.report.text import amount, clean, label, percent, plain, to_json
 from roofline.table import Derivation
+from roofline.view.text import amount, clean, label, percent, plain, to_json
 
 ANY_TEXT = st.text(st.characters(), max_size=60)
 

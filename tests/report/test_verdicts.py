@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from roofline.report.page import page_of, render
+from roofline.report.page import render
 from roofline.report.sections import (
     measured_verdict,
     plan_verdict,
@@ -13,11 +13,10 @@ from roofline.report.sections import (
     verdict,
 )
 from roofline.report.sections.derivations import derivation_facts
-from roofline.report.sections.plan_verdict import plan_facts
 from roofline.report.sections.reproduce import reproduce_facts
-from roofline.report.sections.sweep_verdict import named, sweep_facts, winners
-from roofline.report.sections.traffic_verdict import traffic_facts
+from roofline.report.sections.sweep_verdict import named, winners
 from roofline.table import Derivation, Result, table
+from roofline.view.questions import view_of
 from tests.report.test_explorer import planned
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -59,11 +58,11 @@ def test_a_bound_is_no_winner_where_there_is_a_forecast() -> None:
 
 def test_a_sweep_is_answered_by_the_best_for_its_first_aim() -> None:
     result = swept()
-    facts = sweep_facts(result, winners(result))
-    assert (facts.found, facts.best, facts.at) == (True, "tiny on slow, tp1", "batch 8")
-    cards = {figure.name: (figure.value.number, figure.said) for figure in facts.figures}
-    assert cards["Cost per Mtok"] == ("$1.00", "")
-    assert cards["TPOT"] == ("40.0", f"limit: 50.0{NO_BREAK}ms")
+    facts = sweep_verdict.sweep_verdict(result, winners(result))
+    assert (facts.good, facts.status, facts.at) == (True, "Best: tiny on slow, tp1", "batch 8")
+    cards = {figure.name: (figure.value.number, figure.said) for figure in facts.cards}
+    assert cards["Cost per Mtok"] == ("$1.00", ())
+    assert cards["TPOT"] == ("40.0", (f"limit: 50.0{NO_BREAK}ms",))
     assert facts.known[0] == "transferred"
 
 
@@ -80,7 +79,7 @@ def test_sweeps_beside_each_other_have_a_winner_each_for_their_own_aims() -> Non
     result = swept(objectives_of=aims)
     found = winners(replace(result, tables={"points": table(rows, {})}))
     assert [(each.scenario, each.row["gpu"]) for each in found] == [("a", "slow"), ("b", "fast")]
-    assert sweep_facts(result, found).best == ""
+    assert sweep_verdict.sweep_verdict(result, found).status == ""
 
 
 def test_a_configuration_is_named_without_what_says_nothing() -> None:
@@ -112,11 +111,12 @@ def simulated(stable: bool, met: bool) -> Result:
 
 
 def test_traffic_is_answered_by_its_promises_and_how_sure_they_are() -> None:
-    facts = traffic_facts(simulated(stable=True, met=True))
-    assert (facts.stable, facts.met, facts.sure) == (True, True, f"93{NO_BREAK}%")
-    first, second = facts.figures
+    facts = traffic_verdict.traffic_verdict(simulated(stable=True, met=True))
+    assert facts.good
+    assert facts.status == f"The load is carried and all promises are kept; 93{NO_BREAK}% sure"
+    first, second = facts.cards
     assert (first.name, str(first.value)) == ("TTFT p99", f"400{NO_BREAK}ms")
-    assert first.said == f"promised: 500{NO_BREAK}ms"
+    assert first.said == (f"promised: 500{NO_BREAK}ms",)
     assert str(first.interval) == f"300 – 500{NO_BREAK}ms"
     assert (second.name, second.value.number) == ("Cost per Mtok", "$2.00")
 
@@ -132,22 +132,21 @@ def test_measurements_are_judged_by_their_intervals() -> None:
     result = Result("compare-measured", {"figures": table(rows, {})})
     block = measured_verdict.build(result)
     assert block is not None
-    assert (block.facts.inside, block.facts.judged, block.facts.holds) == (3, 4, False)
-    (figure,) = block.facts.figures
+    said = block.facts.status.replace(NO_BREAK, " ")
+    assert said == "75 % of 4 measured figures are in their 80 % interval"
+    assert not block.facts.good
+    (figure,) = block.facts.cards
     assert figure.name == "TTFT, median error"
     assert figure.value.number == f"10{NO_BREAK}%"  # of 0, 9, 11 and 50 %
-    assert page_of(result).title == "Predicted against measured"
+    assert view_of(result).title == "Predicted against measured"
 
 
 def test_a_plan_is_answered_by_what_is_bought() -> None:
-    facts = plan_facts(planned())
-    assert (facts.bought, facts.met, facts.likely) == (
-        "2 GPUs at $6.00 an hour",
-        True,
-        f"90{NO_BREAK}%",
-    )
-    ttft = next(figure for figure in facts.figures if figure.name == "TTFT p99")
-    assert ttft.said == f"limit: 500{NO_BREAK}ms"
+    facts = plan_verdict.plan_verdict(planned())
+    likely = f"90{NO_BREAK}% likely"
+    assert facts.status == f"The SLO holds on 2 GPUs at $6.00 an hour; {likely}"
+    ttft = next(figure for figure in facts.cards if figure.name == "TTFT p99")
+    assert ttft.said == (f"limit: 500{NO_BREAK}ms",)
     assert ("GPU", "fast") in facts.deployed
 
 
@@ -158,8 +157,8 @@ def test_a_plan_that_does_not_fit_says_what_was_tried() -> None:
     }
     block = plan_verdict.build(Result("plan", tables))
     assert block is not None
-    assert not block.facts.fits
-    assert [grid.key for grid in block.grids] == ["tried"]
+    assert not block.facts.good
+    assert [grid.key for grid in block.grids] == ["candidates-table"]
 
 
 def test_each_page_has_one_verdict() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from roofline.report.block import Grid
-from roofline.report.sections.others import grid
-from roofline.report.words import heading, mid, spoken, sure, unit_of, written
 from roofline.table import Column, Table, table
+from roofline.view.block import Grid
+from roofline.view.grids import grid
+from roofline.view.words import heading, mid, spoken, sure, unit_of, written
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -75,7 +75,7 @@ def test_ends_of_an_interval_share_a_column() -> None:
         "step_high_s": Column((0.011, 4.0), "s"),
     }
     shown = grid("t", "T", Table(columns))
-    assert [head.text for head in shown.heads] == ["Step", f"80{NO_BREAK}%"]
+    assert [head.text for head in shown.heads] == ["A step", f"80{NO_BREAK}%"]
     assert told(shown)[0] == ["10.0 ms", "9.00 – 11.0 ms"]
     assert told(shown)[1] == ["2.00 s", f"800{NO_BREAK}ms – 4.00 s"]
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
 
-from roofline.report.block import Block
 from roofline.table import Result
+from roofline.view.block import Block
 
 Builder = Callable[[Result], Block | None]
 

@@ -1,13 +1,15 @@
 """What the figures rest on, with the source of each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Grid, heads
-from roofline.report.known import calibrated
-from roofline.report.text import UNKNOWN, amount, percent
 from roofline.table import Result
+from roofline.view.block import Block, Cell, Grid
+from roofline.view.grids import grid
+from roofline.view.known import calibrated
+from roofline.view.text import UNKNOWN, amount, percent
 
 ORDER: Final = 20
 FEW: Final = 8
@@ -21,21 +23,18 @@ class AssumptionFacts:
     folded: dict[str, int]
 
 
-def _assumptions(key: str, title: str, rows: Sequence[Mapping[str, Any]]) -> Grid:
-    return Grid(
-        key,
-        title,
-        heads(what="What", value="Value", basis="Basis", source="Source and note"),
-        tuple(
-            (
-                Cell(_what(str(row["what"]))),
-                Cell(str(row["value"])),
-                Cell(str(row["basis"]), tone="badge"),
-                Cell(": ".join(str(row[key]) for key in ("source", "note") if row[key])),
-            )
-            for row in rows
-        ),
-    )
+def _joined(*names: str, by: str = "; ") -> Callable[[Mapping[str, Any]], Cell]:
+    """Writer of what a row says in several columns."""
+    return lambda row: Cell(by.join(str(row[name]) for name in names if row[name]))
+
+
+def _kernel(row: Mapping[str, Any]) -> Cell:
+    return Cell(f"{row['kernel']}, {row['of']}" if row["kernel"] else UNKNOWN)
+
+
+def _rate(row: Mapping[str, Any]) -> Cell:
+    shown = amount(row["rate"], str(row["unit"]), 4)
+    return Cell(shown.number, shown.unit)
 
 
 def _what(name: str) -> str:
@@ -48,77 +47,51 @@ def _what(name: str) -> str:
     return f"{of}{space}{field.replace('.', ' ').replace('_', ' ') if '.' in field else field}"
 
 
-def _kernels(result: Result) -> Grid:
-    name = result.metadata.get("calibration")
-    return Grid(
-        "kernels-table",
-        "Measured kernels that predict the times" + (f": calibration {name}" if name else ""),
-        heads(
-            numbers=["prefill", "decode"],
-            kernel="Kernel",
-            device="Measured on",
-            basis="Basis",
-            prefill="Of prefill",
-            decode="Of decode",
-            operators="Operators",
-            source="Measurements and note",
-        ),
-        tuple(
-            (
-                Cell(f"{row['kernel']}, {row['of']}" if row["kernel"] else UNKNOWN),
-                Cell(str(row["measured on"]) or UNKNOWN),
-                Cell(str(row["basis"]), tone="badge"),
-                Cell(percent(row["prefill"])),
-                Cell(percent(row["decode"])),
-                Cell(str(row["operators"])),
-                Cell("; ".join(str(row[key]) for key in ("note", "source") if row[key])),
-            )
-            for row in result.tables["kernels"].rows()
-        ),
-    )
-
-
-def _roofs(result: Result) -> Grid:
-    return Grid(
-        "roofs-table",
-        "Datasheet rates of one device, the roofs"
-        if calibrated(result)
-        else "Rates of one device that the times are computed with",
-        heads(
-            numbers=["rate"], name="Roof", kind="Kind", rate="Rate", basis="Basis", source="Source"
-        ),
-        tuple(
-            (
-                Cell(str(row["name"])),
-                Cell(str(row["kind"])),
-                Cell(*_split(row["rate"], str(row["unit"]))),
-                Cell(str(row["basis"]), tone="badge"),
-                Cell(str(row["source"])),
-            )
-            for row in result.tables["roofs"].rows()
-        ),
-    )
-
-
-def _split(value: object, unit: str) -> tuple[str, str]:
-    shown = amount(value, unit, 4)
-    return shown.number, shown.unit
+def _grids(result: Result) -> Iterator[Grid]:
+    given = {name: table for name, table in result.tables.items() if len(table)}
+    if rows := given.get("assumptions"):
+        made = partial(
+            grid,
+            table=rows,
+            columns="what, value, basis, source=Source and note",
+            most=len(rows),
+            writers={
+                "what": lambda row: Cell(_what(str(row["what"]))),
+                "source": _joined("source", "note", by=": "),
+            },
+        )
+        title = "What nobody measured or published"
+        guesses = made("assumed-table", title, where=lambda row: row["basis"] == "assumed")
+        if len(rows) > FEW and guesses.rows:
+            yield guesses
+        yield made("assumptions-table", "Inputs and where they come from")
+    if kernels := given.get("kernels"):
+        name = result.metadata.get("calibration")
+        yield grid(
+            "kernels-table",
+            "Measured kernels that predict the times" + (f": calibration {name}" if name else ""),
+            kernels,
+            "kernel, measured on, basis, prefill=Of prefill, decode=Of decode, operators, "
+            "source=Measurements and note",
+            writers={
+                "kernel": _kernel,
+                "measured on": lambda row: Cell(str(row["measured on"]) or UNKNOWN),
+                "prefill": lambda row: Cell(percent(row["prefill"])),
+                "decode": lambda row: Cell(percent(row["decode"])),
+                "source": _joined("note", "source"),
+            },
+        )
+    if roofs := given.get("roofs"):
+        title = "Datasheet rates of one device, the roofs"
+        if not calibrated(result):
+            title = "Rates of one device that the times are computed with"
+        columns = "name=Roof, kind, rate, basis, source"
+        yield grid("roofs-table", title, roofs, columns, writers={"rate": _rate})
 
 
 def build(result: Result) -> Block | None:
     """Section of the page."""
-    rows = list(result.tables["assumptions"].rows()) if "assumptions" in result.tables else []
-    guesses = [row for row in rows if row["basis"] == "assumed"]
-    grids = []
-    if len(rows) > FEW and guesses:
-        grids.append(_assumptions("assumed-table", "What nobody measured or published", guesses))
-    if rows:
-        title = "Inputs and where they come from"
-        grids.append(_assumptions("assumptions-table", title, rows))
-    if len(result.tables.get("kernels", ())):
-        grids.append(_kernels(result))
-    if len(result.tables.get("roofs", ())):
-        grids.append(_roofs(result))
+    grids = tuple(_grids(result))
     if not grids:
         return None
     folded = {
@@ -127,4 +100,4 @@ def build(result: Result) -> Block | None:
         if grid.key in ("assumptions-table", "kernels-table") and len(grid.rows) > FEW
     }
     facts = AssumptionFacts(folded)
-    return Block("assumptions", "Assumptions", "assumptions.html", facts, grids=tuple(grids))
+    return Block("assumptions", "Assumptions", "assumptions.html", facts, grids=grids)

@@ -3,11 +3,12 @@
 import math
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Figure, Grid, Key, cell, heads
 from roofline.report.curves import BatchFacts, Panel, batch_facts
-from roofline.report.figures import axis, colour, layout, lines, log_ticks, note
-from roofline.report.text import UNKNOWN, amount, between, plain
-from roofline.table import Result
+from roofline.report.figures import axis, colour, layout, lines, log_ticks, note, rule, scatter
+from roofline.table import Result, Table
+from roofline.view.block import Block, Figure, Grid, Key
+from roofline.view.grids import grid
+from roofline.view.text import amount, between, plain
 
 ORDER: Final = 60
 
@@ -84,41 +85,33 @@ def _ticks(batches: tuple[int, ...]) -> list[int]:
 
 def _band(facts: BatchFacts, panel: Panel, tail: str) -> list[dict[str, Any]]:
     """The central 80 %, under the curve."""
-    edge = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": list(facts.batches),
-        "xaxis": "x",
-        "yaxis": f"y{tail}",
-        "line": {"color": colour(panel.tint, 0.35), "width": 1},
-        "hoverinfo": "skip",
-    }
     if not panel.low:
         return []
+    look: dict[str, Any] = {"xaxis": "x", "yaxis": f"y{tail}"}
+    look |= {"line": {"color": colour(panel.tint, 0.35), "width": 1}}
     filled = {"fill": "tonexty", "fillcolor": colour(panel.tint, 0.18)}
-    return [{**edge, "y": list(panel.low)}, {**edge, "y": list(panel.high), **filled}]
+    low = scatter(facts.batches, panel.low, mode="lines", **look)
+    return [low, scatter(facts.batches, panel.high, mode="lines", **look, **filled)]
 
 
 def _curve(facts: BatchFacts, panel: Panel, tail: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": panel.name,
-        "x": list(facts.batches),
-        "y": list(panel.values),
-        "xaxis": "x",
-        "yaxis": f"y{tail}",
-        "line": {"color": colour(panel.tint), "width": 2},
-        "marker": {
+    return scatter(
+        facts.batches,
+        panel.values,
+        [_hover(facts, panel, place) for place in range(len(facts.batches))],
+        "lines+markers",
+        name=panel.name,
+        xaxis="x",
+        yaxis=f"y{tail}",
+        line={"color": colour(panel.tint), "width": 2},
+        marker={
             "opacity": 1,
             "size": [11 if batch == facts.current else 6 for batch in facts.batches],
             "symbol": ["circle" if fit else "circle-open" for fit in facts.fits],
             "color": colour(panel.tint),
             "line": {"color": colour(panel.tint), "width": 1.5},
         },
-        "hovertext": [_hover(facts, panel, place) for place in range(len(facts.batches))],
-        "hoverinfo": "text",
-    }
+    )
 
 
 def _hover(facts: BatchFacts, panel: Panel, place: int) -> str:
@@ -181,17 +174,7 @@ def _regions(facts: BatchFacts, edges: list[float]) -> tuple[list[Any], list[Any
             )
         )
     if facts.current is not None:
-        shapes.append(
-            {
-                "type": "line",
-                "x0": facts.current,
-                "x1": facts.current,
-                "y0": 0,
-                "y1": 1,
-                "yref": "paper",
-                "line": {"color": colour("muted"), "width": 1, "dash": "dot"},
-            }
-        )
+        shapes.append(rule(facts.current))
     return shapes, names
 
 
@@ -223,41 +206,12 @@ def _here_in_words(facts: BatchFacts, place: int) -> str:
     return f" The central 80 % at batch {plain(facts.batches[place], 6)}: {ranges}."
 
 
-def _grid(result: Result, predicted: bool) -> Grid:
-    table = result.tables["batch_curve"]
-    shown = {
-        "ttft_s": "TTFT",
-        "tpot_s": "TPOT",
-        "latency_s": "Latency",
-        "throughput_tok_s": "Throughput",
-        "user_tok_s": "One user",
-    }
-    columns = {}
-    for key, text in shown.items():
-        if key in table.columns:
-            columns[key] = text
-        if predicted and f"{key}_low" in table.columns:
-            columns[f"{key}_low"] = "central 80 %"
-    rows = []
-    for row in table.rows():
-        values = [_cell(row, key, table.columns[key].unit) for key in columns]
-        fits = Cell("fits", tone="good") if row["fits"] else Cell("does not fit", tone="bad")
-        rows.append((Cell(plain(row["batch"], 6)), *values, fits))
-    return Grid(
-        "batch-table",
-        "Against batch, predicted" if predicted else "Against batch, with perfect overlap",
-        heads(numbers=["batch", *columns], batch="Batch", **columns, fits="Memory"),
-        tuple(rows),
-    )
-
-
-def _cell(row: dict[str, Any], key: str, unit: str) -> Cell:
-    """A value, or the range that begins with it."""
-    if not row[key]:
-        return Cell(UNKNOWN)
-    if key.endswith("_low"):
-        return cell(between(row[key], row[f"{key.removesuffix('_low')}_high"], unit))
-    return cell(amount(row[key], unit))
+def _grid(table: Table, predicted: bool) -> Grid:
+    ends = "{0}, {0}_low" if predicted else "{0}"
+    metrics = ("ttft_s", "tpot_s", "latency_s", "throughput_tok_s", "user_tok_s")
+    columns = ", ".join(ends.format(name) for name in metrics)
+    title = "Against batch, predicted" if predicted else "Against batch, with perfect overlap"
+    return grid("batch-table", title, table, f"batch, {columns}, fits=Memory")
 
 
 def build(result: Result) -> Block | None:
@@ -267,5 +221,10 @@ def build(result: Result) -> Block | None:
     facts = batch_facts(result)
     figures = (draw_batch(facts),) if facts.panels else ()
     return Block(
-        "batch", "Against batch", "batch.html", facts, figures, (_grid(result, facts.calibrated),)
+        "batch",
+        "Against batch",
+        "batch.html",
+        facts,
+        figures,
+        (_grid(result.tables["batch_curve"], facts.calibrated),),
     )

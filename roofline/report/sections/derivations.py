@@ -4,25 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from roofline.report.block import Block
-from roofline.report.known import BOUND, MEASURED, PARTLY
-from roofline.report.text import Amount, amount, binary, percent
-from roofline.report.words import is_share
 from roofline.table import Derivation, Result
+from roofline.view.block import Block
+from roofline.view.derivations import derived
+from roofline.view.known import BOUND, MEASURED, PARTLY
+from roofline.view.text import Amount
 
 ORDER: Final = 90
-
-BINARY: Final = (
-    "weights",
-    "KV cache",
-    "capacity",
-    "memory in use",
-    "activations",
-    "runtime",
-    "graphs",
-)
-"""Device memory, which people know in powers of two."""
-
 
 LONG: Final = 8
 """Numbers of a part from which on it is told once."""
@@ -82,7 +70,7 @@ def _node(
         metric, under: The metric that this one is of, and its name.
         top: Whether it is that metric itself.
     """
-    value = _value(entry)
+    value = derived(entry)
     if not top and entry in told:
         return Node(entry.name, value, "", "", "", _basis(entry), "", *told[entry], ())
     if not top and _numbers(entry) >= LONG:
@@ -104,15 +92,6 @@ def _node(
 def _numbers(entry: Derivation) -> int:
     """Numbers of a derivation, its own among them."""
     return 1 + sum(map(_numbers, entry.inputs))
-
-
-def _value(entry: Derivation) -> Amount:
-    """A value in its unit; device memory in powers of two, a share in percent."""
-    if entry.name in BINARY and entry.unit == "B":
-        return binary(entry.value)
-    if not entry.unit and is_share(entry.name):
-        return Amount(percent(entry.value))
-    return amount(entry.value, entry.unit.replace("request/s", "requests/s"), 4)
 
 
 def _basis(entry: Derivation) -> str:

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import NO_UNIT, Block, Cell, Figure, Grid, Head, Key
 from roofline.report.figures import axis, colour, layout, log_ticks
-from roofline.report.lanes import NAMES, Choice, Lanes, alike, embedded, swept
-from roofline.report.text import Amount, between, is_number
-from roofline.report.words import cell, heading, mid, unit_of
-from roofline.table import Result
+from roofline.report.lanes import Choice, Lanes, alike, embedded, swept
+from roofline.table import Result, table
+from roofline.view.block import Block, Figure, Grid, Key
+from roofline.view.grids import grid
+from roofline.view.text import is_number
+from roofline.view.words import heading, mid
 
 ORDER: Final = 62
 BEST: Final = 25
@@ -144,40 +145,20 @@ def _lengths(lanes: Lanes) -> str:
 def _best(lanes: Lanes) -> Grid:
     """The best rows as a table, whether scripts run or not."""
     names = [choice.name for choice in (*lanes.axes, *lanes.numbers)]
-    figures = [name for name in SHOWN if name in lanes.figures]
-    known = [w for w in lanes.words if w == "basis"]
-    heads = [Head(heading(name), numeric=name not in NAMES) for name in names]
-    for name in figures:
-        heads += [Head(heading(name), numeric=True)]
-        heads += [Head("80 %", numeric=True)] if name in ENDED else []
-    heads += [Head(heading(name)) for name in known]
-
-    def line(row: Mapping[str, Any]) -> tuple[Cell, ...]:
-        cells = [cell(name, row.get(name)) for name in names]
-        for name in figures:
-            cells.append(cell(name, row.get(name)))
-            if name in ENDED:
-                low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-                shown = Amount("")
-                if is_number(low) and is_number(high) and low < high:
-                    shown = between(low, high, unit_of(name))
-                cells.append(Cell(shown.number, shown.unit or NO_UNIT))
-        return (*cells, *(Cell(str(row[name] or ""), tone="badge") for name in known))
-
-    return Grid(
-        "best-table",
-        f"The best configurations{_lengths(lanes)}, those that keep all limits first",
-        tuple(heads),
-        tuple(line(row) for row in lanes.rows[:BEST]),
-    )
+    figures = [f"{name}, {name}_low" if name in ENDED else name for name in SHOWN]
+    rows = lanes.rows[:BEST]
+    columns = dict.fromkeys(key for row in rows for key in row)
+    every = table([{key: row.get(key) for key in columns} for row in rows], {})
+    title = f"The best configurations{_lengths(lanes)}, those that keep all limits first"
+    return grid("best-table", title, every, ", ".join((*names, *figures, "basis")))
 
 
 def build(result: Result) -> Block | None:
     """Section of the page."""
-    table = result.tables.get("points")
-    if table is None or not len(table):
+    points = result.tables.get("points")
+    if points is None or not len(points):
         return None
-    lanes = swept(result, table)
+    lanes = swept(result, points)
     if not lanes.rows:
         return None
     figure = draw_curve(lanes)
@@ -187,6 +168,6 @@ def build(result: Result) -> Block | None:
         "explorer.html",
         explorer_facts(result, lanes),
         figures=() if figure is None else (figure,),
-        grids=(_best(swept(result, alike(result, table))),),
+        grids=(_best(swept(result, alike(result, points))),),
         script="explorer.js",
     )

@@ -1,84 +1,51 @@
 """Other deployments that keep what is promised: what each costs, gives up and gains."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, log_ticks
-from roofline.report.sections.others import grid
-from roofline.report.text import amount, is_number, label
-from roofline.report.words import heading, unit_of, written
+from roofline.report.figures import axis, colour, layout, linear_ticks, lines, log_ticks, scatter
 from roofline.table import Result, Table
+from roofline.view.block import Block, Figure, Key
+from roofline.view.questions import grids_of
+from roofline.view.text import amount, is_number, label
+from roofline.view.words import heading, unit_of, written
 
 ORDER: Final = 63
 PRICES: Final = ("usd_per_hour", "gpus")
-SHOWN: Final = ("gpus", "gpu", "shape", "weights", "usd_per_hour", "ttft_s", "tpot_s")
-SAID: Final = frozenset({"ttft_s", "tpot_s"})
-"""Figures that are told where a runner-up gives them up or gains them."""
-SAME: Final = ("gpu", "weights")
-"""Columns that say nothing where all rows have the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A deployment that nothing cheaper beats in everything."""
-
-    shape: str
-    best_in: str
-    price: float
-    value: float
-    chosen: bool
-
-
-def options(table: Table, metric: str) -> tuple[str, tuple[Option, ...]]:
-    """What they are priced in, and options with a value of a metric, the cheapest first."""
-    rows = [row for row in table.rows() if is_number(row.get(metric))]
-    price = next((name for name in PRICES if all(is_number(row.get(name)) for row in rows)), "gpus")
-    found = [
-        Option(
-            f"{row['gpu']} {row['shape']}, {row['weights']}",
-            str(row["best_in"]),
-            float(row[price]),
-            float(row[metric]),
-            bool(row["chosen"]),
-        )
-        for row in rows
-    ]
-    return price, tuple(sorted(found, key=lambda option: option.price))
+TABLES: Final = ("deployments", "frontier", "bounds")
 
 
 def draw(table: Table, metric: str, statistic: str) -> Figure | None:
-    """A metric against the price; None where fewer than two options have it."""
-    price, found = options(table, metric)
+    """A metric against the price; None where fewer than two deployments have it."""
+    found = [row for row in table.rows() if is_number(row.get(metric))]
     if len(found) < 2:
         return None
-    unit, values = unit_of(metric), [option.value for option in found]
+    price = next((name for name in PRICES if all(is_number(r.get(name)) for r in found)), "gpus")
+    found.sort(key=lambda row: float(row[price]))
+    unit, values = unit_of(metric), [row[metric] for row in found]
     edges = min(values) / 1.25, max(values) * 1.25
-    most = max(option.price for option in found)
-    points = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [option.price for option in found],
-        "y": values,
-        "marker": {
-            "size": [14 if option.chosen else 9 for option in found],
-            "symbol": ["star" if option.chosen else "circle" for option in found],
-            "color": [colour("decode") if option.chosen else colour("prefill") for option in found],
-            "opacity": 1,
-        },
-        "hovertext": [
+    most, chosen = found[-1][price], [bool(row["chosen"]) for row in found]
+    points = scatter(
+        (row[price] for row in found),
+        values,
+        [
             lines(
                 [
-                    label(option.shape, 48),
-                    f"{written(price, option.price)}, {amount(option.value, unit)}",
-                    f"best in {label(option.best_in, 48)}",
+                    label(_named(row), 48),
+                    f"{written(price, float(row[price]))}, {amount(row[metric], unit)}",
+                    f"best in {label(row['best_in'], 48)}",
                 ]
             )
-            for option in found
+            for row in found
         ],
-        "hoverinfo": "text",
-    }
+        marker={
+            "size": [14 if best else 9 for best in chosen],
+            "symbol": ["star" if best else "circle" for best in chosen],
+            "color": [colour("decode" if best else "prefill") for best in chosen],
+            "opacity": 1,
+        },
+    )
     figure: dict[str, Any] = layout(280)
     title = "Price of all GPUs [$/h]" if price == "usd_per_hour" else "GPUs"
     figure["xaxis"] = axis(title, range=[0, most * 1.08], **linear_ticks(most, ""))
@@ -89,9 +56,9 @@ def draw(table: Table, metric: str, statistic: str) -> Figure | None:
     return Figure(
         f"frontier-{metric.removesuffix('_s')}",
         f"{name} against price",
-        f"Cheapest: {cheapest.shape} with {amount(cheapest.value, unit)}; the least of these is "
-        f"{amount(min(values), unit)}. From curves of one replica, a little on the safe side; the "
-        "verdict and the runners-up were simulated whole.",
+        f"Cheapest: {_named(cheapest)} with {amount(cheapest[metric], unit)}; the least of these "
+        f"is {amount(min(values), unit)}. From curves of one replica, a little on the safe side; "
+        "the verdict and the runners-up were simulated whole.",
         {"data": [points], "layout": figure},
         (
             Key("recommended", "decode", "star"),
@@ -100,39 +67,21 @@ def draw(table: Table, metric: str, statistic: str) -> Figure | None:
     )
 
 
-def _told(table: Table) -> list[str]:
-    """Columns that tell deployments apart."""
-    columns = table.columns
-    same = {name for name in SAME if name in columns and len(set(columns[name].values)) < 2}
-    return [name for name in SHOWN if name not in same]
+def _named(row: Mapping[str, Any]) -> str:
+    return f"{row['gpu']} {row['shape']}, {row['weights']}"
 
 
 def build(result: Result) -> Block | None:
     """Section of the page."""
-    table, others = result.tables.get("frontier"), result.tables.get("runners_up")
-    grids = []
+    table, given = result.tables.get("frontier"), result.metadata
     figures: tuple[Figure, ...] = ()
     if table is not None and len(table):
-        given = result.metadata
         drawn = (
             draw(table, f"{name}_s", str(given.get(f"{name}_statistic", "")))
             for name in ("ttft", "tpot")
         )
         figures = tuple(figure for figure in drawn if figure is not None)
-    if others is not None and len(others):
-        title = "Runners-up, and what each gives up"
-        told = [name for name in _told(others) if name not in SAID]
-        grids.append(grid("runners-up", title, others, ("why", *told, "gives_up", "gains")))
-    if table is not None and len(table):
-        title = "Deployments that nothing cheaper beats in some aim"
-        more = ("usd_per_mtok", "capacity_per_s", "headroom", "best_in")
-        grids.append(grid("frontier", title, table, (*_told(table), *more)))
-    bounds = result.tables.get("bounds")
-    if bounds is not None and len(bounds):
-        title = "At published rates: the least that GPUs could cost of which nothing was measured"
-        grids.append(grid("bounds", title, bounds, SHOWN))
+    grids = tuple(grid for name in TABLES for grid in grids_of(result, name))
     if not grids:
         return None
-    return Block(
-        "alternatives", "Alternatives", "figures.html", figures=figures, grids=tuple(grids)
-    )
+    return Block("alternatives", "Alternatives", "figures.html", None, figures, grids)

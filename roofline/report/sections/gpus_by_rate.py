@@ -1,65 +1,30 @@
 """How many GPUs a growing load takes, step by step."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note
-from roofline.report.sections.others import grid
-from roofline.report.text import amount, label, plain
+from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note, rule, scatter
 from roofline.table import Result
 from roofline.units import counted
+from roofline.view.block import Block, Figure, Key
+from roofline.view.questions import grids_of
+from roofline.view.text import amount, label, plain
 
 ORDER: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Rates that one deployment is the cheapest for. [request/s]"""
-
-    low: float
-    high: float
-    gpus: int
-    usd_per_hour: float | None
-    shape: str
-
-
-@dataclass(frozen=True, slots=True)
-class RateFacts:
-    """Steps in their order, and the rate that was planned for; None where nobody said. [1/s]"""
-
-    steps: tuple[Step, ...]
-    asked: float | None
-
-
-def rate_facts(result: Result) -> RateFacts:
-    """Steps of the load."""
-    steps = tuple(
-        Step(
-            float(row["rate_from_per_s"]),
-            float(row["rate_to_per_s"]),
-            int(row["gpus"]),
-            None if row["usd_per_hour"] is None else float(row["usd_per_hour"]),
-            f"{row['gpu']}: {row['shape']}",
-        )
-        for row in result.tables["gpus_by_rate"].rows()
-    )
-    planned = list(result.tables.get("verdict", result.tables["gpus_by_rate"]).rows())
-    asked = planned[0].get("rate_per_s") if planned else None
-    return RateFacts(steps, None if asked is None else float(asked))
-
-
-def draw_rates(facts: RateFacts) -> Figure:
-    """GPUs against rate as a staircase."""
+def draw_rates(steps: Sequence[Mapping[str, Any]], asked: float | None) -> Figure:
+    """GPUs against rate as a staircase, and the rate that was planned for. [request/s]"""
     x: list[float] = []
     y: list[int] = []
     told: list[str] = []
-    for step in facts.steps:
-        x += [step.low, step.high]
-        y += [step.gpus, step.gpus]
-        price = "" if step.usd_per_hour is None else f", {amount(step.usd_per_hour, '$')} an hour"
-        upto = f"up to {plain(step.high)} requests/s"
-        told += [lines([f"{counted(step.gpus, 'GPU')}{price}", upto, label(step.shape, 48)])] * 2
+    for step in steps:
+        x += [step["rate_from_per_s"], step["rate_to_per_s"]]
+        y += [step["gpus"]] * 2
+        price, shape = step["usd_per_hour"], label(f"{step['gpu']}: {step['shape']}", 48)
+        paid = "" if price is None else f", {amount(price, '$')} an hour"
+        upto = f"up to {plain(step['rate_to_per_s'])} requests/s"
+        told += [lines([f"{counted(step['gpus'], 'GPU')}{paid}", upto, shape])] * 2
     most = max(y)
     figure: dict[str, Any] = layout(300)
     figure["margin"] |= {"t": 24}
@@ -67,40 +32,28 @@ def draw_rates(facts: RateFacts) -> Figure:
         "Load [requests/s]", range=[0, max(x) * 1.02], **linear_ticks(max(x), "")
     )
     figure["yaxis"] = axis("GPUs", range=[0, most * 1.12], **linear_ticks(most, ""))
-    if facts.asked is not None and facts.asked <= max(x):
-        line = {"color": colour("ink"), "width": 1, "dash": "dot"}
-        figure["shapes"] = [
-            {"type": "line", "x0": facts.asked, "x1": facts.asked, "y0": 0, "y1": 1}
-            | {"yref": "paper", "line": line}
-        ]
+    if asked is not None and asked <= max(x):
+        figure["shapes"] = [rule(asked, "ink")]
         figure["annotations"] = [
             note(
-                f"planned: {plain(facts.asked)} requests/s",
-                facts.asked,
+                f"planned: {plain(asked)} requests/s",
+                asked,
                 1,
                 yref="paper",
                 yanchor="bottom",
-                xanchor="left" if facts.asked < max(x) / 2 else "right",
+                xanchor="left" if asked < max(x) / 2 else "right",
             )
         ]
-    curve = {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "x": x,
-        "y": y,
-        "line": {"color": colour("prefill"), "width": 2},
-        "marker": {"size": 6, "color": colour("prefill")},
-        "fill": "tozeroy",
-        "fillcolor": colour("prefill", 0.12),
-        "hovertext": told,
-        "hoverinfo": "text",
-    }
-    first, last = facts.steps[0], facts.steps[-1]
+    look = {"line": {"color": colour("prefill"), "width": 2}, "fill": "tozeroy"}
+    look |= {"marker": {"size": 6, "color": colour("prefill")}}
+    look |= {"fillcolor": colour("prefill", 0.12)}
+    curve = scatter(x, y, told, "lines+markers", **look)
+    first, last = (f"{plain(step['rate_to_per_s'])}" for step in (steps[0], steps[-1]))
     return Figure(
         "gpus-by-rate",
         "GPUs against load, promises and headroom kept",
-        f"From {counted(first.gpus, 'GPU')} for up to {plain(first.high)} requests a second to "
-        f"{last.gpus:,} for up to {plain(last.high)}, in {counted(len(facts.steps), 'step')}.",
+        f"From {counted(steps[0]['gpus'], 'GPU')} for up to {first} requests a second to "
+        f"{steps[-1]['gpus']:,} for up to {last}, in {counted(len(steps), 'step')}.",
         {"data": [curve], "layout": figure},
         (Key("cheapest deployment that carries the load", "prefill"),),
     )
@@ -110,10 +63,10 @@ def build(result: Result) -> Block | None:
     """Section of the page."""
     if not len(result.tables.get("gpus_by_rate", ())):
         return None
-    facts = rate_facts(result)
-    every = result.tables["gpus_by_rate"]
-    names = [name for name in every.columns if name != "asked"]
-    table = grid("gpus-by-rate-table", "Steps of the load", every, names)
-    return Block(
-        "rates", "If traffic grows", "figures.html", figures=(draw_rates(facts),), grids=(table,)
+    steps = list(result.tables["gpus_by_rate"].rows())
+    planned = next(result.tables.get("verdict", result.tables["gpus_by_rate"]).rows(), {})
+    figures, grids = (
+        (draw_rates(steps, planned.get("rate_per_s")),),
+        grids_of(result, "gpus_by_rate"),
     )
+    return Block("rates", "If traffic grows", "figures.html", None, figures, grids)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
-from roofline.report.figures import axis, colour, layout, lines, log_ticks, whiskers
-from roofline.report.text import amount, between, is_number, label
-from roofline.report.words import heading
+from roofline.report.figures import axis, colour, layout, lines, log_ticks, scatter, whiskers
 from roofline.table import Result
+from roofline.view.block import Block, Figure, Key
+from roofline.view.text import amount, between, is_number, label
+from roofline.view.words import heading
 
 ORDER: Final = 33
 LOOKS: Final = (
@@ -90,15 +90,10 @@ def draw_latencies(facts: tuple[Latency, ...]) -> Figure:
 def _marks(facts: tuple[Latency, ...], name: str, tint: str, symbol: str) -> dict[str, Any]:
     ends = [each.ends.get(name, (each.values[name],) * 2) for each in facts]
     values = [each.values[name] for each in facts]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": values,
-        "y": list(range(len(facts))),
-        "marker": {"color": colour(tint), "symbol": symbol, "size": 9},
-        "error_x": whiskers(values, ends, color=colour(tint, 0.6), thickness=1.2, width=4),
-        "hovertext": [
+    return scatter(
+        values,
+        range(len(facts)),
+        [
             lines(
                 [
                     f"{label(each.name)}, {name}: {amount(each.values[name], 's')}",
@@ -107,30 +102,25 @@ def _marks(facts: tuple[Latency, ...], name: str, tint: str, symbol: str) -> dic
             )
             for each in facts
         ],
-        "hoverinfo": "text",
-    }
+        name=name,
+        marker={"color": colour(tint), "symbol": symbol, "size": 9},
+        error_x=whiskers(values, ends, color=colour(tint, 0.6), thickness=1.2, width=4),
+    )
 
 
 def _promises(facts: tuple[Latency, ...]) -> dict[str, Any]:
     kept = [(place, name, most) for place, each in enumerate(facts) for name, most in each.limits]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "promised",
-        "x": [most for _, _, most in kept],
-        "y": [place for place, _, _ in kept],
-        "marker": {
-            "symbol": "line-ns-open",
-            "size": 26,
-            "color": colour("bad"),
-            "line": {"width": 2, "color": colour("bad")},
-        },
-        "hovertext": [
+    marker = {"symbol": "line-ns-open", "size": 26, "color": colour("bad")}
+    return scatter(
+        (most for _, _, most in kept),
+        (place for place, _, _ in kept),
+        [
             f"{label(facts[place].name)}, {label(name)}: at most {amount(most, 's')}"
             for place, name, most in kept
         ],
-        "hoverinfo": "text",
-    }
+        name="promised",
+        marker=marker | {"line": {"width": 2, "color": colour("bad")}},
+    )
 
 
 def build(result: Result) -> Block | None:

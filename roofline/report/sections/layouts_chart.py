@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines
-from roofline.report.text import amount, is_number, label, percent
+from roofline.report.figures import axis, colour, layout, linear_ticks, lines, scatter
 from roofline.table import Result
+from roofline.view.block import Block, Figure, Key
+from roofline.view.text import amount, is_number, label, percent
 
 ORDER: Final = 35
 SPEED: Final = "latency_s"
@@ -16,23 +16,10 @@ def draw_layouts(rows: list[dict[str, Any]], best: set[str]) -> Figure:
     """A point for each layout; those that are best for something stand out and have their name."""
     speeds, rates = [row[SPEED] for row in rows], [row[RATE] for row in rows]
     chosen = [row["layout"] in best for row in rows]
-    points = {
-        "type": "scatter",
-        "mode": "markers+text",
-        "x": speeds,
-        "y": rates,
-        "text": [
-            label(row["layout"]) if star else "" for row, star in zip(rows, chosen, strict=True)
-        ],
-        "textposition": "top center",
-        "textfont": {"size": 11, "color": colour("muted")},
-        "cliponaxis": False,
-        "marker": {
-            "symbol": ["diamond" if star else "circle" for star in chosen],
-            "size": [12 if star else 8 for star in chosen],
-            "color": [colour("decode" if star else "prefill") for star in chosen],
-        },
-        "hovertext": [
+    points = scatter(
+        speeds,
+        rates,
+        [
             lines(
                 [
                     f"{label(row['layout'])}, {row['replicas']} ×",
@@ -43,8 +30,17 @@ def draw_layouts(rows: list[dict[str, Any]], best: set[str]) -> Figure:
             )
             for row in rows
         ],
-        "hoverinfo": "text",
-    }
+        "markers+text",
+        text=[label(row["layout"]) if star else "" for row, star in zip(rows, chosen, strict=True)],
+        textposition="top center",
+        textfont={"size": 11, "color": colour("muted")},
+        cliponaxis=False,
+        marker={
+            "symbol": ["diamond" if star else "circle" for star in chosen],
+            "size": [12 if star else 8 for star in chosen],
+            "color": [colour("decode" if star else "prefill") for star in chosen],
+        },
+    )
     slow, high = max(speeds), max(rates)
     spec = {
         "data": [points],

@@ -1,17 +1,18 @@
 """What is in the memory of one device, and what is left or missing."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Figure, Grid, Key, cell, heads
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note
-from roofline.report.text import amount, binary, label, percent
+from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note, rule
 from roofline.table import Result
 from roofline.units import PREFIX
+from roofline.view.block import Block, Figure, Key
+from roofline.view.tables import FREE, shown
+from roofline.view.text import binary, label, percent
 
 ORDER: Final = 50
 
-FREE: Final = "free"
 RESERVED: Final = "not used by the engine"
 TINTS: Final = {
     "weights": "weights",
@@ -21,7 +22,6 @@ TINTS: Final = {
     "CUDA graphs": "graphs",
     "layers being loaded": "host",
 }
-PLURAL: Final = {"sequence": "sequences", "token": "tokens"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ def draw_memory(facts: MemoryFacts) -> Figure:
     """One bar, with the limits of engine and device as lines."""
     data = [_segment(part) for part in facts.parts]
     if facts.free > 0:
-        data.append(_rest(FREE, facts.used, facts.free, "surface"))
+        data.append(_rest(FREE, facts.used, facts.free))
     if facts.capacity > max(facts.budget, facts.used):
         start = max(facts.budget, facts.used)
-        data.append(_rest(RESERVED, start, facts.capacity - start, "faint", "/"))
+        data.append(_rest(RESERVED, start, facts.capacity - start, "/"))
     limits = [("device", facts.capacity)]
     if facts.budget < facts.capacity * 0.999:
         limits.insert(0, ("engine's limit", facts.budget))
@@ -134,63 +134,36 @@ def _gib(value: float) -> float:
 
 
 def _segment(part: Part) -> dict[str, Any]:
+    told = (label(part.name), f"{binary(part.bytes)}, {percent(part.share)}", label(part.known))
+    tint, edge = TINTS.get(part.name, "rest"), colour("surface")
+    look = {"color": colour(tint), "line": {"color": edge, "width": 1}}
+    return _bar(f"{label(part.name)} {binary(part.bytes)}", part.bytes, told, look)
+
+
+def _rest(name: str, start: float, size: float, hatch: str = "") -> dict[str, Any]:
+    pattern = {"shape": hatch, "fgcolor": colour("faint"), "size": 8, "solidity": 0.12}
+    look = {"color": colour("surface"), "line": {"color": colour("faint"), "width": 1}}
+    told, shown = (name, str(binary(size))), f"{name} {binary(size)}"
+    return {**_bar(shown, size, told, look | {"pattern": pattern}), "base": [_gib(start)]}
+
+
+def _bar(name: str, size: float, told: Sequence[str], look: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "bar",
         "orientation": "h",
-        "name": f"{label(part.name)} {binary(part.bytes)}",
+        "name": name,
         "y": [0],
-        "x": [_gib(part.bytes)],
-        "width": 0.9,
-        "marker": {
-            "color": colour(TINTS.get(part.name, "rest")),
-            "line": {"color": colour("surface"), "width": 1},
-        },
-        "hovertext": [
-            lines(
-                [
-                    label(part.name),
-                    f"{binary(part.bytes)}, {percent(part.share)}",
-                    label(part.known),
-                ]
-            )
-        ],
-        "hoverinfo": "text",
-    }
-
-
-def _rest(name: str, start: float, size: float, tint: str, hatch: str = "") -> dict[str, Any]:
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": f"{name} {binary(size)}",
-        "y": [0],
-        "base": [_gib(start)],
         "x": [_gib(size)],
         "width": 0.9,
-        "marker": {
-            "color": colour("surface"),
-            "line": {"color": colour("faint"), "width": 1},
-            "pattern": {"shape": hatch, "fgcolor": colour("faint"), "size": 8, "solidity": 0.12},
-        },
-        "hovertext": [lines([name, str(binary(size))])],
+        "marker": look,
+        "hovertext": [lines(told)],
         "hoverinfo": "text",
     }
 
 
 def _limit(at: float, name: str) -> dict[str, Any]:
-    return {
-        "type": "line",
-        "x0": at,
-        "x1": at,
-        "y0": 0,
-        "y1": 1,
-        "yref": "paper",
-        "line": {
-            "color": colour("ink"),
-            "width": 2,
-            "dash": "solid" if name == "device" else "dash",
-        },
-    }
+    line = rule(at, "ink", "solid" if name == "device" else "dash")
+    return line | {"line": {**line["line"], "width": 2}}
 
 
 def _missing(facts: MemoryFacts) -> dict[str, Any]:
@@ -215,66 +188,10 @@ def _summary(facts: MemoryFacts) -> str:
     return f"{binary(facts.used)} of the {limit} that the engine may use: {parts}."
 
 
-def _parts_grid(facts: MemoryFacts) -> Grid:
-    rows = [
-        (Cell(part.name), cell(binary(part.bytes)), Cell(percent(part.share)), Cell(part.known))
-        for part in facts.parts
-    ]
-    last = (
-        (FREE, facts.free, "good")
-        if facts.free >= 0
-        else ("over the engine's limit", -facts.free, "bad")
-    )
-    rows.append(
-        (
-            Cell(last[0]),
-            cell(binary(last[1]), last[2]),
-            Cell(percent(last[1] / facts.capacity)),
-            Cell("derived"),
-        )
-    )
-    return Grid(
-        "memory-parts",
-        f"What is in it; the engine may use {binary(facts.budget)} of {binary(facts.capacity)}",
-        heads(
-            numbers=["bytes", "share"],
-            part="Part",
-            bytes="Size",
-            share="Of the device",
-            known="How known",
-        ),
-        tuple(rows),
-    )
-
-
-def _counted(value: object, unit: str) -> str:
-    """Word for what is counted."""
-    return unit if value == 1 and unit in PLURAL else PLURAL.get(unit, "")
-
-
-def _capacity_grid(result: Result) -> Grid:
-    return Grid(
-        "capacity",
-        "What would fit at most",
-        heads(numbers=["value"], limit="Limit", value="Value", at="At", by="Set by"),
-        tuple(
-            (
-                Cell(str(row["limit"])),
-                cell(amount(row["value"], _counted(row["value"], str(row.get("unit", ""))))),
-                Cell(str(row.get("at", ""))),
-                Cell(str(row.get("set by", ""))),
-            )
-            for row in result.tables["capacity"].rows()
-        ),
-    )
-
-
 def build(result: Result) -> Block | None:
     """Section of the page."""
-    if "memory" not in result.tables or not len(result.tables["memory"]):
+    grids = tuple(grid for name in ("memory", "capacity") if (grid := shown(result, name)))
+    if not len(result.tables.get("memory", ())):
         return None
     facts = memory_facts(result)
-    grids = [_parts_grid(facts)]
-    if "capacity" in result.tables:
-        grids.append(_capacity_grid(result))
-    return Block("memory", "Memory", "memory.html", facts, (draw_memory(facts),), tuple(grids))
+    return Block("memory", "Memory", "memory.html", facts, (draw_memory(facts),), grids)

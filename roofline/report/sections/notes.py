@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from roofline.report.block import Block
 from roofline.table import Result
+from roofline.view.block import Block
 
 ORDER: Final = 95
 

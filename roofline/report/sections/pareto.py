@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
-from roofline.report.figures import axis, colour, layout, lines, log_ticks
+from roofline.report.figures import axis, colour, layout, lines, log_ticks, scatter
 from roofline.report.lanes import Lanes, alike, is_bound, swept
-from roofline.report.text import is_number, label
-from roofline.report.words import heading, written
 from roofline.table import Result
+from roofline.view.block import Block, Figure, Key
+from roofline.view.text import is_number, label
+from roofline.view.words import heading, written
 
 ORDER: Final = 61
 SPEED: Final = "user_tok_s"
@@ -68,8 +68,7 @@ def draw(lanes: Lanes) -> Figure | None:
     if len(best) > 1:
         line = {"color": colour("muted"), "width": 1, "shape": "vh"}
         x, y = zip(*best, strict=True)
-        data.insert(0, {"type": "scatter", "mode": "lines", "x": x, "y": y} | {"line": line})
-        data[0]["hoverinfo"] = "skip"
+        data.insert(0, scatter(x, y, mode="lines", line=line))
     figure: dict[str, Any] = layout(380)
     for place, name, title in (
         ("xaxis", SPEED, "Speed for one user [token/s]"),
@@ -111,21 +110,18 @@ def _points(
 ) -> dict[str, Any]:
     name, rows = group
     feasible = [bool(row.get("feasible", True)) for row in rows]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": label(name),
-        "x": [row[SPEED] for row in rows],
-        "y": [row[rate] for row in rows],
-        "marker": {
+    return scatter(
+        (row[SPEED] for row in rows),
+        (row[rate] for row in rows),
+        [_hover(lanes, rate, row) for row in rows],
+        name=label(name),
+        marker={
             "color": colour(look[0]),
             "symbol": [look[1] + ("" if kept else "-open") for kept in feasible],
             "size": 7,
             "opacity": 1,
         },
-        "hovertext": [_hover(lanes, rate, row) for row in rows],
-        "hoverinfo": "text",
-    }
+    )
 
 
 def _hover(lanes: Lanes, rate: str, row: Mapping[str, Any]) -> str:

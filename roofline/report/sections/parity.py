@@ -1,143 +1,125 @@
 """Predicted against measured, where measurements were given: one panel for each metric."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
-from roofline.report.figures import axis, colour, diagonal, layout, lines, log_ticks, whiskers
-from roofline.report.scored import median_error
-from roofline.report.sections.others import grid
-from roofline.report.text import amount, is_number, label, percent
-from roofline.report.words import heading
-from roofline.table import Result, Table
+from roofline.report.figures import (
+    axis,
+    colour,
+    diagonal,
+    layout,
+    lines,
+    log_ticks,
+    scatter,
+    whiskers,
+)
+from roofline.report.scored import (
+    RATE,
+    ScoredFigure,
+    has_scores,
+    median_error,
+    scored_figures,
+    share_inside,
+)
+from roofline.table import Result
+from roofline.view.block import Block, Figure, Key
+from roofline.view.questions import grids_of
+from roofline.view.text import amount, label, percent
+from roofline.view.words import heading
 
-ORDER: Final = 12
-NEEDED: Final = frozenset({"run", "metric", "unit", "measured", "predicted", "low", "high"})
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A figure that was measured and predicted, with the central 80 % where it has one."""
-
-    run: str
-    measured: float
-    predicted: float
-    low: float
-    high: float
-    inside: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """Figures of one metric."""
-
-    metric: str
-    unit: str
-    pairs: tuple[Pair, ...]
-    error: float
-    """Median of the absolute errors. [1]"""
-    inside: float | None
-    """Share of those with an interval that are in it; None where none has one. [1]"""
+ORDER: Final = 11
+FEWEST: Final = 3
+"""Figures that a panel of a scoreboard needs. [1]"""
+MANY: Final = 200
+"""Figures from which on only those outside are named, and none has its interval drawn. [1]"""
+NEAR: Final = 1.25
+"""Factor at which lines beside equality are drawn. [1]"""
+CELLS: Final = 200.0
+"""Places of a decade: two points that share one cannot be told apart. [1]"""
 
 
-def panels(table: Table) -> tuple[Panel, ...]:
-    """Panels of a table of figures, those with most of them first."""
-    found: dict[tuple[str, str], list[Pair]] = {}
-    for row in table.rows():
-        measured, predicted = row["measured"], row["predicted"]
-        if not (is_number(measured) and is_number(predicted) and min(measured, predicted) > 0):
-            continue
-        low, high = row["low"], row["high"]
-        known = is_number(low) and is_number(high) and 0 < low < high
-        pair = Pair(
-            str(row["run"]),
-            float(measured),
-            float(predicted),
-            float(low) if known else float(predicted),
-            float(high) if known else float(predicted),
-            low <= measured <= high if known else None,
-        )
-        found.setdefault((str(row["metric"]), str(row["unit"])), []).append(pair)
-    made = [_panel(metric, unit, tuple(pairs)) for (metric, unit), pairs in found.items()]
-    return tuple(sorted(made, key=lambda panel: -len(panel.pairs)))
-
-
-def _panel(metric: str, unit: str, pairs: tuple[Pair, ...]) -> Panel:
-    judged = [pair.inside for pair in pairs if pair.inside is not None]
-    share = sum(judged) / len(judged) if judged else None
-    return Panel(metric, unit, pairs, median_error(pairs), share)
-
-
-def draw(panel: Panel, place: int) -> Figure:
-    """Predictions with their intervals over measurements; equality is the diagonal."""
-    values = [v for pair in panel.pairs for v in (pair.measured, pair.low, pair.high)]
-    low, high = min(values) / 1.25, max(values) * 1.25
-    edges = [math.log10(low), math.log10(high)]
-    data = [diagonal(low, high)]
-    for outside, tint, symbol in ((False, "prefill", "circle"), (True, "bad", "diamond")):
-        pairs = [pair for pair in panel.pairs if (pair.inside is False) == outside]
-        predicted, ends = (
-            [pair.predicted for pair in pairs],
-            [(pair.low, pair.high) for pair in pairs],
-        )
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [pair.measured for pair in pairs],
-                "y": predicted,
-                "error_y": whiskers(predicted, ends, color=colour(tint, 0.5), thickness=1, width=2),
-                "marker": {"color": colour(tint), "symbol": symbol, "size": 8, "opacity": 1},
-                "hovertext": [_hover(pair, panel.unit) for pair in pairs],
-                "hoverinfo": "text",
-            }
-        )
-    figure: dict[str, Any] = layout(340)
-    ticks = log_ticks(low, high, panel.unit)
-    figure["xaxis"] = axis("Measured", type="log", range=edges, **ticks)
-    figure["yaxis"] = axis("Predicted", type="log", range=edges, **ticks)
-    share = "" if panel.inside is None else f"; {percent(panel.inside)} are in the interval"
+def draw(metric: str, figures: Sequence[ScoredFigure]) -> Figure:
+    """Predictions over measurements; equality is the diagonal, published results are stars."""
+    rows = [each for each in figures if not each.published]
+    published = [each for each in figures if each.published]
+    ended = published if len(rows) >= MANY else figures
+    values = [value for each in figures for value in (each.measured, each.predicted)]
+    values += [value for each in ended for value in (each.low, each.high)]
+    low, high = min(values) / 1.3, max(values) * 1.3
+    data = [
+        diagonal(low, high, factor, dash="solid" if factor == 1.0 else "dot")
+        for factor in (1.0, NEAR, 1.0 / NEAR)
+    ]
+    points = _thinned if len(rows) >= MANY else _points
+    data.append(points([each for each in rows if each.inside is not False], "prefill", "circle"))
+    data.append(points([each for each in rows if each.inside is False], "bad", "diamond"))
+    data.append(_points(published, "decode", "star"))
+    figure: dict[str, Any] = layout(380)
+    # A rate is long with its unit, and ticks of both axes are close on a phone.
+    unit, of = ("", " [token/s for each GPU]") if metric == RATE else (figures[0].unit, "")
+    for place, name in (("xaxis", "Measured"), ("yaxis", "Predicted")):
+        edges, ticks = [math.log10(low), math.log10(high)], log_ticks(low, high, unit)
+        figure[place] = axis(f"{name}{of}", type="log", range=edges, **ticks)
+    legend = [
+        Key("in the central 80 %, or without one", "prefill", "circle"),
+        Key("outside", "bad", "diamond"),
+        Key("published result with its 80 %", "decode", "star"),
+        Key("equal, and 25 % off", "faint", "stem"),
+    ]
+    kept = [bool(rows), bool(rows), bool(published), True]
+    share = share_inside(figures)
+    inside = "" if share is None else f"; {percent(share)} are in their interval"
     return Figure(
-        f"parity-{place}",
-        f"{heading(panel.metric)}: predicted against measured",
-        f"{len(panel.pairs)} figures, median error {percent(panel.error)}{share}.",
-        {"data": data, "layout": figure},
-        (
-            Key("in the central 80 %, or without one", "prefill", "circle"),
-            Key("outside", "bad", "diamond"),
-            Key("equal", "faint", "stem"),
-        ),
+        f"scored-{metric.partition('_')[0]}",
+        f"{heading(metric)}: predicted against measured",
+        f"{len(figures):,} figures, median error {percent(median_error(figures))}{inside}.",
+        {"data": [entry for entry in data if entry["x"]], "layout": figure},
+        tuple(key for key, keep in zip(legend, kept, strict=True) if keep),
     )
 
 
-def _hover(pair: Pair, unit: str) -> str:
-    return lines(
-        [
-            f"run {label(pair.run)}",
-            f"measured {amount(pair.measured, unit)}",
-            f"predicted {amount(pair.predicted, unit)}",
-        ]
+def _points(figures: Sequence[ScoredFigure], tint: str, symbol: str) -> dict[str, Any]:
+    """Points, each with its interval and its name."""
+    predicted = [each.predicted for each in figures]
+    ends = [(each.low, each.high) for each in figures]
+    size = 11 if symbol == "star" else 8
+    return scatter(
+        (each.measured for each in figures),
+        predicted,
+        [_hover(each) for each in figures],
+        error_y=whiskers(predicted, ends, color=colour(tint, 0.6), thickness=1, width=3),
+        marker={"color": colour(tint), "symbol": symbol, "size": size, "opacity": 1},
     )
 
 
-def compared(result: Result) -> tuple[Panel, ...]:
-    """Predictions beside measurements, by metric; none where nothing was measured."""
-    table = result.tables.get("figures")
-    if table is None or not set(table.columns) >= NEEDED:
-        return ()
-    return panels(table)
+def _thinned(figures: Sequence[ScoredFigure], tint: str, symbol: str) -> dict[str, Any]:
+    """Points of very many, one where several fall on the same place."""
+    kept = {
+        (round(CELLS * math.log10(each.measured)), round(CELLS * math.log10(each.predicted))): each
+        for each in figures
+    }
+    shown = list(kept.values())
+    return scatter(
+        (float(f"{each.measured:.3g}") for each in shown),
+        (float(f"{each.predicted:.3g}") for each in shown),
+        # Thousands of names are most of a page; those that are asked for are the ones outside.
+        [_hover(each) for each in shown if each.inside is False],
+        marker={"color": colour(tint), "symbol": symbol, "size": 4, "opacity": 0.5},
+    )
+
+
+def _hover(each: ScoredFigure) -> str:
+    measured, predicted = amount(each.measured, each.unit), amount(each.predicted, each.unit)
+    return lines([label(each.name, 48), f"measured {measured}", f"predicted {predicted}"])
 
 
 def build(result: Result) -> Block | None:
     """Section of the page."""
-    found = compared(result)
-    if not found:
+    fewest = FEWEST if has_scores(result) else 1
+    found = scored_figures(result).items()
+    figures = tuple(draw(metric, mine) for metric, mine in found if len(mine) >= fewest)
+    if not figures:
         return None
-    table = result.tables["figures"]
-    figures = tuple(draw(panel, place) for place, panel in enumerate(found))
-    columns = ("run", "metric", "statistic", "measured", "predicted", "low", "high", "error")
-    shown = grid("figures-table", "Every figure", table, (*columns, "inside", "reason"))
-    return Block(
-        "parity", "Predicted against measured", "figures.html", figures=figures, grids=(shown,)
-    )
+    grids = grids_of(result, "figures")
+    return Block("parity", "Predicted against measured", "figures.html", None, figures, grids)

@@ -1,14 +1,13 @@
 """Verdict of a plan: GPUs, price, whether the SLO holds, and how likely that is."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Grid
-from roofline.report.sections.others import grid
-from roofline.report.text import Amount, amount, between, clean, is_number
-from roofline.report.words import heading, spoken, sure, written
 from roofline.table import Result
 from roofline.units import counted
+from roofline.view.block import Block, Card, Verdict
+from roofline.view.questions import grids_of
+from roofline.view.text import amount, between, clean, is_number
+from roofline.view.words import heading, spoken, sure, written
 
 ORDER: Final = 10
 
@@ -18,58 +17,25 @@ DEPLOYED: Final = (
     *("rate_per_s", "capacity_per_s", "saturation_per_s", "utilisation"),
 )
 """What else is known of the deployment."""
-TRIED: Final = ("gpu", "layout", "weights", "kv", "devices", "reason")
-TABLES: Final = (
-    ("objectives", "SLO, as simulated"),
-    ("confidences", "Cost of confidence"),
-    ("relaxations", "Relaxations that are enough"),
-)
-FEW: Final = 12
-"""Candidates that a verdict names where none fits. [1]"""
+TABLES: Final = ("objectives", "confidences", "relaxations")
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A figure of the card; the interval where there is one."""
-
-    name: str
-    value: Amount
-    interval: Amount | None
-    said: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlanFacts:
-    """What whoever signs the bill takes away."""
-
-    fits: bool
-    """Whether a deployment keeps the SLO."""
-    met: bool | None
-    """Whether the SLO held in simulation; None where there is none."""
-    likely: str
-    """Probability that all of it holds, in words; empty where none is known."""
-    bought: str
-    """How many GPUs, and their price."""
-    sentences: tuple[str, ...]
-    figures: tuple[Figure, ...]
-    deployed: tuple[tuple[str, str], ...]
-    """Names and values of what else is known of the deployment."""
-
-
-def plan_facts(result: Result) -> PlanFacts:
+def plan_verdict(result: Result) -> Verdict:
     """Verdict of a plan."""
-    given, rows = result.metadata, list(result.tables["verdict"].rows())
-    best: dict[str, Any] = rows[0] if rows else {}
-    chance = best.get("probability")
-    return PlanFacts(
-        fits=bool(rows),
-        met=bool(best["slo_met"]) if "slo_met" in best and _promised(result) else None,
-        likely=sure(float(chance)) if is_number(chance) else "",
-        bought=_bought(best) if best else "",
-        sentences=tuple(spoken(str(sentence)) for sentence in given.get("summary", ())),
-        figures=tuple(
-            _figure(name, best, result) for name in NUMBERS if best.get(name) is not None
-        ),
+    rows = list(result.tables["verdict"].rows())
+    sentences = tuple(spoken(str(sentence)) for sentence in result.metadata.get("summary", ()))
+    if not rows:
+        return Verdict("Nothing fits", good=False, sentences=sentences)
+    best, chance = rows[0], rows[0].get("probability")
+    met = bool(best["slo_met"]) if "slo_met" in best and _promised(result) else None
+    likely = f"; {sure(float(chance))} likely" if is_number(chance) and met is not None else ""
+    held = "The SLO does not hold in simulation" if met is False else "The SLO holds on"
+    carried = "The load is carried by" if met is None else held
+    return Verdict(
+        f"{carried}{'' if met is False else f' {_bought(best)}'}{likely}",
+        good=met is not False,
+        sentences=sentences,
+        cards=tuple(_card(name, best, result) for name in NUMBERS if best.get(name) is not None),
         deployed=tuple(
             (clean(heading(name)), str(written(name, best[name])))
             for name in DEPLOYED
@@ -88,7 +54,7 @@ def _promised(result: Result) -> bool:
     return len(result.tables.get("objectives", ())) > 0
 
 
-def _figure(name: str, row: dict[str, Any], result: Result) -> Figure:
+def _card(name: str, row: dict[str, Any], result: Result) -> Card:
     stem = name.removesuffix("_s")
     low, high = row.get(f"{stem}_low_s"), row.get(f"{stem}_high_s")
     wide = between(low, high, "s") if is_number(low) and is_number(high) and low < high else None
@@ -101,11 +67,11 @@ def _figure(name: str, row: dict[str, Any], result: Result) -> Figure:
         "tpot_s": _promise(statistic, result),
         "headroom": _end(str(row.get("binds") or "")),
     }
-    return Figure(
+    return Card(
         clean(heading(statistic or name)),
         written(name, row[name]),
         wide,
-        said.get(name, ""),
+        (said.get(name, ""),),
     )
 
 
@@ -127,12 +93,6 @@ def build(result: Result) -> Block | None:
     """Section of the page."""
     if "verdict" not in result.tables:
         return None
-    facts = plan_facts(result)
-    grids: list[Grid] = []
-    for name, title in TABLES:
-        if len(result.tables.get(name, ())):
-            grids.append(grid(name, title, result.tables[name]))
-    tried = result.tables.get("candidates")
-    if not facts.fits and tried is not None and len(tried):
-        grids.append(grid("tried", "Why not", tried, TRIED, FEW))
-    return Block("verdict", "Verdict", "plan_verdict.html", facts, grids=tuple(grids))
+    names = TABLES if len(result.tables["verdict"]) else (*TABLES, "candidates")
+    grids = tuple(grid for name in names for grid in grids_of(result, name))
+    return Block("verdict", "Verdict", "answer.html", plan_verdict(result), grids=grids)

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from roofline.report.block import Block
-from roofline.report.text import clean, is_number, to_json
-from roofline.report.words import heading, is_share, unit_of, written
 from roofline.sources import installed
 from roofline.table import Result
+from roofline.view.block import Block
+from roofline.view.text import clean, is_number, to_json
+from roofline.view.words import heading, is_share, unit_of, written
 
 ORDER: Final = 100
 

@@ -3,12 +3,22 @@
 import math
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
-from roofline.report.figures import SYMBOLS, axis, colour, layout, lines, log_ticks, note, short
-from roofline.report.known import BOUND
+from roofline.report.figures import (
+    SYMBOLS,
+    axis,
+    colour,
+    layout,
+    lines,
+    log_ticks,
+    note,
+    scatter,
+    short,
+)
 from roofline.report.points import Point, Roof, RooflineFacts, roofline_facts
-from roofline.report.text import amount, between, label, percent, shorten
 from roofline.table import Result
+from roofline.view.block import Block, Figure, Key
+from roofline.view.known import BOUND
+from roofline.view.text import amount, between, label, percent, shorten
 
 ORDER: Final = 30
 
@@ -75,19 +85,9 @@ def _flat(facts: RooflineFacts, roof: Roof) -> tuple[list[float], list[float]]:
 
 
 def _line(name: str, x: list[float], y: list[float], main: bool) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": label(name),
-        "x": x,
-        "y": y,
-        "line": {
-            "color": colour("ink" if main else "muted"),
-            "width": 2.5 if main else 1.2,
-            "dash": "solid" if main else "dash",
-        },
-        "hoverinfo": "skip",
-    }
+    line = {"color": colour("ink" if main else "muted"), "width": 2.5 if main else 1.2}
+    line |= {"dash": "solid" if main else "dash"}
+    return scatter(x, y, mode="lines", name=label(name), line=line)
 
 
 def _ridge_line(facts: RooflineFacts) -> dict[str, Any]:
@@ -182,14 +182,12 @@ def _names(ops: tuple[str, ...]) -> str:
 def _gaps(facts: RooflineFacts, phase: str) -> dict[str, Any]:
     """Lines from the points of a phase to the roof above each."""
     points = [point for point in facts.points if point.phase == phase]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [x for point in points for x in (point.intensity, point.intensity, None)],
-        "y": [y for p in points for y in (p.flops_per_s, p.roof_flops_per_s, None)],
-        "line": {"color": colour(phase if phase in SYMBOLS else "rest", 0.55), "width": 1.5},
-        "hoverinfo": "skip",
-    }
+    return scatter(
+        (x for point in points for x in (point.intensity, point.intensity, None)),
+        (y for p in points for y in (p.flops_per_s, p.roof_flops_per_s, None)),
+        mode="lines",
+        line={"color": colour(phase if phase in SYMBOLS else "rest", 0.55), "width": 1.5},
+    )
 
 
 def _cloud(facts: RooflineFacts, phase: str) -> dict[str, Any]:
@@ -198,13 +196,12 @@ def _cloud(facts: RooflineFacts, phase: str) -> dict[str, Any]:
         (point for point in facts.points if point.phase == phase), key=lambda point: -point.share
     )
     tint = phase if phase in SYMBOLS else "rest"
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": label(phase),
-        "x": [point.intensity for point in points],
-        "y": [point.flops_per_s for point in points],
-        "marker": {
+    return scatter(
+        (point.intensity for point in points),
+        (point.flops_per_s for point in points),
+        [_hover(point) for point in points],
+        name=label(phase),
+        marker={
             "symbol": SYMBOLS.get(phase, "square"),
             "color": _fills(points, tint),
             "line": {"color": colour(tint), "width": 1.5},
@@ -214,10 +211,8 @@ def _cloud(facts: RooflineFacts, phase: str) -> dict[str, Any]:
             "sizeref": 2 / LARGEST_POINT**2,
             "sizemin": 3.5,
         },
-        "hovertext": [_hover(point) for point in points],
-        "hoverinfo": "text",
-        "cliponaxis": False,
-    }
+        cliponaxis=False,
+    )
 
 
 def _fills(points: list[Point], tint: str) -> Any:

@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines
-from roofline.report.text import plain
+from roofline.report.figures import axis, colour, layout, linear_ticks, lines, rule, scatter
 from roofline.table import Result, Table
+from roofline.view.block import Block, Figure, Key
+from roofline.view.text import plain
 
 ORDER: Final = 34
 SERIES: Final = (
@@ -19,7 +19,6 @@ def draw_speed_up(table: Table) -> Figure:
     batches, fits = table["batch"], table["fits"]
     most = max(max(table[name]) for name, _, _, _ in SERIES)
     data = [_curve(table, *series) for series in SERIES]
-    even = {"color": colour("bad"), "width": 1, "dash": "dash"}
     spec = {
         "data": data,
         "layout": layout(
@@ -31,9 +30,7 @@ def draw_speed_up(table: Table) -> Figure:
                 ticktext=[plain(batch, 6) for batch in batches],
             ),
             yaxis=axis("Speed-up of TPOT", range=[0, most * 1.12], **linear_ticks(most * 1.1, "")),
-            shapes=[
-                {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": even}
-            ],
+            shapes=[rule(1, "bad", "dash", across=True)],
         ),
     }
     losses = [batch for batch, gain in zip(batches, table["speed_up"], strict=True) if gain < 1]
@@ -49,24 +46,22 @@ def draw_speed_up(table: Table) -> Figure:
 
 
 def _curve(table: Table, name: str, title: str, tint: str, symbol: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": title,
-        "x": list(table["batch"]),
-        "y": list(table[name]),
-        "line": {"color": colour(tint), "width": 2},
-        "marker": {
+    return scatter(
+        table["batch"],
+        table[name],
+        [
+            lines([f"batch {plain(batch, 6)}", f"{value:.2f} × {title}"])
+            for batch, value in zip(table["batch"], table[name], strict=True)
+        ],
+        "lines+markers",
+        name=title,
+        line={"color": colour(tint), "width": 2},
+        marker={
             "color": colour(tint),
             "size": 8,
             "symbol": [symbol + ("" if fits else "-open") for fits in table["fits"]],
         },
-        "hovertext": [
-            lines([f"batch {plain(batch, 6)}", f"{value:.2f} × {title}"])
-            for batch, value in zip(table["batch"], table[name], strict=True)
-        ],
-        "hoverinfo": "text",
-    }
+    )
 
 
 def build(result: Result) -> Block | None:

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import NO_UNIT, Block, Cell, Grid, Head
-from roofline.report.known import MEANINGS
 from roofline.report.lanes import is_bound, rank
-from roofline.report.sections.plan_verdict import Figure
-from roofline.report.text import Amount, amount, between, clean, is_number
-from roofline.report.words import cell, heading, mid, unit_of, written
-from roofline.table import Result, Table
+from roofline.table import Result, Table, table
+from roofline.view.block import Block, Card, Grid, Verdict
+from roofline.view.grids import grid
+from roofline.view.known import MEANINGS
+from roofline.view.text import Amount, amount, between, clean, is_number
+from roofline.view.words import heading, mid, unit_of, written
 
 ORDER: Final = 10
 
@@ -37,27 +37,10 @@ class Winner:
     row: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class SweepFacts:
-    """What a reader takes away."""
-
-    found: bool
-    """Whether a configuration keeps all limits."""
-    best: str
-    at: str
-    """The best one for what is wanted first: its names, and its numbers; empty where several
-    scenarios are beside each other, which may want different things."""
-    known: tuple[str, str]
-    """How it is known, and what that means."""
-    sentences: tuple[str, ...]
-    figures: tuple[Figure, ...]
-
-
 def winners(result: Result) -> tuple[Winner, ...]:
     """The best configuration that keeps all limits for each aim, scenario by scenario."""
-    table = result.tables["points"]
     rows: dict[str, list[Mapping[str, Any]]] = {}
-    for row in table.rows():
+    for row in result.tables["points"].rows():
         if row.get("feasible", True):
             rows.setdefault(str(row.get("scenario") or ""), []).append(row)
     found = []
@@ -83,18 +66,18 @@ def _aims(result: Result, scenario: str) -> list[tuple[str, bool]]:
     return [(str(name), bool(most)) for name, most in said or result.metadata.get("objectives", ())]
 
 
-def sweep_facts(result: Result, best: Sequence[Winner]) -> SweepFacts:
-    """Verdict of a sweep."""
-    alone = bool(best) and not best[0].scenario
-    row: Mapping[str, Any] = best[0].row if alone else {}
+def sweep_verdict(result: Result, best: Sequence[Winner]) -> Verdict:
+    """Verdict of a sweep; none of several scenarios, which may want different things."""
+    row: Mapping[str, Any] = best[0].row if best and not best[0].scenario else {}
     basis = str(row.get("basis") or "")
-    return SweepFacts(
-        found=bool(best),
-        best=named(row),
+    status = f"Best: {named(row)}" if row else "" if best else "No configuration keeps all limits"
+    return Verdict(
+        status,
+        good=bool(best),
+        cards=_cards(row, result) if row else (),
         at=_at(row),
         known=(basis, MEANINGS.get(basis, "")),
-        sentences=tuple(str(sentence) for sentence in result.metadata.get("summary", ())),
-        figures=_figures(row, result) if row else (),
+        asked=tuple(str(sentence) for sentence in result.metadata.get("summary", ())),
     )
 
 
@@ -117,17 +100,17 @@ def _at(row: Mapping[str, Any]) -> str:
     return ", ".join(f"{mid(heading(name))} {written(name, row[name])}" for name in shown)
 
 
-def _figures(row: Mapping[str, Any], result: Result) -> tuple[Figure, ...]:
+def _cards(row: Mapping[str, Any], result: Result) -> tuple[Card, ...]:
     limits = result.metadata.get("limits")
     limits = limits if isinstance(limits, dict) else {}
     names = [name for name in CARDS if is_number(row.get(name))]
     names = [name for name in names if f"{name.removesuffix('_s')}_p99_s" not in names]
     return tuple(
-        Figure(
+        Card(
             heading(name),
             written(name, row[name]),
             _interval(row, name),
-            f"limit: {amount(limits[name], unit_of(name))}" if name in limits else "",
+            (f"limit: {amount(limits[name], unit_of(name))}",) if name in limits else (),
         )
         for name in names[:SHOWN]
     )
@@ -140,45 +123,29 @@ def _interval(row: Mapping[str, Any], name: str) -> Amount | None:
     return between(low, high, unit_of(name))
 
 
-def _grid(best: Sequence[Winner], table: Table) -> Grid:
+def _grid(best: Sequence[Winner], points: Table) -> Grid:
     """Winners beside each other."""
-    figures = [
-        name
-        for name in CARDS
-        if name != "gpus" and any(is_number(each.row.get(name)) for each in best)
-    ]
-    several = any(each.scenario for each in best)
-    heads = (
-        *([Head("Scenario", short=True)] if several else []),
-        Head("Wanted", short=True),
-        Head("Configuration", wide=True),
-        *(Head(heading(name), numeric=True) for name in figures),
-        Head("Basis"),
-    )
-    rows = tuple(
-        (
-            *([Cell(clean(each.scenario))] if several else []),
-            Cell(each.aim),
-            Cell(", ".join(part for part in (named(each.row), _at(each.row)) if part)),
-            *(_figure(each.row, name, table) for name in figures),
-            Cell(str(each.row.get("basis") or ""), tone="badge"),
-        )
+    rows = [
+        {
+            "scenario": each.scenario,
+            "aim": each.aim,
+            "configuration": ", ".join(part for part in (named(each.row), _at(each.row)) if part),
+            **{name: each.row.get(name) for name in CARDS if name != "gpus"},
+            "basis": str(each.row.get("basis") or ""),
+        }
         for each in best
-    )
-    return Grid("winners", "The best for each aim that keeps all limits", heads, rows)
-
-
-def _figure(row: Mapping[str, Any], name: str, table: Table) -> Cell:
-    if not is_number(row.get(name)):
-        return Cell("", NO_UNIT)
-    return cell(name, row[name], table.columns[name].unit)
+    ]
+    units = {name: column.unit for name, column in points.columns.items()}
+    columns = ", ".join("aim=Wanted" if name == "aim" else name for name in rows[0])
+    title = "The best for each aim that keeps all limits"
+    return grid("winners", title, table(rows, units), columns)
 
 
 def build(result: Result) -> Block | None:
     """Section of the page; where there are other figures, what was swept is beside them."""
-    table = result.tables.get("points")
-    if table is None or "headline" in result.tables:
+    points = result.tables.get("points")
+    if points is None or "headline" in result.tables:
         return None
-    best = winners(result) if len(table) else ()
-    grids = (_grid(best, table),) if len(best) > 1 else ()
-    return Block("verdict", "Verdict", "sweep_verdict.html", sweep_facts(result, best), grids=grids)
+    best = winners(result) if len(points) else ()
+    grids = (_grid(best, points),) if len(best) > 1 else ()
+    return Block("verdict", "Verdict", "answer.html", sweep_verdict(result, best), grids=grids)

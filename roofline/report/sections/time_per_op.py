@@ -3,12 +3,21 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
-from roofline.report.figures import HATCH, axis, colour, layout, linear_ticks, lines
-from roofline.report.known import BOUND, calibrated
-from roofline.report.text import amount, between, label, percent
+from roofline.report.figures import (
+    HATCH,
+    axis,
+    colour,
+    layout,
+    linear_ticks,
+    lines,
+    scatter,
+    whiskers,
+)
 from roofline.report.times import Bar, PhaseTimes, time_facts
 from roofline.table import Result
+from roofline.view.block import Block, Figure, Key
+from roofline.view.known import BOUND, calibrated
+from roofline.view.text import amount, between, label, percent
 
 ORDER: Final = 40
 
@@ -155,38 +164,26 @@ def _pale(facts: PhaseTimes, lengths: list[float]) -> dict[str, Any]:
 def _intervals(facts: PhaseTimes) -> dict[str, Any]:
     """Lines from end to end of the central 80 %."""
     chosen = [(place, bar, bar.interval) for place, bar in enumerate(facts.bars) if bar.interval]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "central 80 %",
-        "y": [place for place, _, _ in chosen],
-        "x": [bar.seconds for _, bar, _ in chosen],
-        "marker": {"size": 3, "color": colour("ink")},
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [high - bar.seconds for _, bar, (_, high) in chosen],
-            "arrayminus": [bar.seconds - low for _, bar, (low, _) in chosen],
-            "color": colour("ink"),
-            "thickness": 1.2,
-            "width": 4,
-        },
-        "hoverinfo": "skip",
-    }
+    values, ends = [bar.seconds for _, bar, _ in chosen], [ends for _, _, ends in chosen]
+    return scatter(
+        values,
+        (place for place, _, _ in chosen),
+        name="central 80 %",
+        marker={"size": 3, "color": colour("ink")},
+        error_x=whiskers(values, ends, color=colour("ink"), thickness=1.2, width=4),
+    )
 
 
 def _shares(facts: PhaseTimes) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "y": list(range(len(facts.bars))),
-        "x": [_end(facts, bar) for bar in facts.bars],
-        "text": [f"\N{NO-BREAK SPACE}{label(_shown(bar))}" for bar in facts.bars],
-        "textposition": "middle right",
-        "textfont": {"size": 11, "color": colour("muted")},
-        "hoverinfo": "skip",
-        "cliponaxis": False,
-    }
+    return scatter(
+        (_end(facts, bar) for bar in facts.bars),
+        range(len(facts.bars)),
+        mode="text",
+        text=[f"\N{NO-BREAK SPACE}{label(_shown(bar))}" for bar in facts.bars],
+        textposition="middle right",
+        textfont={"size": 11, "color": colour("muted")},
+        cliponaxis=False,
+    )
 
 
 def _end(facts: PhaseTimes, bar: Bar) -> float:

@@ -4,16 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Figure, Grid, Head, Key, cell
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note
-from roofline.report.text import amount, label, plain, shorten
-from roofline.report.words import heading, unit_of
+from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note, rule
 from roofline.table import Result, Table
 from roofline.units import counted
+from roofline.view.block import Block, Figure, Key
+from roofline.view.tables import measured_by, sensitivity
+from roofline.view.text import amount, label, shorten
+from roofline.view.words import heading, unit_of
 
 ORDER: Final = 66
-MEASURES: Final = ("usd_per_mtok", "usd_per_hour", "gpus")
-"""What bars may be of, the first that is known."""
 THICK: Final = 0.34
 """Of a bar; the rows of two are 1 apart."""
 
@@ -62,12 +61,12 @@ class TornadoFacts:
     bars: tuple[Bar, ...]
 
 
-def tornado_facts(table: Table) -> TornadoFacts | None:
+def tornado_facts(table: Table | None) -> TornadoFacts | None:
     """Bars of a table of sensitivities; None where nothing is known of any."""
-    rows = list(table.rows())
-    measure = next((m for m in MEASURES if all(r[f"{m}_base"] is not None for r in rows)), "")
-    if not rows or not measure:
+    measure = measured_by(table) if table is not None else ""
+    if table is None or not measure:
         return None
+    rows = list(table.rows())
     bars = [
         Bar(
             str(row["what"]),
@@ -141,11 +140,7 @@ def draw_tornado(facts: TornadoFacts) -> Figure:
         ticktext=[label(name, 30) for name in names],
         range=[-0.6, len(names) - 0.4],
     )
-    line = {"color": colour("ink"), "width": 1}
-    figure["shapes"] = [
-        {"type": "line", "x0": facts.base, "x1": facts.base, "y0": 0, "y1": 1, "yref": "paper"}
-        | {"line": line}
-    ]
+    figure["shapes"] = [rule(facts.base, "ink", "solid")]
     figure["annotations"] = [
         note(f"planned: {amount(facts.base, unit)}", facts.base, 1, yref="paper", yanchor="bottom"),
         *(
@@ -183,41 +178,12 @@ def _hover(end: End, unit: str) -> str:
     return lines([f"{label(end.said, 48)}: {value}{gpus}", label(end.shape, 48)])
 
 
-def _grid(facts: TornadoFacts) -> Grid:
-    """Bars as rows: what comes out if an input is lower, and if it is higher."""
-    of, unit = heading(facts.measure), unit_of(facts.measure)
-    counted = facts.measure != "gpus"  # else the figure itself is the number of GPUs
-    side = (*([Head(of, numeric=True)] if counted else []), Head("GPUs", numeric=True))
-    heads = (
-        Head("Input"),
-        *(Head("Lower", short=True), *side),
-        *(Head("Higher", short=True), *side),
-        Head("Another deployment", wide=True),
-    )
-
-    def told(end: End) -> tuple[Cell, ...]:
-        value = Cell("nothing fits") if end.value is None else cell(amount(end.value, unit))
-        gpus = Cell("" if end.gpus is None else plain(end.gpus))
-        return (Cell(end.said), *((value,) if counted else ()), gpus)
-
-    rows = []
-    for bar in facts.bars:
-        ends = (bar.low, bar.high)
-        changes = "; ".join(f"{end.said}: {end.shape}" for end in ends if end.changes and end.shape)
-        rows.append((Cell(bar.what), *told(bar.low), *told(bar.high), Cell(changes)))
-    return Grid("sensitivity", "One input at a time", heads, tuple(rows))
-
-
 def build(result: Result) -> Block | None:
     """Section of the page."""
-    table = result.tables.get("sensitivity")
-    facts = tornado_facts(table) if table is not None else None
-    if table is None or facts is None:
+    facts, grid = tornado_facts(result.tables.get("sensitivity")), sensitivity(result)
+    if facts is None or grid is None:
         return None
+    figures = (draw_tornado(facts),)
     return Block(
-        "sensitivity-section",
-        "What it depends on",
-        "figures.html",
-        figures=(draw_tornado(facts),),
-        grids=(_grid(facts),),
+        "sensitivity-section", "What it depends on", "figures.html", None, figures, (grid,)
     )

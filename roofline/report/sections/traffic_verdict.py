@@ -1,14 +1,12 @@
 """What a simulation answers: whether the load is carried, promises kept, and how sure that is."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Grid
-from roofline.report.sections.others import grid
-from roofline.report.sections.plan_verdict import Figure
-from roofline.report.text import Amount, amount, between, clean, is_number
-from roofline.report.words import heading, spoken, sure, unit_of, written
 from roofline.table import Result
+from roofline.view.block import Block, Card, Verdict
+from roofline.view.questions import grids_of
+from roofline.view.text import Amount, amount, between, clean, is_number
+from roofline.view.words import heading, spoken, sure, unit_of, written
 
 ORDER: Final = 10
 LATENCIES: Final = ("ttft_s", "tpot_s")
@@ -17,31 +15,24 @@ STATISTIC: Final = "p99"
 MEANS: Final = ("throughput_tok_s", "saturation_requests_per_s", "usd_per_mtok")
 
 
-@dataclass(frozen=True, slots=True)
-class TrafficFacts:
-    """What a reader takes away."""
-
-    stable: bool
-    """Whether the load is carried."""
-    met: bool | None
-    """Whether all promises are kept; None where there are none."""
-    sure: str
-    """Probability of the least sure promise, in words; empty where nobody can say."""
-    sentences: tuple[str, ...]
-    figures: tuple[Figure, ...]
-
-
-def traffic_facts(result: Result) -> TrafficFacts:
+def traffic_verdict(result: Result) -> Verdict:
     """Verdict of a simulation."""
-    given = result.metadata
-    promises = _rows(result, "objectives")
+    given, promises = result.metadata, _rows(result, "objectives")
     chances = [row["chance"] for row in promises if is_number(row.get("chance"))]
-    return TrafficFacts(
-        stable=bool(given.get("stable", True)),
-        met=bool(given["met"]) if promises and "met" in given else None,
-        sure=sure(min(chances)) if chances else "",
+    carried, status = bool(given.get("stable", True)), "The load is carried"
+    kept = not promises or "met" not in given or bool(given["met"])
+    if not carried:
+        status = "The load is not carried: the queue grows without end"
+    elif not kept:
+        status = "A promise is broken"
+    elif promises and "met" in given:
+        likely = f"; {sure(min(chances))} sure" if chances else ""
+        status = f"The load is carried and all promises are kept{likely}"
+    return Verdict(
+        status,
+        good=carried and kept,
         sentences=tuple(spoken(str(sentence)) for sentence in given.get("summary", ())),
-        figures=(*_latencies(result, promises), *_means(result)),
+        cards=(*_latencies(result, promises), *_means(result)),
     )
 
 
@@ -49,7 +40,7 @@ def _rows(result: Result, name: str) -> list[dict[str, Any]]:
     return list(result.tables[name].rows()) if name in result.tables else []
 
 
-def _latencies(result: Result, promises: list[dict[str, Any]]) -> list[Figure]:
+def _latencies(result: Result, promises: list[dict[str, Any]]) -> list[Card]:
     """A card of each latency, at the percentile that was promised."""
     found = []
     for row in _rows(result, "headline"):
@@ -62,25 +53,25 @@ def _latencies(result: Result, promises: list[dict[str, Any]]) -> list[Figure]:
         if not is_number(row.get(statistic)):
             continue
         found.append(
-            Figure(
+            Card(
                 clean(heading(f"{stem}_{statistic}")),
                 amount(row[statistic], "s"),
                 _interval(row.get(f"{statistic}_low"), row.get(f"{statistic}_high"), "s"),
-                f"promised: {amount(mine[0]['limit_s'], 's')}" if mine else "",
+                (f"promised: {amount(mine[0]['limit_s'], 's')}",) if mine else (),
             )
         )
     return found
 
 
-def _means(result: Result) -> list[Figure]:
+def _means(result: Result) -> list[Card]:
     rows = {str(row["metric"]): row for row in _rows(result, "throughput")}
     said = {"throughput_tok_s": "output tokens, all GPUs", "usd_per_mtok": "output tokens"}
     return [
-        Figure(
+        Card(
             heading(name),
             written(name, rows[name]["value"]),
             _interval(rows[name].get("low"), rows[name].get("high"), unit_of(name)),
-            said.get(name, ""),
+            (said.get(name, ""),),
         )
         for name in MEANS
         if name in rows and is_number(rows[name]["value"])
@@ -97,8 +88,5 @@ def build(result: Result) -> Block | None:
     headline = result.tables.get("headline")
     if headline is None or STATISTIC not in headline.columns:
         return None
-    promises = result.tables.get("objectives")
-    grids: tuple[Grid, ...] = ()
-    if promises is not None and len(promises):
-        grids = (grid("promises", "Promises, as simulated", promises),)
-    return Block("verdict", "Verdict", "traffic_verdict.html", traffic_facts(result), grids=grids)
+    grids = grids_of(result, "objectives")
+    return Block("verdict", "Verdict", "answer.html", traffic_verdict(result), grids=grids)

@@ -2,13 +2,12 @@
 
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Figure, Grid, Head, Key
-from roofline.report.figures import axis, colour, layout, linear_ticks
-from roofline.report.lanes import MORE
-from roofline.report.sections.what_if import factor
-from roofline.report.text import clean, is_number, label
-from roofline.report.words import heading
+from roofline.report.figures import axis, colour, layout, linear_ticks, rule, scatter
 from roofline.table import Result, Table
+from roofline.view.block import Block, Figure, Key
+from roofline.view.tables import factors
+from roofline.view.text import is_number, label
+from roofline.view.words import heading
 
 ORDER: Final = 36
 LOOKS: Final = (
@@ -27,7 +26,6 @@ def draw_variants(table: Table) -> Figure:
     found = [look for look in LOOKS if look[0] in table.columns and _numbers(table, look[0])]
     every = [value for name, _, _ in found for value in table[name] if is_number(value)]
     most = max(1.0, *every)
-    even = {"color": colour("faint"), "width": 1, "dash": "dash"}
     spec = {
         "data": [_marks(table, *look) for look in found],
         "layout": layout(
@@ -41,9 +39,7 @@ def draw_variants(table: Table) -> Figure:
                 ticktext=[label(name) for name in names],
                 range=[len(names) - 0.5, -0.5],
             ),
-            shapes=[
-                {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": 1, "x1": 1, "line": even}
-            ],
+            shapes=[rule(1, "faint", "dash")],
         ),
     }
     summary = "; ".join(
@@ -61,53 +57,25 @@ def _numbers(table: Table, name: str) -> bool:
 
 def _marks(table: Table, name: str, tint: str, symbol: str) -> dict[str, Any]:
     known = [(place, row) for place, row in enumerate(table.rows()) if is_number(row[name])]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": heading(name),
-        "x": [row[name] for _, row in known],
-        "y": [place for place, _ in known],
-        "marker": {
+    return scatter(
+        (row[name] for _, row in known),
+        (place for place, _ in known),
+        [f"{label(row['variant'])}: {heading(name)} × {row[name]:.2f}" for _, row in known],
+        name=heading(name),
+        marker={
             "color": colour(tint),
             "symbol": "square-open" if symbol == "open" else symbol,
             "size": 10,
             "line": {"width": 2 if symbol == "open" else 0, "color": colour(tint)},
         },
-        "hovertext": [
-            f"{label(row['variant'])}: {heading(name)} × {row[name]:.2f}" for _, row in known
-        ],
-        "hoverinfo": "text",
-    }
-
-
-def _grid(table: Table) -> Grid:
-    """Factors as a table, better and worse marked."""
-    names = [name for name, _, _ in LOOKS if name in table.columns and _numbers(table, name)]
-    return Grid(
-        "factors-table",
-        "Factors on the figures of the base",
-        (Head("Variant"), *(Head(heading(name), numeric=True) for name in names)),
-        tuple(
-            (
-                Cell(clean(row["variant"])),
-                *(
-                    factor(row[name], less_is_better=name not in MORE)
-                    if is_number(row[name])
-                    else Cell("")
-                    for name in names
-                ),
-            )
-            for row in table.rows()
-        ),
     )
 
 
 def build(result: Result) -> Block | None:
     """Section of the page."""
-    table = result.tables.get("factors")
-    if table is None or not len(table) or "variant" not in table.columns:
+    grid, table = factors(result), result.tables.get("factors")
+    if grid is None or table is None:
         return None
     if not any(name in table.columns and _numbers(table, name) for name, _, _ in LOOKS):
         return None
-    figures = (draw_variants(table),)
-    return Block("variants", "Variants", "figures.html", figures=figures, grids=(_grid(table),))
+    return Block("variants", "Variants", "figures.html", None, (draw_variants(table),), (grid,))

@@ -1,10 +1,10 @@
 """What a section puts on the page: its facts, its figures, its tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.text import Amount
+from roofline.view.text import Amount
 
 NO_UNIT: Final = "\N{NO-BREAK SPACE}"
 """Unit of a number that has none and stands in a column with those that have."""
@@ -73,6 +73,40 @@ class Grid:
     caption: str
     heads: tuple[Head, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    few: int = 0
+    """Rows that a terminal prints; 0 for all. [1]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A figure that people ask for first, the interval where there is one, and a line or two."""
+
+    name: str
+    value: Amount
+    interval: Amount | None
+    said: tuple[str, ...] = ()
+    basis: str = ""
+    explained: str = ""
+    """Key of its derivation; empty if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a reader takes away."""
+
+    status: str
+    """The answer in a line; empty where there is none."""
+    good: bool
+    sentences: tuple[str, ...] = ()
+    cards: tuple[Card, ...] = ()
+    at: str = ""
+    """Numbers that the status is of."""
+    known: tuple[str, str] = ("", "")
+    """How the figures are known, and what that means."""
+    deployed: tuple[tuple[str, str], ...] = ()
+    """Names and values of what else is known of a deployment."""
+    asked: tuple[str, ...] = ()
+    """What was asked, where it stands below the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +131,3 @@ class Block:
 def cell(value: Amount, tone: str = "") -> Cell:
     """Cell of a number with a unit."""
     return Cell(value.number, value.unit, tone)
-
-
-def heads(numbers: Sequence[str] = (), minor: Sequence[str] = (), **texts: str) -> tuple[Head, ...]:
-    """Heads by key; keys in ``numbers`` are numeric, those in ``minor`` are left out on paper.
-
-    >>> heads(numbers=["seconds"], op="Operator", seconds="Time")[1].numeric
-    True
-    """
-    return tuple(Head(text, key in numbers, key in minor) for key, text in texts.items())

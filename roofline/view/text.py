@@ -101,6 +101,8 @@ def amount(value: object, unit: str = "", digits: int = 3) -> Amount:
         text = f"{number:,.2f}" if number >= 1 else f"{number:.{digits}g}"
         cents = len(text.partition(".")[2]) >= 2 or "e" in text
         return Amount(f"${text if cents else f'{number:.2f}'}", unit[1:])
+    if unit == "s" and number >= 1000:  # nobody counts thousands of seconds by prefix
+        return Amount(f"{number:,.0f}", unit)
     if unit == "parameter":  # what is counted is not said again: 8.03 G
         figures, _, prefixed = show(number, "", digits).partition(" ")
         return Amount(figures, prefixed)
@@ -150,6 +152,7 @@ def percent(share: float) -> str:
     """
     share = round(share, 9)  # what rounding left is no share
     hundredths = share * 100
-    number = f"{hundredths:.{0 if abs(hundredths) >= 9.95 or not share else 1}f}"
+    whole = abs(hundredths) >= 9.95 and not 99.5 <= hundredths < 100  # all is not nearly all
+    number = f"{hundredths:.{0 if whole or not share else 1}f}"
     shown = "< 0.1 %" if 0 < share < 0.001 else f"{number} %"
     return shown.replace(" ", "\N{NO-BREAK SPACE}")

@@ -4,66 +4,69 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from roofline.report.block import NO_UNIT, Cell, Head
-from roofline.report.text import Amount, amount, binary, clean, is_number, percent
 from roofline.table import Column
 from roofline.units import chance
+from roofline.view.block import NO_UNIT, Cell, Head
+from roofline.view.text import Amount, amount, binary, clean, is_number, percent
 
 HEADINGS: Final[Mapping[str, str]] = {
-    "batch": "Batch",
-    "best_in": "Best in",
+    "best_speed_up": "Its speed-up",
     "capacity_per_s": "Carries",
     "chance": "Likely",
+    "copied_pages": "Pages copied",
+    "copied_s": "Copying them",
     "cp": "CP",
     "decode_bound": "Decode is bound by",
     "decode_tok_s": "Throughput",
     "dp": "DP",
     "ep": "EP",
     "free_bytes": "Free memory",
-    "gpu": "GPU",
-    "gpus": "GPUs",
+    "goodput_requests_per_s": "Goodput",
     "inside": "Within",
     "joule_per_mtok": "Energy per Mtok",
     "joule_per_token": "Energy per token",
+    "known": "How known",
     "kv": "KV cache",
     "kv_bytes": "KV cache",
     "kv_bytes_per_token": "KV cache per token",
-    "latency_s": "Latency",
-    "makespan_s": "Makespan",
     "mean_error": "Mean",
+    "meaning": "What it is",
     "median_error": "Median",
-    "memory_bytes": "Memory",
     "n": "Figures",
     "offered_requests_per_s": "Load",
+    "op": "Operator",
     "output_per_gpu_tok_s": "Throughput per GPU",
     "output_tok_s": "Throughput",
+    "p90": "90th percentile",
     "p90_error": "90th percentile",
+    "page_bytes": "A page",
+    "pool_bytes": "Room for caches",
     "pp": "PP",
     "prefill_bound": "Prefill is bound by",
     "probability": "Likely",
-    "rate": "Rate",
-    "rate_per_s": "Rate",
     "requests_per_s": "Served",
+    "ridge": "Ridge point",
     "saturation_per_s": "Saturates at",
     "saturation_requests_per_s": "Saturates at",
     "served_chance": "All is served",
     "shape": "Deployment",
     "slo_met": "Promises kept",
-    "throughput_per_gpu_tok_s": "Throughput per GPU",
-    "throughput_tok_s": "Throughput",
+    "speed_up": "Speed-up",
+    "state_bytes": "A sequence beside it",
+    "steady_tok_s": "Throughput",
+    "steady_usd_per_mtok": "Cost per Mtok",
+    "step_s": "A step",
     "throughput_tok_s_per_gpu": "Throughput per GPU",
+    "token_bytes": "A cached token",
     "tokens_per_usd": "Tokens for a dollar",
     "total_tok_s": "Prompts and answers",
     "tp": "TP",
-    "tpot_s": "TPOT",
-    "tpot_steady_s": "TPOT steady",
-    "ttft_idle_s": "TTFT idle",
     "ttft_mean_s": "Mean TTFT",
-    "ttft_s": "TTFT",
     "usd_per_hour": "Price",
     "usd_per_mtok": "Cost per Mtok",
     "user_tok_s": "Speed per user",
     "utilisation": "Busy",
+    "verify_s": "Verification",
     "weight_bytes": "Weights",
 }
 SHORT: Final[Mapping[str, str]] = {
@@ -81,15 +84,28 @@ SHORT: Final[Mapping[str, str]] = {
 NARROW: Final = {"requests/s": "req/s", "token/s": "tok/s"}
 """Units in the columns of a table, which has many."""
 SHARES: Final = frozenset(
-    {"attainment", "confidence", "headroom", "idle", "inside", "margin", "share", "utilisation"}
+    {
+        *("attainment", "confidence", "headroom", "idle", "inside", "load", "margin", "share"),
+        "utilisation",
+    }
 )
 """Columns of shares, without a unit in their names; others end in ``_share``."""
 CHANCES: Final = frozenset({"chance", "probability", "served_chance"})
 """Columns of probabilities."""
-ERRORS: Final = frozenset({"error", "mean_error", "median", "median_error", "p90_error"})
+RATIOS: Final = frozenset({"speed_up", "best_speed_up"})
+"""Columns of factors."""
+ERRORS: Final = frozenset({"error", "mean_error", "median", "median_error", "p90", "p90_error"})
 """Columns of relative errors."""
 NAMED: Final = frozenset({"best_in", "binds", "metric", "objective"})
 """Columns of text whose values are names of columns or statistics."""
+MORE: Final = frozenset(
+    {
+        *("user_tok_s", "throughput_tok_s", "throughput_per_gpu_tok_s", "output_tok_s"),
+        *("output_per_gpu_tok_s", "requests_per_s", "saturation_per_s", "free_bytes"),
+        *("throughput", "steady_tok_s", "largest_batch"),
+    }
+)
+"""Figures of which more is better."""
 SENTENCE: Final = 36
 """Characters from which a text needs room to be read."""
 NAME: Final = 16
@@ -106,7 +122,7 @@ _UNITS: Final = (
 )
 _ENDS: Final = {"_low": "from", "_high": "to", "_base": "as planned"}
 _STATISTIC: Final = re.compile(r"\b(?:ttft|tpot|itl|e2e)_(?:p\d+|mean)\b")
-_PLURAL: Final = frozenset({"token", "sequence", "request", "page", "slot"})
+_PLURAL: Final = frozenset({"token", "sequence", "request", "page", "slot", "step"})
 """Units that are counted: one token, two tokens."""
 
 
@@ -194,12 +210,15 @@ def written(name: str, value: object, unit: str = "") -> Amount:
             return Amount(percent(number))
         if _of(name, CHANCES):
             return Amount(sure(number))
+        if name in RATIOS:
+            return Amount(f"× {number:.2f}")
         if name in ERRORS:
             sign = "+" if name == "error" and number > 0 else ""
             return Amount(sign + percent(number).replace("-", "−"))
         found = unit or unit_of(name)
         if found == "B":
-            return binary(number)
+            exact = name.endswith("_per_token")
+            return Amount(f"{number:,.0f}", "B") if exact else binary(number)
         if found == "parameter":
             return amount(number, found)
         if found in _PLURAL:

@@ -1,0 +1,389 @@
+"""Titles and columns of the tables of all questions, said once for page, terminal and Markdown."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from roofline.table import Result, Table, table
+from roofline.view.block import Cell, Grid
+from roofline.view.grids import Writers, grid
+from roofline.view.known import calibrated
+from roofline.view.text import binary, clean, is_number, percent
+from roofline.view.words import MORE, cell, heading, written
+
+FIGURES: Final = "metric=Figure, value, low, meaning"
+"""Columns of tables of figures, each in its own unit."""
+DEPLOYED: Final = "gpus, shape, gpu?, weights?, usd_per_hour, usd_per_mtok"
+FREE: Final = "free"
+MEASURES: Final = ("usd_per_mtok", "usd_per_hour", "gpus")
+"""What sensitivities are of, the first that is known."""
+SILENT: Final = frozenset(
+    {"preemptions", "recomputed_tokens", "swapped_tokens", "prefix_hits", "loaded_tokens"}
+)
+"""Figures of a server that are left out where they are 0."""
+SAME: Final = 0.005
+"""A change below this is none. [1]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Title and columns of a table."""
+
+    title: str
+    columns: str = ""
+    """As `roofline.view.grids.grid` takes them."""
+    few: int = 0
+    """Rows that a terminal prints; 0 for all. [1]"""
+    of: str = ""
+    """Table of the result, where it is not the one of this name."""
+    where: Callable[[Mapping[str, Any]], object] | None = None
+    writers: Writers | None = None
+
+
+def _free(row: Mapping[str, Any]) -> bool:
+    """Whether a part of memory is missing."""
+    return bool(row["part"] == FREE and row["bytes"] < 0)
+
+
+def _memory(row: Mapping[str, Any]) -> Cell:
+    shown, missing = binary(abs(row["bytes"])), _free(row)
+    tone = "bad" if missing else "good" if row["part"] == FREE else ""
+    return Cell(shown.number, shown.unit, tone)
+
+
+def _bound(name: str) -> Callable[[Mapping[str, Any]], Cell]:
+    """The least that a figure can be."""
+    return lambda row: Cell("" if row[name] is None else f"≥ {written(name, row[name])}")
+
+
+def _error(name: str) -> Callable[[Mapping[str, Any]], Cell]:
+    return lambda row: Cell(percent(row[name]))
+
+
+SHOWN: Final[Mapping[str, Shown]] = {
+    "alternatives": Shown(
+        "Both phases apart or together",
+        "serving, layout, gpus, ttft_mean_s, tpot_s, throughput_tok_s, throughput_tok_s_per_gpu, "
+        "usd_per_mtok, fits | latency_s",
+    ),
+    "batches": Shown(
+        "Other batches",
+        "batch, tpot_without_s, tpot_s=TPOT with, speed_up, decode_tok_s, best_drafted, "
+        "best_speed_up, fits",
+    ),
+    "bounds": Shown(
+        "Not measured: bounds at published rates, not ranked",
+        f"{DEPLOYED}, ttft_s, tpot_s",
+        writers={n: _bound(n) for n in ("usd_per_hour", "usd_per_mtok", "ttft_s", "tpot_s")},
+    ),
+    "break_even": Shown(
+        "Training once, inference again and again",
+        "what, training, inference_per_token=An output token, tokens=Even after, "
+        "days=Days at this rate",
+    ),
+    "cache": Shown(
+        "KV cache of a replica", "part, tokens, share, meaning", where=lambda row: row["tokens"]
+    ),
+    "candidates": Shown("Layouts", "layout, gpu?, weights?, status, gpus, reason=Why | *", few=12),
+    "capacity": Shown("What would fit at most", "limit, value, at, set by"),
+    "confidences": Shown(
+        "Cost of confidence",
+        f"confidence, {DEPLOYED}, asked",
+        writers={"gpus": lambda row: Cell("none" if row["gpus"] is None else f"{row['gpus']:,}")},
+    ),
+    "deployments": Shown(
+        "Deployments, and what each gives up", f"why, {DEPLOYED}, gives_up | gains"
+    ),
+    "drafts": Shown(
+        "What else could be drafted",
+        "drafted, depth=Deep, expected_tokens=Tokens, draft_s, verify_s, tpot_s, speed_up, asked, "
+        "best",
+    ),
+    "constants": Shown(
+        "Constants",
+        "constant, shipped, learnt, low, told by the runs=Told by the runs, meaning",
+        writers={"told by the runs": lambda row: Cell(percent(row["told by the runs"]))},
+    ),
+    "errors": Shown(
+        "Median errors",
+        "metric, figures, shipped, held out=Left out, fitted",
+        writers={name: _error(name) for name in ("shipped", "held out", "fitted")},
+    ),
+    "figures": Shown(
+        "Every figure",
+        "run, metric, statistic, measured, predicted, low, error, inside | reason",
+    ),
+    "frontier": Shown(
+        "Deployments that nothing cheaper beats in some aim",
+        "gpus, gpu?, shape, weights?, usd_per_hour, ttft_s, tpot_s, headroom, best_in, chosen | "
+        "usd_per_mtok, capacity_per_s",
+        few=12,
+    ),
+    "gpus_by_rate": Shown(
+        "GPUs by rate",
+        "rate_from_per_s=From, rate_to_per_s=To, gpus, gpu?, weights?, shape=Cheapest, "
+        "usd_per_hour, usd_per_mtok=Cost per Mtok when full, asked",
+        few=24,
+    ),
+    "latencies": Shown(
+        "What users feel",
+        "metric=Latency, mean, mean_low, p50, p90, p95, p99, p99_low, meaning",
+        of="headline",
+    ),
+    "memory": Shown(
+        "What is in the memory of one device",
+        "part, bytes=Size, share=Of the device, known",
+        where=lambda row: row["bytes"],
+        writers={
+            "part": lambda row: Cell("over the engine's limit" if _free(row) else row["part"]),
+            "bytes": _memory,
+            "share": lambda row: Cell(percent(abs(row["share"]))),
+        },
+    ),
+    "objectives": Shown(
+        "SLO, as simulated",
+        "objective, limit_s, value_s, low_s, value_low, margin, attainment=Requests within, "
+        "attainment_low, met=Kept, probability, chance",
+    ),
+    "pools": Shown(
+        "Pools",
+        "pool, instances, layout, gpus, batch, step_s, low_s, serial_s=No overlap, "
+        "requests_per_s=All, idle | gpu, request_s",
+    ),
+    "pools_memory": Shown(
+        "Memory, each device",
+        "pool, weight_bytes, kv_bytes, activation_bytes, free_bytes, fits, "
+        "sequences=Sequences held",
+        of="pools",
+    ),
+    "published": Shown(
+        "Acceptance that was measured elsewhere",
+        "target, draft, text, acceptance=By position, source | where",
+    ),
+    "reasons": Shown("Why figures are outside their interval"),
+    "refused": Shown("Rows that are not predicted"),
+    "relaxations": Shown("Relaxations that are enough"),
+    "schemes": Shown(
+        "Ways to give caches room; slots of the answers to a prompt, mean",
+        "title=Reserved, mean_slots=Slots, token_share=Tokens, waiting_share=To come, "
+        "unused_share=Unused, sequences=Fit at longest, sequences_on_average=On average, "
+        "decode_tok_s, decode_tok_s_low | *",
+        writers={"mean_slots": lambda row: Cell(f"{row['mean_slots']:,.0f}")},
+    ),
+    "server": Shown(
+        "The server", FIGURES, where=lambda row: row["value"] or row["metric"] not in SILENT
+    ),
+    "static": Shown(
+        "Speed and price of a static batch",
+        "variant, ttft_s, ttft_s_low, tpot_s, tpot_s_low, throughput_tok_s, "
+        "throughput_tok_s_low, usd_per_mtok, usd_per_mtok_low",
+        of="variants",
+    ),
+    "steady": Shown(
+        "Speed and price, batch kept full",
+        "variant, ttft_idle_s, ttft_idle_s_low, tpot_steady_s, tpot_steady_s_low, steady_tok_s, "
+        "steady_tok_s_low, steady_usd_per_mtok, steady_usd_per_mtok_low",
+        of="variants",
+    ),
+    "summary": Shown(
+        "Summary", "metric, n, median=Median error, inside=Inside the interval | with interval"
+    ),
+    "throughput": Shown("Throughput and price", FIGURES),
+    "training": Shown(
+        "What making them takes", "variant, method=How, formula=Arithmetic, tokens, flops"
+    ),
+    "transfer": Shown("KV cache from prefill to decode", "what, value, meaning"),
+    "variants": Shown(
+        "Memory, each device",
+        "variant, parameters, weight_bytes, kv_bytes_per_token, kv_bytes, memory_bytes, fits, "
+        "largest_batch | active_parameters, gpu, gpus, batch",
+    ),
+    "workload": Shown("Workload", "what, value"),
+}
+
+
+def shown(result: Result, name: str, title: str = "") -> Grid | None:
+    """A table of a result under its title; None where it has none, or no rows."""
+    how = SHOWN.get(name) or Shown(clean(heading(name)))
+    found = result.tables.get(how.of or name)
+    if found is None or not len(found):
+        return None
+    columns = f"{how.columns},"
+    for stem in ("ttft", "tpot"):  # a plan is about a statistic of each
+        if statistic := result.metadata.get(f"{stem}_statistic"):
+            head = heading(str(statistic)).replace(",", "")
+            columns = columns.replace(f" {stem}_s,", f" {stem}_s={head},")
+    return grid(
+        f"{name.replace('_', '-')}-table",
+        title or how.title,
+        found,
+        columns.removesuffix(","),
+        few=how.few,
+        where=how.where,
+        writers=how.writers,
+    )
+
+
+def latencies(result: Result) -> Grid | None:
+    """Latencies by percentile; none of them is of the load where it is not carried."""
+    grows = " (overloaded: grows with the length of the run)"
+    title = SHOWN["latencies"].title + grows * (result.metadata.get("stable") is False)
+    return shown(result, "latencies", title)
+
+
+def errors(result: Result) -> Grid | None:
+    """Median errors of learnt constants, and what was left out at a time."""
+    apart = f"Median errors; left out: one {result.metadata['left out']} at a time"
+    return shown(result, "errors", apart)
+
+
+def headline(result: Result, name: str = "headline") -> Grid | None:
+    """Figures of the headline or of the static batch, with what is known of each."""
+    found = result.tables.get(name)
+    if found is None or not len(found) or "value" not in found.columns:
+        return None
+    predicted, both = calibrated(result), "serial" in found.columns
+    title, value = "What users feel", "Perfect overlap" if both else "Value"
+    if predicted:
+        title, value = f"{title}, as predicted", "Predicted"
+    elif both:
+        title += ": the two bounds of the roofline at the same rates"
+    if name == "static_batch":
+        title = "Static batch: all prompts arrive at once"
+    return grid(
+        name.replace("_", "-"),
+        title,
+        found,
+        f"metric=Figure, value={value}, without, low, serial=No overlap, meaning, basis | "
+        "roof=At datasheet rates",
+    )
+
+
+def deployments(result: Result) -> Grid | None:
+    """The recommended deployment above its runners-up; None where nothing fits."""
+    if not {"verdict", "runners_up"} <= result.tables.keys():
+        return None
+    best = [{**row, "why": "recommended"} for row in result.tables["verdict"].rows()]
+    others = list(result.tables["runners_up"].rows())
+    names = list((others or best)[0]) if best else []
+    rows = [{name: row.get(name) for name in ("why", *names)} for row in best + others]
+    units = {name: column.unit for name, column in result.tables["verdict"].columns.items()}
+    both = Result(result.kind, {"deployments": table(rows, units)}, metadata=result.metadata)
+    return shown(both, "deployments")
+
+
+def speed(result: Result) -> Grid | None:
+    """Speed and price of variants, as they are ranked."""
+    return shown(result, "steady" if result.metadata.get("rank") == "steady" else "static")
+
+
+def layouts(result: Result) -> Grid:
+    """Layouts, the best first, those that do not fit last."""
+    given, every = result.metadata, result.tables["layouts"]
+    first = "ttft_idle_s, tpot_steady_s" if "tpot_steady_s" in every.columns else "ttft_s, tpot_s"
+    return grid(
+        "layouts-table",
+        f"{len(every):,} layouts, of which {given.get('fitting', 0):,} fit; × is replicas",
+        every,
+        f"layout, replicas=×, memory_bytes, {first}, latency_s, latency_s_low, "
+        "wire_share=Interconnect, largest_batch, filled_tok_s_per_gpu=Throughput per GPU when full "
+        "| fits, *",
+        most=len(every),
+    )
+
+
+def factors(result: Result) -> Grid | None:
+    """Factors of variants on the figures of their base, better and worse marked."""
+    found = result.tables.get("factors")
+    if found is None or not len(found) or "variant" not in found.columns:
+        return None
+    names = [name for name in found.columns if any(is_number(value) for value in found[name])]
+    return grid(
+        "factors-table",
+        "Factors on the figures of the base",
+        found,
+        writers={name: _factor(name) for name in names},
+    )
+
+
+def what_if(result: Result) -> Grid | None:
+    """Changes by what they do for throughput, those that do not fit last; None without any."""
+    found = result.tables.get("what_if")
+    if found is None or not len(found):
+        return None
+    ordered = sorted(found.rows(), key=lambda row: (not row["fits"], -row["throughput"]))
+    tones = {name: _factor(name) for name in ("ttft", "tpot", "throughput")}
+    return grid(
+        "what-if-table",
+        "One change at a time, as factors on the figures of this deployment",
+        table(ordered, {}),
+        "change, option=How to ask for it, ttft, tpot, throughput=Throughput per GPU, fits=Memory",
+        writers={**tones, "option": _option},
+    )
+
+
+def _option(row: Mapping[str, Any]) -> Cell:
+    return Cell(row["option"], tone="code") if row["option"] else Cell("other hardware")
+
+
+def _factor(name: str) -> Callable[[Mapping[str, Any]], Cell]:
+    def written(row: Mapping[str, Any]) -> Cell:
+        return factor(row[name], less_is_better=name not in MORE) if row[name] else Cell("")
+
+    return written
+
+
+def factor(value: float, less_is_better: bool) -> Cell:
+    """A factor, marked better or worse by more than its colour.
+
+    >>> factor(0.5, less_is_better=True).tone, factor(1.001, less_is_better=True).tone
+    ('good', 'muted')
+    """
+    if abs(value - 1) < SAME:
+        return Cell("same", tone="muted")
+    better = (value < 1) == less_is_better
+    return Cell(f"{'▼' if value < 1 else '▲'} × {value:.2f}", tone="good" if better else "bad")
+
+
+def sensitivity(result: Result) -> Grid | None:
+    """What comes out of a plan if an input is lower, and if it is higher; None without any."""
+    found = result.tables.get("sensitivity")
+    measure = measured_by(found) if found is not None else ""
+    if found is None or not measure:
+        return None
+    columns, writers = ["what=Input"], {}
+    for end, said in (("low", "Lower"), ("high", "Higher")):
+        columns.append(f"{end}={said}")
+        for name in dict.fromkeys((measure, "gpus")):
+            columns.append(f"{name}_{end}={heading(name)}")
+            writers[f"{name}_{end}"] = partial(_end, name=f"{name}_{end}", of=name)
+    columns.append("changes=Another deployment")
+    return grid(
+        "sensitivity",
+        "Sensitivity: one input at a time",
+        found,
+        ", ".join(columns),
+        writers={**writers, "changes": _changes},
+    )
+
+
+def measured_by(found: Table) -> str:
+    """What sensitivities are of, the first that is known of all; empty if none is."""
+    known = (n for n in MEASURES if len(found) and None not in found[f"{n}_base"])
+    return next(known, "")
+
+
+def _end(row: Mapping[str, Any], *, name: str, of: str) -> Cell:
+    return Cell("nothing fits") if row[name] is None else cell(of, row[name])
+
+
+def _changes(row: Mapping[str, Any]) -> Cell:
+    """Deployments that are then the best, with the device where it is another."""
+    ends = [end for end in ("low", "high") if row[f"changes_{end}"] and row[f"shape_{end}"]]
+    return Cell("; ".join(f"{row[end]}: {row[f'shape_{end}']}{_on(row, end)}" for end in ends))
+
+
+def _on(row: Mapping[str, Any], end: str) -> str:
+    shape, gpu = str(row[f"shape_{end}"]), row.get(f"gpu_{end}")
+    return f" on {gpu}" if gpu and " on " not in shape else ""
