@@ -227,11 +227,11 @@ def _csv(rows: Sequence[Sequence[str]], header: Sequence[str]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([[plain(cell) for cell in row] for row in rows])
+    writer.writerows([[no_formula(cell) for cell in row] for row in rows])
     return buffer.getvalue().rstrip("\n")
 
 
-def plain(cell: Any) -> Any:
+def no_formula(cell: Any) -> Any:
     """Cell of a CSV file that no spreadsheet takes for a formula: an apostrophe makes it text."""
     if not isinstance(cell, str):
         return cell
@@ -246,13 +246,13 @@ def plain(cell: Any) -> Any:
 
 
 def write_csv(frame: "pandas.DataFrame", path: Path) -> None:
-    """Write a frame as CSV, whole or not at all; see `plain`."""
+    """Write a frame as CSV, whole or not at all; see `no_formula`."""
     from roofline.files import text_output
 
     texts = frame.select_dtypes(exclude="number").columns
-    shown = frame.assign(**{name: frame[name].map(plain) for name in texts})
+    shown = frame.assign(**{name: frame[name].map(no_formula) for name in texts})
     with text_output(path) as file:
-        shown.rename(columns=plain).to_csv(file, index=False)
+        shown.rename(columns=no_formula).to_csv(file, index=False)
 
 
 def _markdown(

@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-<<<<<<< HEAD
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap, write_csv
-=======
 from roofline.cli.render import (
     Format,
     clean,
@@ -18,9 +15,9 @@ from roofline.cli.render import (
     print_rows,
     score_cells,
     wrap,
+    write_csv,
 )
 from roofline.view.words import heading, mid
->>>>>>> view
 
 if TYPE_CHECKING:
     import pandas
