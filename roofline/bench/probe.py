@@ -155,6 +155,20 @@ def probes(folder: Path | None = None) -> list[Loaded]:
     return [load(path) for path in sorted((folder or shipped("microbench")).glob("*.py"))]
 
 
+RETIRED: Final = frozenset(
+    {
+        "gemm-fp16",
+        "gemm-fp32",
+        "gemm-tf32",
+        "launch",
+        "naive-attention",
+        "replay",
+        "softmax-logits",
+    }
+)
+"""Probes of earlier versions, which priced nothing: scripts that name them still run."""
+
+
 def find(name: str) -> Loaded:
     """A shipped probe by name, or one by the path of its file.
 

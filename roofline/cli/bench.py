@@ -72,9 +72,12 @@ def run(
     seconds = duration(budget)
     with_threads(threads)
     from roofline.bench import campaign
-    from roofline.bench.probe import find, probes
+    from roofline.bench.probe import RETIRED, find, probes
 
-    chosen = [find(name) for name in names] if names else probes()
+    retired = sorted(RETIRED.intersection(names or ()))
+    if retired:
+        said(wrap(f"{', '.join(retired)}: no probes any more, as they priced nothing", "  "))
+    chosen = [find(name) for name in names if name not in RETIRED] if names else probes()
     with campaign.place(resolved(backend), gpu) as where:
         folder = records or campaign.folder_for(where)
         done = campaign.measure(where, chosen, seconds, folder, progress())

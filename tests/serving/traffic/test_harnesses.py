@@ -54,7 +54,7 @@ def test_the_closest_use_decides() -> None:
     assert name("inferencemax", "trtllm-1.0") == "inferencex"
     assert name("inferencemax", date="2025-12-31") == "inferencemax"
     assert name("nvidia-dynamo-lab") == name("nvidia-dynamo-lab", "trtllm-1.0") == "dynamo-guide"
-    late = {"engine": "trtllm-1.0", "network": "llama-3.1-8b"}
+    late: dict[str, Any] = {"engine": "trtllm-1.0", "network": "llama-3.1-8b"}
     assert name("nvidia-dynamo-lab", **late) == "inferred-trtllm-1.0"
     assert name("", **late) == "unnamed"
     assert name("nvidia-dynamo-lab", prompt=4000) == "dynamo-lab"
