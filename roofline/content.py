@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Literal
 
+from roofline.errors import printable
+
 Folder = Literal["hwspecs", "microbench", "scenarios", "reports"]
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -61,11 +63,6 @@ def label(path: Path) -> str:
     'a\\x1b.yaml'
     """
     return printable(_label(path))
-
-
-def printable(text: str) -> str:
-    """Text with escapes in place of characters that cannot be seen."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _label(path: Path) -> str:

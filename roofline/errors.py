@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from roofline.content import printable
-
 BUG: Final = 70
 """Exit code of what is neither an answer nor an error of these."""
 EXIT_CODES: Final[Mapping[int, str]] = {
@@ -20,6 +18,11 @@ EXIT_CODES: Final[Mapping[int, str]] = {
     141: "the reader of standard output left before the end",
 }
 """Exit codes of all commands, and the meaning of each."""
+
+
+def printable(text: str) -> str:
+    """Text with escapes in place of characters that cannot be seen."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 class RooflineError(Exception):

@@ -236,7 +236,7 @@ def objects(folder: Path, names: list[str]) -> list[Any]:
         ["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    return list(yaml.safe_load_all(done.stdout))
+    return list(yaml.load_all(done.stdout, yaml.BaseLoader))
 
 
 # A terminal.
