@@ -68,18 +68,15 @@ def table(names: list[str], gpu: str = "h100-sxm") -> str:
         names: Networks, each with a format of weights after a colon where it is not its own.
         gpu: Device, of which eight share each network.
     """
-    from roofline.api.setting import deployed
+    from roofline.bench.end_to_end.cases import Case
+    from roofline.bench.end_to_end.deploying import deployment
     from roofline.cost.layout import Layout
-    from roofline.hardware import catalog
-    from roofline.model.catalog import architecture
 
     lines = ["| network | operator | formats | kernel | probe |", "|---|---|---|---|---|"]
     for name in names:
         network, _, weights = name.partition(":")
-        deployment = deployed(
-            architecture(network), catalog.gpu(gpu), None, Layout(tp=8), weights=weights or None
-        )
-        lines += [f"| {' | '.join((name, *row))} |" for row in operators(deployment)]
+        case = Case(network, gpu, weights or "checkpoint", "", "auto", Layout(tp=8), "vllm")
+        lines += [f"| {' | '.join((name, *row))} |" for row in operators(deployment(case))]
     return "\n".join(lines)
 
 

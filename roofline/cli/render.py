@@ -122,10 +122,8 @@ def _cell(row: Sequence[Cell], at: int) -> str:
     """Text of a cell; an interval beside its figure does without the unit of that."""
     cell = row[at]
     alike = "\N{NO-BREAK SPACE}" not in cell.text and at > 0 and cell.unit == row[at - 1].unit
-    if cell.tone == "muted":
-        ends = cell.text.replace(" – ", "–")
-        return plain(ends if alike else f"{ends} {cell.unit}")
-    return plain(f"{cell.text} {cell.unit}")
+    text = cell.text.replace(" – ", "–")
+    return plain(text if cell.tone == "muted" and alike else f"{text} {cell.unit}")
 
 
 def plain(text: str) -> str:
