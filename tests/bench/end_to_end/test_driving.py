@@ -83,7 +83,10 @@ def test_prompts_of_the_labs_template_come_again() -> None:
 
 
 def test_one_file_of_the_lab_has_a_client_more_than_slots() -> None:
-    lab: dict[str, Any] = {"family": "nvidia-dynamo-lab", "case": replace(LATER, engine="trtllm-1.0")}
+    lab: dict[str, Any] = {
+        "family": "nvidia-dynamo-lab",
+        "case": replace(LATER, engine="trtllm-1.0"),
+    }
     assert waiting_clients(row(**lab)) == 1
     assert waiting_clients(row(**lab | {"case": LATER})) == 0
     other = replace(lab["case"], network="qwen3-32b")
