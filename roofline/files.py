@@ -122,7 +122,8 @@ def output(
             with path.open("wb") as file:
                 yield file
         else:
-            tidy(place)
+            if lasting:
+                tidy(place)
             with whole(place, lasting=lasting) as file:
                 yield file
     except OSError as problem:

@@ -1,9 +1,40 @@
-"""One thread for NumPy: more of them only wait for one another on matrices as small as these.
+"""One thread for NumPy, and one browser.
 
-Set before anything loads NumPy, which reads it once.
+More threads only wait for one another on matrices as small as these; it is set before anything
+loads NumPy, which reads it once. Playwright allows one of its own in a process.
 """
 
 import os
+import shutil
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+
+
+def absent(why: str) -> NoReturn:
+    """Skip where a browser is a convenience, fail where ROOFLINE_BROWSER says it is required."""
+    if os.environ.get("ROOFLINE_BROWSER") == "required":
+        pytest.fail(f"{why} (ROOFLINE_BROWSER=required)")
+    pytest.skip(why)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Headless Chromium; ROOFLINE_CHROMIUM names one that is not on the path."""
+    try:
+        from playwright import sync_api as api
+    except ModuleNotFoundError:
+        absent("playwright is not installed")
+    found = os.environ.get("ROOFLINE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), "")
+    if not found:
+        absent("no Chromium on the path: install one, or name it in ROOFLINE_CHROMIUM")
+    with api.sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()

@@ -82,4 +82,5 @@ def test_a_machine_has_the_capacity_that_its_rows_tell() -> None:
 
 def run(environment: Mapping[str, str], rows: Sequence[Record]) -> Records:
     about = {"schema_version": 2, "run": "0123456789", "provider": "numpy", "probes": {}}
-    return Records(Header.model_validate({**about, "environment": environment}), tuple(rows))
+    told = {"machine": "here", "date": "2026-01-01", **environment}
+    return Records(Header.model_validate({**about, "environment": told}), tuple(rows))

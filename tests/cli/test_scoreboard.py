@@ -63,8 +63,9 @@ def test_without_a_file_it_shows_the_published_results(capsys: Captured) -> None
     assert "measured rows:" not in out
     joined = " ".join(out.split())
     assert f"Of {len(RESULTS)} published results" in joined
+    names = " ".join(" ".join(line[:40] for line in out.splitlines()).split())
     for result in RESULTS:
-        assert result.title in joined
+        assert result.title in names or result.title in joined  # a long one takes two lines
     assert max(len(line) for line in out.splitlines()) <= 100
 
 

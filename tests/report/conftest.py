@@ -1,16 +1,12 @@
-"""A result small enough to check by hand: 1000 FLOP/s, 10 B/s, ridge at 100 FLOP/B; a browser."""
+"""A result small enough to check by hand: 1000 FLOP/s, 10 B/s, ridge at 100 FLOP/B."""
 
-import os
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from roofline.table import Derivation, Result, Table, table
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 OPS: list[dict[str, Any]] = [
     # phase, op, kind, FLOPs, HBM bytes, wire bytes, compute s, memory s, wire s, bound
     {"phase": "prefill", "op": "gate", "kind": "gemm", "flops": 200000.0, "hbm_bytes": 1000.0},
@@ -224,26 +220,3 @@ def either(request: pytest.FixtureRequest) -> Result:
     """At datasheet rates, and as measured kernels predict."""
     found: Result = request.getfixturevalue(request.param)
     return found
-
-
-def absent(why: str) -> NoReturn:
-    """Skip where a browser is a convenience, fail where ROOFLINE_BROWSER says it is required."""
-    if os.environ.get("ROOFLINE_BROWSER") == "required":
-        pytest.fail(f"{why} (ROOFLINE_BROWSER=required)")
-    pytest.skip(why)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Headless Chromium; ROOFLINE_CHROMIUM names one that is not on the path."""
-    try:
-        from playwright import sync_api as api
-    except ModuleNotFoundError:
-        absent("playwright is not installed")
-    found = os.environ.get("ROOFLINE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), "")
-    if not found:
-        absent("no Chromium on the path: install one, or name it in ROOFLINE_CHROMIUM")
-    with api.sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()

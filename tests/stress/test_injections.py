@@ -40,7 +40,6 @@ from tests.bench.probes import loaded, measurement, probe
 from tests.interop.commands.serving import SITE
 from tests.interop.commands.test_hostile_names import HOSTILE as NAMES
 from tests.interop.commands.test_hostile_names import asked, expanded
-from tests.report.conftest import browser as browser
 from tests.report.conftest import result as result
 from tests.report.hostile import HOSTILE, MANY, poisoned
 from tests.report.test_browser import Visit

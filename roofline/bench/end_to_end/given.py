@@ -25,8 +25,8 @@ from roofline.errors import InputError
 
 OTHERS: Final = 5
 """Runs beside those given from which on a deployment counts. [1]"""
-INFERRED: Final = "inferred-"
-"""First word of harnesses that no source names."""
+INFERRED: Final = ("inferred-", "unnamed")
+"""Beginnings of the names of harnesses that no source names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def table(found: Sequence[GivenRuns]) -> list[str]:
     for name, mine in (
         *((each.name, [each]) for each in found),
         ("clients as a source says", named),
-        ("clients inferred", inferred),
+        ("clients inferred or assumed", inferred),
         ("all", found),
     ):
         if mine:

@@ -205,7 +205,14 @@ def test_a_client_more_than_slots_waits_for_one() -> None:
     """Its wait is the life of a sequence over their number."""
     cases = (replace(CASE, engine=engine) for engine in ("trtllm", "trtllm-1.0"))
     usual, waits = (
-        lawful(case=case, batch=8.0, osl=512.0, requests=160.0, lengths=(0.9, 1.1))
+        lawful(
+            case=case,
+            family="nvidia-dynamo-lab",
+            batch=8.0,
+            osl=512.0,
+            requests=160.0,
+            lengths=(0.9, 1.1),
+        )
         for case in cases
     )
     assert (usual.clients, waits.clients, waits.server.max_sequences) == (8, 9, 8)

@@ -208,6 +208,7 @@ def test_clocks_are_kept_with_every_point_and_slow_samples_put_aside(
         "memory_hz": 2619e6,
         "power_w": 650.0,
         "temperature_c": 61.0,
+        "others": 0.0,
     }
 
 
@@ -299,7 +300,7 @@ H100_ALONE = replace(H100, link_bytes_per_s=0.0, in_switch=False)
 def test_a_probe_without_rows_is_a_note(gpu: FakeGpu, tmp_path: Path) -> None:
     run = measured(tmp_path, ["all-reduce", "copy"])
     _, notes = fit_records(run.records, H100)
-    assert notes == ["all-reduce was not measured."]
+    assert notes == ["Memory was measured with ECC on.", "all-reduce was not measured."]
     some = Records(run.records.header, run.records.rows[:5])
     _, notes = fit_records(some, H100)
     assert any(note.startswith("copy is measured, not fitted: ") for note in notes)

@@ -295,7 +295,7 @@ def test_a_file_of_any_size_is_read_or_refused_at_once(
     start = time.process_time()
     with pytest.raises(DocumentError, match=said):
         read_results(path)
-    assert time.process_time() - start < 1.0
+    assert time.process_time() - start < 2.0
 
 
 def test_a_place_is_as_long_as_a_line_of_a_screen_at_most(tmp_path: Path) -> None:
