@@ -340,7 +340,7 @@ def test_gpus_are_shown_where_the_layout_does_not_say_them(cli: Any, tmp_path: P
     path = tmp_path / "pools.yaml"
     text = FILE.replace("  - llama-3.1-70b\n", "").replace("[h100-sxm, l40s]", "h100-sxm")
     assert "GPUs" not in cli(f"sweep {small_file(path, text)} --keep all").out
-    text += "engines: [trtllm]\n"  # known less well than others: its ends are far apart
+    text += "techniques: [{name: apart, disaggregation: {prefill: tp1}}]\n"
     assert "GPUs" in cli(f"sweep {small_file(path, text)} --keep all").out
 
 
