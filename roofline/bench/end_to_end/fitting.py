@@ -38,8 +38,9 @@ STEPS: Final = 4
 """Most steps of a search, each with derivatives of its own. [1]"""
 ENOUGH: Final = 5.0
 """Gain of a step, in `loss`, below which a search ends. [1]"""
-SHARES: Final = np.array([1.0, 0.5, 0.25, 0.125])
-"""Shares of a step that are tried: closed loops are not as linear as their derivatives. [1]"""
+TRUST: Final = (np.inf, 1.0, 0.3, 0.1, 0.03)
+"""Widths around the start within which a step is trusted, over those of the priors: closed loops
+are not as linear as their derivatives. [1]"""
 
 
 def priors() -> tuple[Array, Array]:
@@ -134,6 +135,7 @@ def improved(
     slopes: Array,
     logs: Array,
     believed: tuple[Array, Array] | None = None,
+    trust: float = np.inf,
 ) -> tuple[Array, Array]:
     """Constants that agree best with cells, as far as these are linear in them.
 
@@ -141,6 +143,7 @@ def improved(
         has, at, slopes: Cells, their residuals at ``logs`` and the derivatives.
         logs: Where the search begins.
         believed: Logarithms before these cells and their standard deviations; None for `priors`.
+        trust: One of `TRUST`.
 
     Returns:
         tuple: Logarithms, and their covariance.
@@ -148,6 +151,7 @@ def improved(
     center, spread = priors() if believed is None else believed
     moved = logs.copy()
     inverse: Array = np.diag(spread**2)
+    tether = (trust * spread) ** -2.0
     order = np.argsort(has.group, kind="stable")
     first = np.flatnonzero(np.diff(has.group[order], prepend=-1))
     tau = has.group_sd[order][first] ** 2
@@ -161,8 +165,10 @@ def improved(
         weight = 1.0 / (1.0 + (left / (scale * has.row_sd)) ** 2) / has.row_sd**2
         weighed = slopes * weight[:, None]
         mean, share = grouped(weighed), tau / (1.0 + tau * grouped(weight))
-        normal = np.diag(spread**-2.0) + weighed.T @ slopes - (mean * share[:, None]).T @ mean
-        pull = (moved - center) / spread**2 + weighed.T @ left
+        normal = (
+            np.diag(spread**-2.0 + tether) + weighed.T @ slopes - (mean * share[:, None]).T @ mean
+        )
+        pull = (moved - center) / spread**2 + (moved - logs) * tether + weighed.T @ left
         pull -= mean.T @ (share * grouped(weight * left))
         inverse = np.asarray(np.linalg.inv(normal), dtype=np.float64)
         moved = moved - np.clip(inverse @ pull, -LONGEST, LONGEST)
@@ -236,43 +242,56 @@ def misfit(has: Cells, at: Array) -> float:
     return float(rows + groups)
 
 
-def shortened(
+def steps(
+    has: Cells, near: Linear, believed: tuple[Array, Array] | None = None
+) -> tuple[Array, Array]:
+    """Constants that may agree better with cells, one vector for each of `TRUST`.
+
+    Args:
+        has, near: Cells, around the constants that the step begins at.
+        believed: As of `improved`.
+
+    Returns:
+        tuple: Logarithms, of shape (vectors, constants), and their covariance without a bound.
+    """
+    found = [improved(has, near.at, near.slopes, near.start, believed, trust) for trust in TRUST]
+    return np.array([logs for logs, _ in found]), found[0][1]
+
+
+def best(
     has: Cells,
     near: Linear,
-    logs: Array,
+    tried: Array,
     again: Callable[[Array], Array],
     believed: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Array]:
-    """Constants on the way to others where cells fit best, and the residuals there.
+    """Constants that cells fit best, of several and of those at the start; their residuals.
 
     Args:
-        has, near: Cells around the constants that the way begins at; these are returned if none is
-            better.
-        logs: Where it leads.
+        has, near: Cells around the constants at the start.
+        tried: Logarithms of the others, of shape (vectors, constants).
         again: Residuals of the cells at several vectors of constants.
         believed: As of `improved`.
     """
-    tried = near.start + SHARES[:, None] * (logs - near.start)
     found = [(near.start, near.at), *zip(tried, again(tried), strict=True)]
     return min(found, key=lambda each: loss(has, each[1], each[0], believed))
 
 
 def each_its_own(
-    rows: Sequence[Known], has: Cells, near: Linear, wanted: Array, kernels: Array
+    rows: Sequence[Known], has: Cells, near: Linear, tried: Array, kernels: Array
 ) -> Array:
-    """Constants that each engine's cells fit best, on its own part of the way to others.
+    """Constants of which each engine's are those, of several, that its own cells fit best.
 
     The cells of an engine depend on its constants and on those of the kernels that all run, so
-    one way, gone by all engines alike, ends where the first of them turns.
+    one step, taken by all engines alike, would be as short as the least of them allows.
 
     Args:
-        rows, has, near: Rows, their cells, and those around the constants that the way begins at.
-        wanted: Where it leads.
+        rows, has, near: Rows, their cells, and those around the constants at the start.
+        tried: Logarithms of the others, of shape (vectors, constants).
         kernels: Constants whose kernels are taken.
     """
     center, spread = priors()
-    shares = np.array([0.0, *SHARES])[:, None]
-    tried = near.start + shares * (wanted - near.start)
+    tried = np.array([near.start, *tried])
     tried[:, -len(KERNELS) :] = kernels[-len(KERNELS) :]
     at = residuals_at(rows, has, tried)
     strain = ((tried - center) / spread) ** 2
@@ -300,9 +319,9 @@ def fit(rows: Sequence[Known], near: Linear) -> tuple[Linear, Array]:
     """
     has, covariance = cells(rows), np.zeros(0)
     for _ in range(STEPS):
-        wanted, covariance = improved(has, near.at, near.slopes, near.start)
-        logs, _ = shortened(has, near, wanted, lambda tried: residuals_at(rows, has, tried))
-        found = linear(rows, has, each_its_own(rows, has, near, wanted, logs))
+        tried, covariance = steps(has, near)
+        kernels, _ = best(has, near, tried, lambda tried: residuals_at(rows, has, tried))
+        found = linear(rows, has, each_its_own(rows, has, near, tried, kernels))
         before, after = (loss(has, each.at, each.start) for each in (near, found))
         if after >= before:
             break

@@ -18,14 +18,14 @@ from roofline.bench.end_to_end.engines import CONSTANTS
 from roofline.bench.end_to_end.fitting import (
     Cells,
     Linear,
+    best,
     cells,
-    improved,
     linear,
     priors,
     residuals,
     residuals_at,
-    shortened,
     some,
+    steps,
 )
 from roofline.bench.end_to_end.held_out import CENTRAL, DEVIATIONS, ENOUGH, FLOOR, Key, Spreads
 from roofline.bench.end_to_end.metrics import PLACE
@@ -183,9 +183,9 @@ def _fitted(task: _Task, which: NDArray[np.bool_]) -> tuple[Array, Array]:
     rows, has = _some(task, which)
     near, covariance = Linear(task.start, task.at[which], task.slopes[which]), np.zeros(0)
     for _ in range(MOST_STEPS):
-        logs, covariance = improved(has, near.at, near.slopes, near.start, task.believed)
-        logs, at = shortened(
-            has, near, logs, lambda tried: residuals_at(rows, has, tried), task.believed
+        tried, covariance = steps(has, near, task.believed)
+        logs, at = best(
+            has, near, tried, lambda tried: residuals_at(rows, has, tried), task.believed
         )
         if logs is near.start:
             break
