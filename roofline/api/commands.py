@@ -14,8 +14,8 @@ from roofline.api.serving_room import (
     usual_step,
 )
 from roofline.api.serving_tables import about, settings
+from roofline.cost.deployment import KEPT, Offload
 from roofline.cost.measured import NONE
-from roofline.cost.offload import KEPT, Offload
 from roofline.errors import InputError
 from roofline.interop.commands import targets, vllm
 from roofline.interop.commands.command import shell

@@ -7,8 +7,8 @@ import numpy as np
 
 from roofline.cost.activations import activation_peak, naive_score_bytes
 from roofline.cost.deployment import Deployment
+from roofline.cost.layout import Stage, different, pipeline
 from roofline.cost.placement import kv_heads_per_device
-from roofline.cost.stages import Stage, different, pipeline
 from roofline.cost.weights import outside_bytes, weight_bytes
 from roofline.cost.work import Number, Part
 from roofline.model.architecture import (

@@ -15,7 +15,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.layers import blocks
 from roofline.cost.layers.common import Pass, is_one
 from roofline.cost.layers.loading import loads
-from roofline.cost.stages import Stage
+from roofline.cost.layout import Stage
 from roofline.cost.work import Number, Op, times
 from roofline.model.architecture import Block
 

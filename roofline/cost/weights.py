@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.layout import Stage
 from roofline.cost.placement import kv_heads_per_device, padded, qkv_biased_per_device
-from roofline.cost.stages import Stage
 from roofline.cost.work import Number, Part, total
 from roofline.model.architecture import Attention, Block, Linear, Moe, Recurrent
 from roofline.model.parameters import projections

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from math import floor
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.layout import pipeline
 from roofline.cost.memory import Memory, kv_bytes_per_sequence
-from roofline.cost.stages import pipeline
 from roofline.errors import InputError
 from roofline.model.architecture import CompressedAttention
 from roofline.serving.paging import (

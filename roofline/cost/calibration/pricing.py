@@ -7,11 +7,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.calibration.alike import CONVERSION, CONVERSION_OF_EXPERTS
 from roofline.cost.calibration.by_kind import kernel_query
 from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, Label, Load, nearest
-from roofline.cost.calibration.query import KernelQuery
-from roofline.cost.calibration.rows import sorted_out, together
+from roofline.cost.calibration.query import CONVERSION, CONVERSION_OF_EXPERTS, KernelQuery
+from roofline.cost.calibration.rows import merge_rows, sorted_out
 from roofline.cost.calibration.usual import usual
 from roofline.cost.calibration.wires import (
     alltoall_of,
@@ -24,14 +23,14 @@ from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.kernels import (
     encoder,
     experts,
+    latent,
     latent_prefill,
-    latent_schedule,
     prefill,
     recurrent,
 )
 from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.decode import scheduled
-from roofline.cost.kernels.form import Dims, Machine, machine, take
+from roofline.cost.kernels.form import Dims, Machine, machine, soft_maximum, take
 from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
 from roofline.cost.work import Array, Number, Op, plus
 from roofline.hardware.machine import Gpu
@@ -57,10 +56,10 @@ SCHEDULES: Final[Mapping[str, Callable[[Dims, Kernel, str], Dims]]] = {
     "decode-attention": lambda dims, kernel, _: scheduled(
         dims, kernel.name or kernel.label.provider
     ),
-    "latent-decode": lambda dims, kernel, generation: latent_schedule.in_graph(
-        latent_schedule.scheduled(dims, kernel.name, generation)
+    "latent-decode": lambda dims, kernel, generation: latent.in_graph(
+        latent.scheduled(dims, kernel.name, generation)
     ),
-    "latent-prefill": lambda dims, kernel, _: latent_schedule.in_graph(
+    "latent-prefill": lambda dims, kernel, _: latent.in_graph(
         latent_prefill.scheduled(dims, kernel.name)
     ),
     "prefill-attention": lambda dims, kernel, generation: prefill.scheduled(
@@ -121,7 +120,7 @@ class GpuCalibration:
             return self._alike(op, gpu) or self._usual(op, gpu)
         if all(priced is None for _, _, priced in parts):
             return self._usual(op, gpu)
-        return together(
+        return merge_rows(
             [
                 (rows, priced or self._usual(each, gpu) or _published(each, gpu))
                 for rows, each, priced in parts
@@ -364,8 +363,8 @@ def of_part(part: str, time: Array, model: Calibrated, dims: Dims, device: Machi
     least = dict(zip(("first", "second"), experts.least(dims, device), strict=True))
     both = least["first"] + least["second"]
     beyond = {
-        "first": np.maximum(launch / 2 + first.seconds(q) - least["first"], 0.0),
-        "second": np.maximum(launch / 2 + second.seconds(q) - least["second"], 0.0),
+        "first": np.maximum(launch / 2 + soft_maximum(q, *first) - least["first"], 0.0),
+        "second": np.maximum(launch / 2 + soft_maximum(q, *second) - least["second"], 0.0),
         "around": around,
     }
     rest = np.maximum(time - both, 0.0)

@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from roofline.cost.calibration.alike import OPERATIONS
 from roofline.cost.calibration.kernel import IDEAL, Found
+from roofline.cost.calibration.query import OPERATIONS
 from roofline.cost.calibration.rows import FEW_TOKENS
 from roofline.cost.kernels.calibrated import predict
 from roofline.cost.kernels.collective import collective_dims

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from roofline.cost.offload import KEPT, Offload
+from roofline.cost.deployment import KEPT, Offload
 from roofline.serving.asking import Objective as Choosing
 from roofline.serving.traffic.traffic import Traffic
 from roofline.sources import Sources
