@@ -1,4 +1,4 @@
-"""What does not change along the scenario axis: a network, a node, formats, a layout, options."""
+"""Deployments, constant along the scenario axis: network, node, formats, layout, options."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -41,14 +41,14 @@ class Options:
     mla: Literal["auto", "expanded", "absorbed"] = "auto"
     """Form of latent attention: the one that takes less time, or one of them always."""
     routing: Routing = UNIFORM
-    """How tokens spread over experts."""
+    """Distribution of tokens over experts."""
     ring_attention: bool = False
-    """Whether context parallelism passes keys and values around a ring while it attends, instead
+    """True where context parallelism passes keys and values around a ring while it attends, instead
     of gathering them first."""
     overlap: float = 0.0
     """Share of the time of wires between devices that is hidden behind other work. [1]"""
     cuda_graphs: bool = True
-    """Whether the engine may run decode steps in CUDA graphs."""
+    """True where the engine may run decode steps in CUDA graphs."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -67,9 +67,9 @@ class Offload:
     to: Literal["cpu", "nvme"] = "cpu"
     """``"cpu"``: the host's memory. ``"nvme"``: its storage, through that memory."""
     prefetch: bool = True
-    """Whether the next layer is loaded while one computes."""
+    """True where the next layer is loaded while one computes."""
     least: bool = False
-    """Whether the share of the weights is the least with which they fit, and follows changes."""
+    """True where the share of the weights is the least with which they fit, and follows changes."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -83,12 +83,12 @@ class Offload:
 
     @property
     def any(self) -> bool:
-        """Whether anything is kept outside."""
+        """True where anything is kept outside."""
         return self.weights > 0 or self.kv > 0
 
     @property
     def ahead(self) -> bool:
-        """Whether something is loaded ahead."""
+        """True where something is loaded ahead."""
         return self.any and self.prefetch
 
 
@@ -104,13 +104,11 @@ class Deployment:
     node: Node
     precision: Precision
     engine: Engine
-    """What runs, on what, in which formats, under which engine."""
     layout: Layout = SINGLE
-    """How it lies on devices. One whose degrees are arrays is taken as checked."""
+    """Layout over devices. One whose degrees are arrays is taken as checked."""
     options: Options = Options()
-    """How it is run and counted."""
     offload: Offload = KEPT
-    """What is kept in the host's memory or storage."""
+    """Shares that are kept in the host's memory or storage."""
     calibration: Calibration | None = None
     """Measured rates of the device; None for the datasheet's."""
 
@@ -187,7 +185,7 @@ class Deployment:
 
     @property
     def cuda_graphs(self) -> bool:
-        """Whether decode steps run in CUDA graphs: the engine has them, and may use them."""
+        """True where decode steps run in CUDA graphs: the engine has them, and may use them."""
         return self.options.cuda_graphs and self.engine.graph_kernels
 
     @property

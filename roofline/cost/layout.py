@@ -1,4 +1,4 @@
-"""How one replica of a network is laid out over devices.
+"""Layouts of a replica of a network over devices, and the layers and nodes of their stages.
 
 Symbols: t devices share every matrix (tensor parallel), c share a context, d have sequences of
 their own beside them (attention data parallel), p stages follow one another (pipeline parallel).
@@ -49,7 +49,7 @@ class Layout:
     pp: int = 1
     """Pipeline parallel p: stages. [1]"""
     sequence_parallel: bool = False
-    """Whether norms and residuals are split by tokens over the tensor-parallel group, with an
+    """True where norms and residuals are split by tokens over the tensor-parallel group, with an
     all-gather before and a reduce-scatter after each part instead of an all-reduce."""
     stages: tuple[int, ...] = ()
     """Layers of each stage; empty for an even split. [1]"""
@@ -78,12 +78,12 @@ class Layout:
 
     @property
     def is_axis(self) -> bool:
-        """Whether any degree is an array."""
+        """True where any degree is an array."""
         return any(isinstance(n, np.ndarray) for n in (self.tp, self.cp, self.dp, self.ep))
 
     @property
     def spelled(self) -> str:
-        """As the command line takes it: ``"tp8-pp2"``."""
+        """Spelling that the command line takes: ``"tp8-pp2"``."""
         parts = [f"{name}{degree:.0f}" for name, degree in self._degrees() if degree != 1]
         return "-".join(parts + ["sp"] * self.sequence_parallel) or "tp1"
 
@@ -166,7 +166,7 @@ class Stage:
     """Kinds of layer with the number of each."""
     first: bool
     last: bool
-    """Whether it has the embedding, and the LM head."""
+    """True where it has the embedding, and where it has the LM head."""
     crosses: Number = 0.0
     """1 where what it sends to the next stage leaves the node, 0 where it does not."""
 

@@ -165,7 +165,7 @@ _PADDED: Final = "ceil(n[ / TP]) · (k · bytes[ + scale])"
 
 
 def _repeated(block: Block, linear: Linear, tp: Number) -> Number:
-    """How much more of the fused q, k, v matrix there is where key/value heads are repeated."""
+    """Size of the fused q, k, v matrix over that without repeated key/value heads. [1]"""
     part = block.mixer
     if not isinstance(part, Attention) or linear.name != "qkv":
         return 1.0

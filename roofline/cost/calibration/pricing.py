@@ -30,7 +30,7 @@ from roofline.cost.kernels import (
 )
 from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.decode import scheduled
-from roofline.cost.kernels.form import Dims, Machine, machine, soft_maximum, take
+from roofline.cost.kernels.form import Dims, Machine, machine, take
 from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
 from roofline.cost.work import Array, Number, Op, plus
 from roofline.hardware.machine import Gpu
@@ -82,24 +82,22 @@ class GpuCalibration:
     """Measured kernels of a device, or of the one most like it."""
 
     name: str
-    """What it is called."""
     engine: str
-    """Whose kernels are taken where there are several."""
+    """Engine whose kernels are taken where there are several."""
     labels: tuple[Label, ...]
-    """Of all fits there are."""
+    """Labels of all fits there are."""
     load: Load = field(repr=False)
     """Fit of a label."""
     profile: EngineProfile = NO_ENGINE
     """Constants of the engine; no operator has them."""
     fallback: bool = False
-    """Whether operators that nothing like was measured of take what such kernels usually do,
+    """True where operators that nothing like was measured of take what such kernels usually do,
     beside those that were."""
     switched: bool = True
-    """Whether the devices of a node are joined by more than the host's PCIe."""
+    """True where the devices of a node are joined by more than the host's PCIe."""
     _found: dict[tuple[str, ...], Found | None] = field(
         init=False, default_factory=dict, repr=False, compare=False
     )
-
     _kinds: dict[str, list[Label]] = field(
         init=False, default_factory=dict, repr=False, compare=False
     )
@@ -201,7 +199,8 @@ class GpuCalibration:
             some = take(timed(dims, each.fit, gpu), rows)
             time[rows], own[rows], known[rows] = predict(model, some, device)
             if wanted.part:
-                time[rows] = of_part(wanted.part, time[rows], model, some, device)
+                constants = model.constants
+                time[rows] = experts.of_part(wanted.part, time[rows], some, device, constants)
         if wanted.beside is not None:
             time = np.maximum(time, self._beside(wanted.beside, gpu, device))
         if wanted.then is not None:
@@ -321,7 +320,7 @@ def _start(wanted: KernelQuery, model: Calibrated, seconds: Number) -> Number:
 
 
 def _least(op: Op, gpu: Gpu) -> Number:
-    """What no fit may fall below: published arithmetic, weights and caches from memory, wires. [s]
+    """Least time of any fit: published arithmetic, weights and caches from memory, wires. [s]
 
     Activations may have stayed in the last-level cache. What is passed around a ring meanwhile was
     not passed when a kernel was measured.
@@ -333,43 +332,14 @@ def _least(op: Op, gpu: Gpu) -> Number:
         arithmetic = "fp8"  # keys of an index are kept, and scored, in 8 bits
     compute = op.work.flops / gpu.rate(arithmetic) if arithmetic else 0.0
     moved = plus(op.work.weight_bytes, op.work.kv_bytes) / gpu.hbm_bytes_per_s
-    least: Number = np.maximum(np.maximum(compute, moved), op.wire_s)
-    return least
+    return np.maximum(np.maximum(compute, moved), op.wire_s)
 
 
 def _published(op: Op, gpu: Gpu) -> Measured:
-    """As the datasheet has it."""
+    """Time at the rates of the datasheet."""
     compute = op.work.flops / gpu.rate(op.arithmetic) if op.arithmetic else 0.0
     least = np.maximum(np.maximum(compute, op.work.hbm_bytes / gpu.hbm_bytes_per_s), op.wire_s)
     return Measured(least, UNMEASURED, DATASHEET)
-
-
-def of_part(part: str, time: Array, model: Calibrated, dims: Dims, device: Machine) -> Array:
-    """Time of one of the matrices of a fused mixture of experts, or of what is around them. [s]
-
-    A matrix takes no less than the published rates allow; what is more than that of both is shared
-    out as the terms of `roofline.cost.kernels.experts` exceed it, with half of the launches each.
-    Source: arithmetic; terms of a fit that are alike in shape trade places, their sum does not.
-
-    Args:
-        part: ``"first"`` or ``"second"`` matrix, ``"around"`` them, or ``"none"``.
-        time: Of the whole. [s]
-        model, dims, device: Fit, columns and device.
-    """
-    if part == "none":
-        return np.zeros(len(dims["rows"]))
-    first, second, around = experts.parts(dims, device, model.constants)
-    q, launch = model.constants["sharpness"], model.constants["launch"]
-    least = dict(zip(("first", "second"), experts.least(dims, device), strict=True))
-    both = least["first"] + least["second"]
-    beyond = {
-        "first": np.maximum(launch / 2 + soft_maximum(q, *first) - least["first"], 0.0),
-        "second": np.maximum(launch / 2 + soft_maximum(q, *second) - least["second"], 0.0),
-        "around": around,
-    }
-    rest = np.maximum(time - both, 0.0)
-    shared: Array = rest * beyond[part] / (beyond["first"] + beyond["second"] + beyond["around"])
-    return shared + least.get(part, 0.0)
 
 
 def _held(priced: Measured, to: Measured, op: Op, gpu: Gpu) -> Measured:

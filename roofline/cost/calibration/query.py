@@ -15,29 +15,29 @@ class KernelQuery(NamedTuple):
 
     kind: str
     variants: tuple[str, ...]
-    """Of kernel; formats in the order in which they would do."""
+    """Kind and variants of the kernel; formats in the order in which they would do."""
     dims: Dims
     """Columns of the form, one row per scenario."""
     arithmetic: str = "bf16"
-    """Whose rate the device's form is given."""
+    """Arithmetic whose rate the form is given."""
     form: Form | None = None
-    """In place of the fitted one, with the same constants: for widths that were not measured."""
+    """Form for widths that were not measured, with the constants of the fitted one."""
     assumed: str = ""
-    """Why no such kernel was measured anywhere, in words; empty where one was."""
+    """Reason why no such kernel was measured anywhere, in words; empty where one was."""
     part: str = ""
-    """Which part of a fused kernel the operator is; empty for the whole."""
+    """Part of a fused kernel that the operator is; empty for the whole."""
     instead: "KernelQuery | None" = None
     """Another kernel that would do: whichever takes less time does it."""
     otherwise: "KernelQuery | None" = None
     """Kernel that is asked for where none like this one was measured."""
     own: bool = False
-    """Whether only a kernel of this engine, measured on this device, would do."""
+    """True where only a kernel of this engine, measured on this device, would do."""
     beside: "KernelQuery | None" = None
-    """What a fused kernel does besides: it takes at least as long."""
+    """Kernel that a fused one also does: it takes at least as long."""
     then: "KernelQuery | None" = None
     """Another kernel that runs after it: their times add up."""
     cold: bool = False
-    """Whether it was measured on a state that may have stayed in the last-level cache, which is
+    """True where it was measured on a state that may have stayed in the last-level cache, which is
     in memory in a step."""
     rows: NDArray[np.bool_] | None = None
     """Rows that ``assumed`` and ``instead`` are about; None for all."""

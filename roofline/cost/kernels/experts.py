@@ -179,6 +179,34 @@ def least(dims: Dims, machine: Machine) -> tuple[Array, Array]:
     return each(wide, hidden), each(hidden, dims["inter"])
 
 
+def of_part(part: str, time: Array, dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Time of one of the matrices of a fused mixture, or of what is around them. [s]
+
+    A matrix takes no less than the published rates allow; what is more than that of both is shared
+    out as the terms of the form exceed it, with half of the launches each. Source: arithmetic;
+    terms of a fit that are alike in shape trade places, their sum does not.
+
+    Args:
+        part: ``"first"`` or ``"second"`` matrix, ``"around"`` them, or ``"none"``.
+        time: Time of the whole. [s]
+        dims, machine, constants: Columns, device, and values of the fit.
+    """
+    if part == "none":
+        return np.zeros(len(dims["rows"]))
+    first, second, around = parts(dims, machine, constants)
+    q, launch = constants["sharpness"], constants["launch"]
+    most = dict(zip(("first", "second"), least(dims, machine), strict=True))
+    both = most["first"] + most["second"]
+    beyond = {
+        "first": np.maximum(launch / 2 + soft_maximum(q, *first) - most["first"], 0.0),
+        "second": np.maximum(launch / 2 + soft_maximum(q, *second) - most["second"], 0.0),
+        "around": around,
+    }
+    rest = np.maximum(time - both, 0.0)
+    shared: Array = rest * beyond[part] / (beyond["first"] + beyond["second"] + beyond["around"])
+    return shared + most.get(part, 0.0)
+
+
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Launches, both GEMMs, and what is around them, one after the other. [s]"""
     first, second, around = parts(dims, machine, constants)

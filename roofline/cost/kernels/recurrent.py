@@ -114,38 +114,25 @@ CONVOLUTION_STEP: Final = summed(
 token for verification."""
 
 
-def state_dims(
-    batch: Array,
-    new: Array,
-    key_heads: Array,
-    heads: Array,
-    key_dim: Array,
-    value_dim: Array,
-    chunk: Array,
-    *,
-    alone: bool = False,
-    solved: bool = True,
-) -> dict[str, Array]:
+STATE_SHAPE: Final = ("batch", "new", "key_heads", "heads", "key_dim", "value_dim", "chunk")
+"""Shape of a state: B, T, then k, h, R and P on the device, and Q, 0 where it is not stated."""
+
+
+def state_dims(*shape: Array, alone: bool = False, solved: bool = True) -> dict[str, Array]:
     """Columns of the scan and of the steps.
 
     Args:
-        batch, new: B and T. [1]
-        key_heads, heads, key_dim, value_dim: k, h, R and P on the device. [1]
-        chunk: Q; 0 where it is not stated. [token]
+        shape: Columns `STATE_SHAPE`.
         alone: Whether one kernel does the whole scan with a state on each multiprocessor.
         solved: Whether values are solved for first, as the delta rule does.
     """
+    dims = dict(zip(STATE_SHAPE, shape, strict=True))
     return {
-        "batch": batch,
-        "new": new,
-        "key_heads": key_heads,
-        "heads": heads,
-        "key_dim": key_dim,
-        "value_dim": value_dim,
-        "chunk": np.where(chunk > 0, chunk, CHUNK),
-        "alone": np.full_like(batch, float(alone)),
-        "solved": np.full_like(batch, float(solved)),
-        "sequences": batch * heads,
+        **dims,
+        "chunk": np.where(dims["chunk"] > 0, dims["chunk"], CHUNK),
+        "alone": np.full_like(dims["batch"], float(alone)),
+        "solved": np.full_like(dims["batch"], float(solved)),
+        "sequences": dims["batch"] * dims["heads"],
     }
 
 

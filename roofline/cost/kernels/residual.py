@@ -269,7 +269,8 @@ def between(nodes: Array, at: Array) -> tuple[NDArray[np.intp], Array]:
 def distances(a: Array, b: Array) -> Array:
     """Euclidean distance of each row of a to each row of b."""
     squares = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2.0 * _product(a, b.T)
-    return np.sqrt(np.maximum(squares, 0.0))
+    apart: Array = np.sqrt(np.maximum(squares, 0.0))
+    return apart
 
 
 def _product(a: Array, b: Array) -> Array:
