@@ -1,12 +1,19 @@
-"""What prefill and decode on pools of their own cost, and what share of devices each needs."""
+"""Prefill and decode on pools of their own, and published results of single pools."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
 
 from roofline.api import setting
 from roofline.api.parameters import Pools
 from roofline.api.question import question
+from roofline.bench.end_to_end.naming import number_format
+from roofline.bench.end_to_end.published_results import PublishedResult
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import parse
 from roofline.errors import InputError, RooflineError
 from roofline.hardware import catalog as hardware
+from roofline.hardware.engine import engine_of
 from roofline.hardware.machine import Gpu, Node
 from roofline.serving.asking import check_parts, one_of
 from roofline.serving.disaggregated import disaggregated
@@ -68,3 +75,107 @@ def disaggregate(asked: Pools) -> Result:
         utilization=asked.memory_utilization,
     )
     return result_of(priced)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRate:
+    """Tokens per second that a published result counts, with the central 80 %."""
+
+    value: float
+    low: float
+    high: float
+    """Of as many devices as the result counts. [token/s]"""
+    basis: str
+    """The worst of what the step is priced by, one of `roofline.table.BASES`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolScore:
+    """Prediction of a pool's rate, or the reason why there is none."""
+
+    rate: PoolRate | None
+    """Prediction; None where there is none."""
+    why: str = ""
+    """Then, why not."""
+    rule: str = ""
+    reason: str = ""
+    """Name of the rule and the likeliest reason, where the rate is outside the interval."""
+
+
+def score_pool(result: PublishedResult) -> PoolScore:
+    """Predict a published result of prefill or decode alone.
+
+    Args:
+        result: Whose pool is priced by itself; the other one is of the same layout and never waits.
+    """
+    try:
+        rate = _rate(result)
+    except RooflineError as error:
+        return PoolScore(None, f"{error} ({error.hint})")
+    if rate is None:
+        return PoolScore(None, f"the {result.pool} pool does not fit in the devices' memory")
+    measured = next(iter(result.measured.values()))
+    if rate.low <= measured <= rate.high:
+        return PoolScore(rate)
+    for rule, explain in _RULES.items():
+        text = explain(result, rate, measured)
+        if text:
+            return PoolScore(rate, rule=rule, reason=text)
+    raise AssertionError("the last rule always holds")
+
+
+def _rate(result: PublishedResult, **changed: Any) -> PoolRate | None:
+    """Rate of the pool; None where it does not fit."""
+    ran, load = result.ran, result.load
+    prompts = result.pool == "prefill"
+    engine = engine_of(ran["engine"], ran.get("version", "")).name
+    spelled = result.layout.spelled
+    asked = {
+        "prefill": spelled,
+        "decode": spelled,
+        "batch": int(result.layout.dp) if prompts else load["batch"],
+        "prefill_batch": load["batch"] if prompts else 0,
+        "prompt": load["prompt"],
+        "output": load["output"],
+        "prefix_hit": load.get("prefix_hit", 0.0),
+        "weights": number_format(ran["weights"]) if "weights" in ran else None,
+        "kv": number_format(ran["kv"]) if "kv" in ran else "auto",
+        "engine": engine,
+    }
+    found = disaggregate(ran["model"], ran["gpu"], **asked | changed)
+    pool = next(row for row in found.tables["pools"].rows() if row["pool"] == result.pool)
+    if not pool["fits"]:
+        return None
+    tokens = pool["batch"] * (load["prompt"] if prompts else 1.0)
+    each = tokens * result.per / pool["gpus"]
+    basis = next(row["basis"] for row in found.tables["headline"].rows())
+    step, low, high = (pool[name] for name in ("step_s", "low_s", "high_s"))
+    return PoolRate(each / step, each / high, each / low, str(basis))
+
+
+def _overlap(result: PublishedResult, rate: PoolRate, measured: float) -> str:
+    """Reason that communication overlaps in part; empty where that does not explain it."""
+    hidden = _rate(result, overlap=1.0)
+    if hidden is None or not rate.value < measured < hidden.value:
+        return ""
+    return (
+        "it lies between communication that nothing hides, as predicted, and communication that "
+        f"is hidden in full ({hidden.value:,.0f} token/s): two batches overlap."
+    )
+
+
+def _rest(result: PublishedResult, rate: PoolRate, measured: float) -> str:
+    """Error of the prediction, without a reason for it."""
+    return f"it is {_off(rate.value, measured)}; nothing that is published tells why."
+
+
+def _off(predicted: float, measured: float) -> str:
+    error = predicted / measured - 1.0
+    return f"{abs(error):.0%} too {'high' if error > 0 else 'low'}".replace("%", " %")
+
+
+_RULES: Final[dict[str, Callable[[PublishedResult, PoolRate, float], str]]] = {
+    "overlap": _overlap,
+    "unexplained": _rest,
+}
+"""From the strongest evidence to the weakest."""

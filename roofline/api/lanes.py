@@ -21,10 +21,9 @@ from roofline.model.changes import settings
 from roofline.serving.acceptance import parse as acceptance_of
 from roofline.serving.workload import Workload
 from roofline.study.choice import choose
-from roofline.study.enumeration import candidates
 from roofline.study.grid import Name
-from roofline.study.scenario.lane import Drafting, Lane
-from roofline.study.scenario.scenario import AUTO, Every, Patch, Scenario, Technique
+from roofline.study.layouts import candidates
+from roofline.study.scenario.scenario import AUTO, Drafting, Every, Lane, Patch, Scenario, Technique
 
 DEGREES: Final = ("tp", "pp", "dp", "ep", "cp")
 

@@ -12,10 +12,9 @@ from roofline.errors import DocumentError, InputError
 from roofline.schema.files import read
 from roofline.schema.models import Strict
 from roofline.schema.validation import validate
-from roofline.study.best_rows import order, taken
-from roofline.study.found import SHOWN
+from roofline.study.found import SHOWN, order, taken
 from roofline.study.points import objectives_of, result_of
-from roofline.study.store import merging
+from roofline.study.store import parts
 from roofline.table import Column, Derivation, Result, Table
 
 Plain = str | int | float | bool | None
@@ -157,7 +156,7 @@ def _sweep(path: Path) -> Result:
         with path.open("rb") as file, pq.ParquetFile(file) as there:
             number, schema = there.metadata.num_rows, there.schema_arrow
         if number <= SHOWN:
-            return result_of(merging.read(path), label(path))
+            return result_of(parts.read(path), label(path))
         # So many do not go into memory as Python values, nor onto a page.
         places = order(None, path, objectives_of(schema, label(path)))[:SHOWN]
         return result_of(taken(None, path, places), label(path), number)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import roofline
-from roofline.api.published_pools import score_pool
+from roofline.api.disaggregation import score_pool
 from roofline.bench.end_to_end.cases import METRICS
 from roofline.bench.end_to_end.comparing import Compared, Figure
 from roofline.bench.end_to_end.predicting import OK

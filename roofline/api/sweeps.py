@@ -21,12 +21,11 @@ from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine
 from roofline.model.catalog import architecture
 from roofline.sources import Sources, record, recorded
-from roofline.study.best_rows import Best
 from roofline.study.executors import Name, cores
 from roofline.study.executors import executor as executing
-from roofline.study.found import Sweep
+from roofline.study.found import Best, Sweep
 from roofline.study.pointwise import why
-from roofline.study.pricing import FEASIBLE, TOGETHER, Pricing, chunk_size
+from roofline.study.pricing import TOGETHER, Pricing, chunk_size
 from roofline.study.rows import columns
 from roofline.study.scenario.crossing import grid_of
 from roofline.study.scenario.reading import read_scenario, scenario_named
@@ -34,7 +33,7 @@ from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.chunk import Chunk, count
 from roofline.study.store.parts import encode
 from roofline.study.store.running import Progress, Task, gather, run
-from roofline.study.sweep.keep import ALL
+from roofline.study.sweep.keep import ALL, FEASIBLE
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from roofline.content import label
 from roofline.errors import DocumentError
-from roofline.schema.building import MAX_BYTES, too_large
-from roofline.schema.document import Document, Text
+from roofline.schema.document import MAX_BYTES, Document, Text, too_large
 from roofline.schema.json_reader import parse_json
 from roofline.schema.yaml_reader import parse_yaml
 from roofline.sources import record

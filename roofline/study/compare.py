@@ -15,8 +15,7 @@ from roofline.errors import InputError, RooflineError
 from roofline.hardware.machine import Gpu
 from roofline.model.changes.settings import CHANGES, Setup, explained, parse
 from roofline.serving.static import CENTRAL
-from roofline.study.figures import Conditions, Figures, figures
-from roofline.study.reasons import sentence
+from roofline.study.figures import Conditions, Figures, figures, sentence
 from roofline.table import Result, Table, table
 from roofline.units import MILLION, SECONDS_PER_HOUR
 

@@ -17,7 +17,7 @@ from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.server import Policy, Server
 from roofline.serving.simulate.steady import Steady, arriving, closed, share_of
 from roofline.serving.traffic.draw import draw
-from roofline.study.scenario.lane import Lane
+from roofline.study.scenario.scenario import Lane
 from roofline.study.sweep.keep import MEMORY
 from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR

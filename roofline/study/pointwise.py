@@ -23,8 +23,8 @@ from roofline.serving.pools import Phases
 from roofline.serving.rounds import sheet
 from roofline.serving.static import CENTRAL, OpTime
 from roofline.serving.workload import Workload
-from roofline.study.scenario.lane import Lane
-from roofline.study.sweep import lane as tabular
+from roofline.study.scenario.scenario import Lane
+from roofline.study.sweep import points as tabular
 from roofline.study.sweep.columns import SPREADS, Columns, price
 from roofline.study.sweep.prices import priced, within
 from roofline.table import BASES

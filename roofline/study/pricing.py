@@ -13,14 +13,12 @@ from roofline.cost.work import Array
 from roofline.errors import RooflineError
 from roofline.study.grid import Grid, Name, Series, Steps
 from roofline.study.rows import rows
-from roofline.study.scenario.lane import Lane
-from roofline.study.scenario.scenario import Scenario
+from roofline.study.scenario.scenario import Lane, Scenario
 from roofline.study.store.chunk import Chunk
 from roofline.study.store.parts import TALLY
-from roofline.study.sweep import lane as tabular
+from roofline.study.sweep import points as tabular
 from roofline.study.sweep.columns import Columns, price
-from roofline.study.sweep.keep import ALL, MEMORY, Kept, Rows
-from roofline.study.sweep.keep import FEASIBLE as KEPT
+from roofline.study.sweep.keep import ALL, FEASIBLE, MEMORY, Kept, Rows
 from roofline.study.sweep.prices import Prices, ahead, priced, within
 
 if TYPE_CHECKING:
@@ -52,8 +50,6 @@ class Listed:
         return Listed(self.names, {name: values[rows] for name, values in self.columns.items()})
 
 
-FEASIBLE: Final = "feasible"
-"""Under which configurations are counted that miss nothing."""
 ONE_BY_ONE: Final = 256
 """Configurations of a chunk where each is priced by itself."""
 TOGETHER: Final = 2**18
@@ -80,7 +76,7 @@ def chunk_size(scenario: Scenario, grid: Grid) -> int:
     if not all(technique is None or technique.simple for technique in techniques):
         return ONE_BY_ONE
     together = TOGETHER
-    if scenario.keep not in (ALL, KEPT):
+    if scenario.keep not in (ALL, FEASIBLE):
         together = min(max(TOGETHER, len(grid) // CHUNKS), MOST_TOGETHER)
     return min(max(together // grid.points, 1), LANES) * min(grid.points, together)
 

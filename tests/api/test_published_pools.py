@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import roofline
-from roofline.api.published_pools import PoolRate, score_pool
+from roofline.api.disaggregation import PoolRate, score_pool
 from roofline.bench.end_to_end.published_results import PublishedResult, PublishedSource
 
 RATE = "throughput_tok_s"

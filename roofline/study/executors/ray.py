@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from roofline.errors import MissingEnvironmentError
-from roofline.study.executors.base import TRIES, T, attempt, died, value
+from roofline.study.executors import TRIES, T, attempt, died, value
 from roofline.study.store.chunk import Chunk
 
 

@@ -5,16 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from roofline.serving.objectives import Objective, parse_slo
-from roofline.study.plan.candidate import Candidate
+from roofline.study.plan.candidate import Candidate, Kind
 from roofline.study.plan.choose import KEPT, Choice, chosen
 from roofline.study.plan.confirm import MEAN, Confirmed
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.kinds import Kind
-from roofline.study.plan.option import Option
-from roofline.study.plan.pools import disaggregated
-from roofline.study.plan.question import Question
+from roofline.study.plan.option import Option, Question
 from roofline.study.plan.screen import screen
-from roofline.study.plan.search import LEAST, SearchResult, search
+from roofline.study.plan.search import LEAST, SearchResult, disaggregated, search
 from roofline.study.plan.tabled import Budget, Tables, Tell
 
 USUAL: Final = ("ttft_p99", "tpot_p99", MEAN)

@@ -12,12 +12,10 @@ from typing import Final
 from roofline.errors import RooflineError
 from roofline.serving.objectives import Objective
 from roofline.serving.simulate.steady import ERRORS
-from roofline.study.plan.candidate import Candidate
+from roofline.study.plan.candidate import Candidate, Kind
 from roofline.study.plan.confirm import holds
-from roofline.study.plan.kinds import Kind
-from roofline.study.plan.option import Option
+from roofline.study.plan.option import Option, Question
 from roofline.study.plan.plan import Plan, without_drafts
-from roofline.study.plan.question import Question
 from roofline.study.plan.screen import screen
 from roofline.study.plan.search import option, search, sized
 from roofline.study.plan.tabled import Tables, key_of

@@ -5,23 +5,22 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import roofline
-from roofline.study.plan import speculation, tables
-from roofline.study.plan.assumptions import assumed, assumptions
-from roofline.study.plan.break_even import UNITS as BREAK_EVEN
-from roofline.study.plan.break_even import break_even
-from roofline.study.plan.confidence import Level, levels
+from roofline.study.plan import tables
+from roofline.study.plan.choose import RunnerUp, larger, runners_up
 from roofline.study.plan.curve import SHARES
-from roofline.study.plan.explain import derivations
+from roofline.study.plan.explain import UNITS as BREAK_EVEN
+from roofline.study.plan.explain import assumed, assumptions, break_even, derivations
 from roofline.study.plan.figures import Named, named
-from roofline.study.plan.frontier import Point, frontier
-from roofline.study.plan.option import Option
+from roofline.study.plan.option import CHEAPER, Option
 from roofline.study.plan.plan import Plan, without_drafts
-from roofline.study.plan.question import CHEAPER
-from roofline.study.plan.rates import steps
 from roofline.study.plan.relaxations import Relaxation, Remake, limit, relaxations
-from roofline.study.plan.runners_up import RunnerUp, larger, runners_up
-from roofline.study.plan.sensitivity import Bar, tornado
-from roofline.study.plan.summary import summary
+from roofline.study.plan.sensitivity import Bar, Level, Point, frontier, levels, steps, tornado
+from roofline.study.plan.summary import (
+    drafting_facts,
+    drafting_flags,
+    drafting_notes,
+    summary,
+)
 from roofline.table import Result, Table, table
 from roofline.units import counted
 
@@ -123,7 +122,7 @@ def result_of(
             "basis": basis,
             "commands": list(commands.values()),
             "summary": summary(plan, found),
-            **speculation.facts(plan),
+            **drafting_facts(plan),
         },
     )
 
@@ -155,7 +154,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
         "What is recommended, and the deployments beside it, were simulated whole. GPUs by rate "
         "and the sensitivity go by closed forms.",
     ]
-    out += speculation.notes(plan)
+    out += drafting_notes(plan)
     bare = [kind.gpu for kind in plan.compared if kind.bounded]
     if bare:
         out.append(
@@ -188,7 +187,7 @@ def _commands(plan: Plan, option: Option, given: Mapping[str, Any]) -> dict[str,
             "--kv": pool.kind.kv,
             "--max-sequences": pool.server.max_sequences,
             "--token-budget": pool.server.token_budget,
-            **speculation.words(plan),
+            **drafting_flags(plan),
         }
         flags = [str(part) for pair in words.items() for part in pair]
         out[pool.role] = shlex.join(["roofline", "serve-command", str(given["model"]), *flags])

@@ -20,10 +20,9 @@ from roofline.serving.run.setup import typical
 from roofline.serving.simulate.parts import GROUP, attends, rest
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.stages import laid_out
-from roofline.study.enumeration import candidates
-from roofline.study.plan.candidate import Candidate
+from roofline.study.layouts import candidates
+from roofline.study.plan.candidate import Candidate, Kind
 from roofline.study.plan.demand import Demand
-from roofline.study.plan.kinds import Kind
 
 BATCHES: Final = np.array(
     [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048], float

@@ -1,4 +1,4 @@
-"""Sensitivity of a plan: each input lower and higher, and planned again."""
+"""A plan for other rates, inputs and confidences, and the frontier of cost and quality."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,11 +6,21 @@ from typing import Final
 
 import numpy as np
 
-from roofline.study.plan.choose import replanned
-from roofline.study.plan.confirm import Confirmed
-from roofline.study.plan.option import Option
-from roofline.study.plan.question import Question
+from roofline.study.plan.choose import renewed, replanned
+from roofline.study.plan.confirm import Confirmed, holds
+from roofline.study.plan.figures import Named
+from roofline.study.plan.option import ROUNDING, Option, Question
 from roofline.study.plan.tabled import Tables
+
+AIMS: Final = ("ttft", "tpot", "headroom")
+
+LEVELS: Final = (0.5, 0.75, 0.9, 0.95, 0.99)
+"""Probabilities that are shown. [1]"""
+TRIES: Final = 3
+"""Options that are simulated for each at most. [1]"""
+
+MOST: Final = 60
+"""Rates that are looked at. [1]"""
 
 STEP: Final = 0.2
 """Share by which inputs are moved."""
@@ -20,6 +30,187 @@ one text than on another. Source: the ends of what is published of DeepSeek-V3's
 (arXiv 2412.19437, section 5.4.3), 0.85 and 0.90: 0.875 with 20 % more and less refused."""
 FEW: Final = 2
 """Options that are looked at where requests change, as each needs another curve. [1]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A deployment that nothing at its cost or below beats in what is named."""
+
+    done: Confirmed
+    """Option and its simulation."""
+    best_in: tuple[str, ...]
+    """Some of ``"ttft"``, ``"tpot"`` and ``"headroom"``."""
+
+
+def frontier(every: Sequence[Confirmed], question: Question, names: Named) -> tuple[Point, ...]:
+    """Deployments of which none is both cheaper and better, for each aim; cheapest first."""
+    some = sorted(every, key=lambda each: question.order(each.option))
+    costs = [question.cost(each.option) for each in some]
+    values = {
+        "ttft": [each.seconds(names.ttft).kept.value_s for each in some],
+        "tpot": [each.seconds(names.tpot).kept.value_s for each in some],
+        "headroom": [-each.option.capacity for each in some],
+    }
+    best = {name: _least(values[name], costs) for name in AIMS}
+    return tuple(
+        Point(each, aims)
+        for place, each in enumerate(some)
+        if (aims := tuple(name for name in AIMS if place in best[name]))
+    )
+
+
+def _least(values: Sequence[float], costs: Sequence[float]) -> set[int]:
+    """Places of values lower than all that cost less, or as much."""
+    found: set[int] = set()
+    lowest = float("inf")
+    order = sorted(range(len(values)), key=lambda place: (costs[place], values[place]))
+    for place in order:
+        if values[place] < lowest * (1.0 - ROUNDING if lowest > 0 else 1.0 + ROUNDING):
+            lowest = values[place]
+            found.add(place)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A probability that all limits hold, and what keeps them with it."""
+
+    confidence: float
+    """Probability. [1]"""
+    option: Option | None
+    """Preferred deployment; None where none of those looked at is enough."""
+
+
+def levels(
+    best: Confirmed,
+    options: Sequence[Option],
+    question: Question,
+    tables: Tables,
+    *,
+    spare: int,
+) -> tuple[Level, ...]:
+    """Deployments for each probability of `LEVELS`; none where errors are not known.
+
+    More confidence never costs less: what keeps a higher one keeps a lower one too.
+
+    Args:
+        best: Recommended deployment, which is shown at the confidence asked for.
+        spare: Runs that are left for other things. [1]
+    """
+    if not best.step_sd:
+        return ()
+    asked = question.goal.confidence
+    some = [*options, best.option]
+    found: dict[float, Option | None] = {asked: best.option} if asked else {}
+    for confidence in sorted(LEVELS, key=lambda each: abs(each - asked)):
+        if confidence not in found:
+            at = replace(question, goal=replace(question.goal, confidence=confidence))
+            found[confidence] = _held(at, some, tables, spare)
+    out: list[Level] = []
+    for confidence in sorted(found, reverse=True):
+        option, above = found[confidence], out[-1].option if out else None
+        dearer = above is not None and (
+            option is None or question.cost(above) < question.cost(option)
+        )
+        if dearer and confidence != asked:
+            option = above
+        out.append(Level(confidence, option))
+    return tuple(reversed(out))
+
+
+def _held(
+    question: Question, options: Sequence[Option], tables: Tables, spare: int
+) -> Option | None:
+    """The preferred option that holds in a run; by its curve where no run is left."""
+    refused: list[Option] = []
+    for _ in range(TRIES):
+        option = replanned(options, question, tables, refused=refused)
+        if option is None or tables.budget.left <= spare:
+            return option
+        if holds(option, question, tables):
+            return option
+        refused.append(option)
+    return replanned(options, question, tables, refused=refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Range of rates that one deployment is preferred for."""
+
+    low: float
+    high: float
+    """Above this, up to that. [1/s]"""
+    option: Option
+    """Deployment at the upper end."""
+
+
+def steps(
+    options: Sequence[Option],
+    question: Question,
+    tables: Tables,
+    *,
+    best: Option | None = None,
+    refused: Sequence[Option] = (),
+) -> tuple[Step, ...]:
+    """Preferred deployments, from no traffic to the most that the devices carry.
+
+    Args:
+        options: Layouts whose instances say at which rates one more is needed.
+        best: Option that is recommended at the rate asked for; None where there is none.
+        refused: Options that are not enough at that rate, and so at no higher one.
+    """
+    asked = question.demand.rate
+    found: dict[float, Option | None] = {}
+    known = [renewed(each, question, tables) for each in options]
+    for rate in _thresholds(known, question):
+        again = question.at(rate)
+        made = replanned(options, again, tables, refused=refused if rate >= asked else ())
+        if best is not None and rate == asked:
+            made = best
+        elif best is not None and made is not None:
+            # What is simulated at one rate carries less, and more is never cheaper.
+            dearer = question.cost(made) > question.cost(best)
+            if (dearer and rate < asked) or (rate > asked and _cheaper(made, best, question)):
+                made = best if rate < asked else None
+        found[rate] = made
+    return _merged(found)
+
+
+def _cheaper(option: Option, best: Option, question: Question) -> bool:
+    return question.cost(option) < question.cost(best) * (1.0 - ROUNDING)
+
+
+def _merged(found: Mapping[float, Option | None]) -> tuple[Step, ...]:
+    """Ranges that have the same option."""
+    out: list[Step] = []
+    low = 0.0
+    for rate in sorted(found):
+        best = found[rate]
+        if best is None:
+            continue
+        if out and out[-1].option.same(best):
+            out[-1] = Step(out[-1].low, rate, best)
+        else:
+            out.append(Step(low, rate, best))
+        low = rate
+    return tuple(out)
+
+
+def _thresholds(options: Sequence[Option], question: Question) -> list[float]:
+    """Largest rates that whole numbers of instances carry, and the one that is asked for. [1/s]"""
+    goal = question.goal
+    found = {question.demand.rate}
+    for option in options:
+        for pool in option.pools:
+            most = goal.gpus // pool.candidate.devices - goal.spares
+            for number in range(1, most + 1):
+                rate = number * pool.carries / (1.0 + goal.headroom) * (1.0 - ROUNDING)
+                if rate > 0:
+                    found.add(rate)
+    every = sorted(found)
+    stride = -(-len(every) // MOST) or 1
+    asked = every.index(question.demand.rate)
+    return [rate for place, rate in enumerate(every) if not (place - asked) % stride]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.simulate.drafting import Rounds, rounds_of
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.server import Server
-from roofline.study.plan.candidate import Candidate
+from roofline.study.plan.candidate import Candidate, paced
 from roofline.study.plan.curve import Curve, Role, curve
 from roofline.study.plan.demand import Demand
-from roofline.study.plan.kinds import paced
 
 SEQUENCES: Final = (128, 64, 32, 16)
 """Limits on the sequences of a group that are tried beside the engine's own. [1]"""

@@ -4,17 +4,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from roofline.study.plan import figures
-from roofline.study.plan.confidence import Level
+from roofline.study.plan.choose import RunnerUp
 from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.curve import SATURATION
 from roofline.study.plan.figures import Named
-from roofline.study.plan.frontier import Point
 from roofline.study.plan.option import Option, Pool
 from roofline.study.plan.plan import Plan
-from roofline.study.plan.rates import Step
 from roofline.study.plan.relaxations import Relaxation
-from roofline.study.plan.runners_up import RunnerUp
-from roofline.study.plan.sensitivity import Bar, changed
+from roofline.study.plan.sensitivity import Bar, Level, Point, Step, changed
 from roofline.study.plan.tabled import key_of
 from roofline.table import Table, table
 from roofline.units import significant

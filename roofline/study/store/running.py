@@ -11,12 +11,21 @@ from roofline import __version__
 from roofline.content import label
 from roofline.errors import PartialError
 from roofline.sources import installed
-from roofline.study.executors.base import Executor
+from roofline.study.executors import Executor
 from roofline.study.store.chunk import Chunk, chunks, count
 from roofline.study.store.folder import RESULT, Store, explained, opened
 from roofline.study.store.manifest import Entry, Header
-from roofline.study.store.merging import Reduction, described, merge, plain, reduced
-from roofline.study.store.parts import Encoded, Work, tallied, versions
+from roofline.study.store.parts import (
+    Encoded,
+    Reduction,
+    Work,
+    described,
+    merge,
+    plain,
+    reduced,
+    tallied,
+    versions,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,7 @@ from roofline.serving.phases import (
 )
 from roofline.serving.quadrature import between_nodes
 from roofline.serving.static_columns import PromptTimes, prompt_times
-from roofline.study.sweep.lane import Axis, Lane
+from roofline.study.sweep.points import Axis, Lane
 
 
 @dataclass(eq=False)

@@ -9,18 +9,13 @@ import pytest
 
 from roofline.model.catalog import architecture
 from roofline.model.parameters import active
-from roofline.study.plan.break_even import MFU, break_even
-from roofline.study.plan.choose import Choice, chosen, replanned
-from roofline.study.plan.confidence import LEVELS, levels
+from roofline.study.plan.choose import Choice, chosen, replanned, runners_up
 from roofline.study.plan.confirm import Confirmed, confirm
+from roofline.study.plan.explain import MFU, break_even
 from roofline.study.plan.figures import named, usd_per_mtok
-from roofline.study.plan.frontier import frontier
 from roofline.study.plan.option import Option
-from roofline.study.plan.pools import disaggregated
-from roofline.study.plan.rates import steps
-from roofline.study.plan.runners_up import runners_up
-from roofline.study.plan.search import SearchResult, search
-from roofline.study.plan.sensitivity import Bar, tornado
+from roofline.study.plan.search import SearchResult, disaggregated, search
+from roofline.study.plan.sensitivity import LEVELS, Bar, frontier, levels, steps, tornado
 from roofline.study.plan.tabled import Tables
 from roofline.units import SECONDS_PER_HOUR
 from tests.study.plan import cases
