@@ -48,7 +48,7 @@ from roofline.table import Result, Table, table
 
 
 def about(served: Served, deployment: Deployment) -> dict[str, Any]:
-    """What is served, on what, as plain values."""
+    """Network, devices and formats of a server, as plain values."""
     gpu = deployment.node.gpu
     return {
         "engine": served.engine,
@@ -65,7 +65,7 @@ def about(served: Served, deployment: Deployment) -> dict[str, Any]:
 
 
 def settings(served: Served, deployment: Deployment, share: float | None) -> Table:
-    """What the server is told, in words."""
+    """Settings of the server, in words."""
     draft = served.speculation
     drafts = "none" if draft is None else f"{draft.tokens} by {draft.method} {draft.model}".strip()
     outside = deployment.offload.weights

@@ -84,7 +84,7 @@ class PoolRate:
     value: float
     low: float
     high: float
-    """Of as many devices as the result counts. [token/s]"""
+    """Rates of as many devices as the result counts. [token/s]"""
     basis: str
     """The worst of what the step is priced by, one of `roofline.table.BASES`."""
 
@@ -178,4 +178,4 @@ _RULES: Final[dict[str, Callable[[PublishedResult, PoolRate, float], str]]] = {
     "overlap": _overlap,
     "unexplained": _rest,
 }
-"""From the strongest evidence to the weakest."""
+"""Rules from the strongest evidence to the weakest."""

@@ -24,7 +24,7 @@ PLAIN: Final = {
     "offload_kv": 0.0,
     "replicas": 1,
 }
-"""What a deployment must be for others to be priced like it."""
+"""Properties of a deployment that others can be priced like."""
 
 
 def around(result: Result) -> Result:

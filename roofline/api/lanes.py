@@ -1,4 +1,4 @@
-"""From the names of a lane to what is priced: network, machine, layout, formats, technique."""
+"""Lanes made of their names: network, machine, layout, formats, technique."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ class Lanes:
     scenario: Scenario
 
     def __call__(self, names: Mapping[str, Name]) -> Lane:
-        """What a lane is priced on; where there can be no such deployment, why."""
+        """Lane with its deployment; where there can be none, with the reason."""
         named = {name: str(value) for name, value in names.items()}
         patch = next(each for each in self.scenario.patches if each.name == named["patch"])
         for key in ("weights", "kv", "engine", "layout"):

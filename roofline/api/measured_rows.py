@@ -18,7 +18,7 @@ METRICS: Final[Mapping[str, str]] = {
     "total_throughput": "total_tok_s",
     "request_throughput": "requests_s",
 }
-"""What the comparison calls each metric of a file."""
+"""Names of the comparison for the metrics of a file."""
 MODES: Final[Mapping[str, str]] = {
     "closed": "steady_concurrency",
     "burst": "steady_concurrency",
@@ -63,7 +63,7 @@ class Given:
     output: float | None = None
     concurrency: int | None = None
     rate: float | None = None
-    """As of `roofline.interop.results.Scenario`."""
+    """Fields of `roofline.interop.results.Scenario`."""
 
 
 def check(given: Given) -> None:
@@ -201,7 +201,7 @@ def _named(told: Scenario) -> Scenario:
 
 
 def _loaded(told: Scenario, given: Given, run: MeasuredRun) -> Scenario:
-    """How requests came, where an option says it or a run did not keep up with its rate."""
+    """The scenario with its load, where an option says it or a run fell behind its rate."""
     if given.rate is not None:
         return replace(told, load="open")
     if given.concurrency is not None and told.load in ("", "burst", "offline", "open"):

@@ -1,4 +1,4 @@
-"""From a deployment to what its server is told, and back: bytes, limits, names."""
+"""Settings of the server of a deployment, and back: bytes, limits, names."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""From what people write to what the cost model takes: machine, layout, formats, options."""
+"""Machine, layout, formats and options for the cost model, from what people write."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ MOST_GPUS: Final = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Degrees:
-    """How a layout was asked for: spelled out, degree by degree, or left to be chosen."""
+    """A layout as it was asked for: spelled out, degree by degree, or left to be chosen."""
 
     spelled: str = ""
     """``"tp8-pp2"``; empty to give degrees one by one; ``"auto"`` to have it chosen."""
@@ -47,11 +47,11 @@ class Degrees:
     """Layers of each stage, where not even. [1]"""
     sequence_parallel: bool = False
     microbatches: int = 0
-    """As in `Layout`."""
+    """Options of the layout, as in `Layout`."""
 
     @property
     def automatic(self) -> bool:
-        """Whether the layout is to be chosen."""
+        """True if the layout is to be chosen."""
         return self.spelled.strip().lower() == "auto"
 
 

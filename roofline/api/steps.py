@@ -14,7 +14,7 @@ from roofline.study.plan.plan import Plan
 from roofline.table import Column, Result, Table, table
 
 TOGETHER: Final = ("ttft", "latency")
-"""What a static batch does not say of traffic: its prompts come at once."""
+"""Figures of a static batch that do not hold for traffic: its prompts come at once."""
 
 
 def with_steps(result: Result, plan: Plan) -> Result:

@@ -55,19 +55,19 @@ _KEEP: Final = re.compile(r"all|feasible|pareto|top-[1-9][0-9]{0,8}")
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How large a sweep is, before it is run."""
+    """Size of a sweep, before it is run."""
 
     scenario: Scenario
-    """What was asked."""
+    """Scenario that was asked for."""
     configurations: int
     lanes: int
     points: int
     chunks: int
-    """How many. [1]"""
+    """Numbers of each. [1]"""
     seconds: float
     """All of it, from a sample. [s]"""
     bytes: float
-    """Of the result, from what is kept of some lanes. [B]"""
+    """Size of the result, from what is kept of some lanes. [B]"""
 
 
 def sweep(
@@ -261,7 +261,7 @@ def _digest(scenario: Scenario, sources: Sources) -> str:
 
 
 def _engine_costs(scenario: Scenario) -> dict[str, dict[str, str | float]]:
-    """What engines add to their steps, by name, as far as it was fitted."""
+    """Overheads of engines by name, as far as they were fitted."""
     if scenario.calibration == "none":
         return {}
     names = {*scenario.engines, *(patch.engine for patch in scenario.patches if patch.engine)}

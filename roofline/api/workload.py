@@ -1,4 +1,4 @@
-"""From how a load was asked for to requests: a workload, changes of it, or a trace."""
+"""Requests of a load: of a workload, changes of it, or a trace."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ MOST_TRACED: Final = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How a load was asked for: see `roofline.api.parameters.Simulation`."""
+    """A load as it was asked for: see `roofline.api.parameters.Simulation`."""
 
     workload: str | Traffic = ""
     trace: str | Path = ""
@@ -162,7 +162,7 @@ def _lengths(asked: int | str | Lengths) -> Lengths:
 
 
 def _process(traffic: Traffic, rate: float | None, cv: float | None) -> arriving.Arrivals:
-    """When requests come at another rate, or in other bursts."""
+    """Arrivals at another rate, or in other bursts."""
     had = traffic.arrivals
     if isinstance(had, arriving.Closed):
         if rate is None:

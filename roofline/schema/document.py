@@ -36,7 +36,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What a file says, and the name it has for the user."""
+    """Content of a file, and the name it has for the user."""
 
     content: str
     source: str
@@ -70,7 +70,7 @@ class Document:
     """Path, as shown to the user."""
     text: str = field(default="", repr=False, compare=False)
     spot: Spot = field(default=0, repr=False, compare=False)
-    """What the data was read from, and where in it."""
+    """Text that the data was read from, and the place in it."""
 
     def where(self, *path: str | int) -> str:
         """``file:line:column`` of the value at a path of keys and indices.

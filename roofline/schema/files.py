@@ -1,4 +1,4 @@
-"""From a path to a document, without trusting the path."""
+"""Documents read from paths that are not trusted."""
 
 import stat
 from pathlib import Path

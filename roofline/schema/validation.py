@@ -1,4 +1,4 @@
-"""From a document to a model; the first thing that does not fit is told at its place."""
+"""Models made of documents; the first thing that does not fit is told at its place."""
 
 import json
 import re
@@ -81,7 +81,7 @@ class Finding:
 
     @property
     def at_key(self) -> bool:
-        """Whether a key is at fault, and not its value."""
+        """True if a key is at fault, and not its value."""
         return self.kind == "extra_forbidden" or self.raw[-1:] == ("[key]",)
 
 
@@ -110,7 +110,7 @@ def locate(data: Any, detail: Any) -> Finding:
 
 
 def miscounted(data: Any, finding: Finding) -> bool:
-    """Whether a list is only called too short for its entries that are wrong, each told itself."""
+    """True if a list is only called too short for its entries that are wrong, each told itself."""
     if finding.kind != "too_short":
         return False
     for step in finding.path:
@@ -120,7 +120,7 @@ def miscounted(data: Any, finding: Finding) -> bool:
 
 
 def meant(findings: list[Finding], level: int = 0) -> list[Finding]:
-    """Of each union, keep the branch that fits best; all of them if none even begins to fit."""
+    """Keep the branch of each union that fits best; all of them if none even begins to fit."""
     kept = [finding for finding in findings if len(finding.tags) <= level]
     unions: dict[Path, dict[str | int, list[Finding]]] = {}
     for finding in findings:
@@ -141,7 +141,7 @@ def meant(findings: list[Finding], level: int = 0) -> list[Finding]:
 
 
 def sentences(model: type[BaseModel], document: Document, group: list[Finding]) -> tuple[str, str]:
-    """What is wrong, and what to do."""
+    """Sentences on what is wrong, and on what to do."""
     finding = group[0]
     kind, path, context = finding.kind, finding.path, finding.context
     name = _name(path)
@@ -278,7 +278,7 @@ def _allowed(model: type[BaseModel], location: Path) -> list[str]:
 
 
 def _is_branch(model: type[BaseModel], tag: str | int) -> bool:
-    """Whether a branch of a union is this model: by its name, or by the literal that tells it."""
+    """True if a branch of a union is this model: by its name, or by the literal that tells it."""
     literals = (get_args(info.annotation) for info in model.model_fields.values())
     return tag == model.__name__ or any(tag in values for values in literals)
 

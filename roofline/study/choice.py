@@ -68,7 +68,7 @@ def ranked(priced: Layouts, objective: Objective) -> NDArray[np.intp]:
 
 
 def _rounded(value: Array) -> Array:
-    """To nine digits: layouts that differ in nothing but rounding are equal."""
+    """Values to nine digits: layouts that differ in nothing but rounding are equal."""
     sizes = np.where(np.isfinite(value) & (value != 0), np.abs(value), 1.0)
     scale = 10.0 ** (np.floor(np.log10(sizes)) - 8)
     return np.asarray(np.rint(value / scale) * scale)
@@ -148,7 +148,7 @@ def _step(priced: Layouts, number: int) -> str:
 
 
 def _differs(priced: Layouts, one: int, other: int) -> bool:
-    """Whether two layouts differ in more than the split of norms."""
+    """True if two layouts differ in more than the split of norms."""
     return any(getattr(priced, name)[one] != getattr(priced, name)[other] for name in DEGREES)
 
 
@@ -246,7 +246,7 @@ def layouts(
 def _summary(
     priced: Layouts, best: Sequence[dict[str, str]], order: list[int], objective: Objective
 ) -> tuple[str, ...]:
-    """What a reader should take away."""
+    """Sentences that a reader should take away."""
     if not order:
         short = show_binary(-float(priced.free.max()))
         return (f"None of {len(priced):,} layouts fits: the best lacks {short} on a device.",)

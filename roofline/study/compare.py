@@ -75,14 +75,14 @@ class Variant:
     """One column of the comparison."""
 
     label: str
-    """As asked for; the name of the network for the base."""
+    """Text as asked for; the name of the network for the base."""
     changes: tuple[tuple[str, str], ...]
     """Names and values; empty for the base."""
     setup: Setup
     figures: Figures
-    """What runs, and what it comes to."""
+    """Network on its devices, and its figures."""
     reasons: tuple[str, ...] = ()
-    """What each change did, a few words."""
+    """Effect of each change, in a few words."""
 
 
 def compare(
@@ -285,7 +285,7 @@ def _factors(base: Variant, variant: Variant) -> dict[str, Any]:
 
 
 def _training(base: Variant, variant: Variant, tokens: float) -> list[dict[str, Any]]:
-    """What making the variant takes in arithmetic, by closed form."""
+    """Arithmetic that making the variant takes, by closed form."""
     kinds = {CHANGES[name].training for name, _ in variant.changes} - {""}
     student, teacher = variant.figures.active, base.figures.active
     rows = []

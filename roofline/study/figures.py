@@ -38,23 +38,23 @@ _DOING: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What all variants have in common."""
+    """Conditions that all variants have in common."""
 
     workload: Workload
     """Lengths; the batch is the variant's own."""
     engine: Engine
     options: Options
-    """Whose memory policy; how the network is run and counted."""
+    """Engine with its memory policy; choices of how the network is run and counted."""
     gpus: int | None = None
     """Devices in all, replicas beyond tensor parallelism; None for one replica. [1]"""
     utilization: float | None = None
     """Share of device memory the engine takes; None for its default. [1]"""
     convention: Literal["engine", "textbook"] = "engine"
-    """What an engine does, or published closed forms."""
+    """Behaviour of an engine, or published closed forms."""
     calibrate: Callable[[Gpu], Calibration | None] = lambda _: None
     """Measured kernels of a device; none for the datasheet's rates."""
     rank: Literal["steady", "static"] = "steady"
-    """Whether variants are compared in the steady state, where they have one, or by the static
+    """State in which variants are compared: the steady one, where they have one, or the static
     batch."""
 
 
@@ -232,16 +232,16 @@ def _textbook(setup: Setup, conditions: Conditions) -> Figures:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Where a phase gained or lost most."""
+    """Part of a phase that gained or lost most."""
 
     part: str
     """``"KV cache"``, ``"arithmetic"``…"""
     share: float
-    """Of the phase in the base. [1]"""
+    """Share of the phase in the base. [1]"""
     seconds: float
     """Now less before. [s]"""
     leading: bool
-    """Whether it is what binds the phase in the base."""
+    """True if it binds the phase in the base."""
 
 
 def cause(before: Mapping[str, float], after: Mapping[str, float]) -> Cause | None:
@@ -268,7 +268,7 @@ def cause(before: Mapping[str, float], after: Mapping[str, float]) -> Cause | No
 def sentence(
     base: Figures, other: Figures, reasons: tuple[str, ...], *, static: bool = False
 ) -> str:
-    """What moved, why, and what came of it.
+    """Sentence on what moved, why, and what came of it.
 
     Args:
         base, other: Figures without and with the changes.

@@ -84,7 +84,7 @@ class Best:
     keep: str
     """``"pareto"`` or ``"top-K"``."""
     objectives: tuple[Objective, ...]
-    """In their order."""
+    """Objectives in their order."""
     each: tuple[str, ...] = ()
     """Columns of names: of each combination of them the best are kept, and of bounds among them
     the best bounds: what was not measured beats no forecast."""
@@ -116,7 +116,7 @@ def _apart(table: "pa.Table", each: tuple[str, ...]) -> list[NDArray[np.intp]]:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What a sweep found.
+    """Result of a sweep.
 
     Attributes:
         scenario: What was asked.
@@ -169,13 +169,13 @@ class Sweep:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """How many configurations there are, and what those that are not feasible miss."""
+        """Sentences on the number of configurations, and on what infeasible ones miss."""
         limits = {each.column: str(each) for each in self.scenario.limits}
         return counted(self.counts, limits, columns(self.scenario))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know to read the rows right, a sentence each."""
+        """Notes that a reader must know to read the rows right, a sentence each."""
         rows = read(self._kept, self.path, COLUMNS)
         return notes(rows, json.loads((rows.schema.metadata or {}).get(KEY, b"{}")))
 
@@ -201,7 +201,7 @@ class Sweep:
         return self.shown()._repr_html_()
 
     def shown(self) -> Result:
-        """What a page or a notebook shows: all rows, or the best of them where there are many."""
+        """Rows that a page or a notebook shows: all, or the best of them where there are many."""
         if self.rows <= SHOWN:
             return self.result()
         return result_of(self._best(SHOWN), rows=self.rows)

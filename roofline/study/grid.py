@@ -29,7 +29,7 @@ class Names:
     """An axis of names, or several that go together."""
 
     names: tuple[str, ...]
-    """What they are called."""
+    """Names of the axes."""
     rows: tuple[tuple[Name, ...], ...]
     """Values of all of them, place by place."""
 

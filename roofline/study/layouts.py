@@ -88,7 +88,7 @@ def _possible(
 
 
 def _sound(grid: Degrees, mixtures: list[Moe]) -> NDArray[np.bool_]:
-    """Where the experts can be spread."""
+    """Mask of degrees over which the experts can be spread."""
     tp, cp, dp, ep = grid
     wide = tp * cp * dp
     sound = np.asarray(wide % ep == 0)
@@ -100,7 +100,7 @@ def _sound(grid: Degrees, mixtures: list[Moe]) -> NDArray[np.bool_]:
 
 
 def _placed(devices: Degrees, node: Node, gpus: int) -> NDArray[np.bool_]:
-    """Where a replica is not larger than all GPUs, in whole and equal shares of nodes."""
+    """Mask of replicas no larger than all GPUs, in whole and equal shares of nodes."""
     on = -(-devices // node.gpus)
     inside = (devices <= gpus) & (devices % on == 0)
     return np.asarray(inside & ((on == 1) | (node.network is not None)))
@@ -141,7 +141,7 @@ class Layouts:
     ttft_s: Array
     tpot_s: Array
     latency_s: Array
-    """Of a replica's batch. [s]"""
+    """Times of a replica's batch. [s]"""
     throughput_tok_s: Array
     """Output tokens of all replicas. [token/s]"""
     ttft_log_sd: Array
@@ -172,7 +172,7 @@ class Layouts:
 
     @property
     def fits(self) -> NDArray[np.bool_]:
-        """Whether the batch fits."""
+        """True where the batch fits."""
         return np.asarray(self.free >= 0)
 
     def layout(self, number: int) -> Layout:
@@ -282,7 +282,7 @@ def _figures(
 
 
 def _held(deployment: Deployment, work: Workload, batch: Array) -> Held:
-    """What a batch takes of the fullest device of each layout."""
+    """Memory that a batch takes of the fullest device of each layout."""
     prompts = together(deployment, batch, float(work.prompt - work.cached), work.prefill_batch)
     return held(
         deployment,

@@ -129,7 +129,7 @@ def _lasting(
     values: Array,
     found: Steady,
 ) -> Lasting:
-    """Where figures lie, with the doubts about steps of the load in the middle."""
+    """Intervals of figures, with the uncertainty of steps at the load in the middle."""
     given, _, server = served
     prompt = float(given.prompt.mean())
     doubt = doubt_of(

@@ -53,7 +53,7 @@ MISSES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "saturation": ("is more than can be served", "are more than can be served"),
 }
-"""Of one configuration, and of several."""
+"""Words for one configuration, and for several."""
 MINUTE: Final = 60.0
 LONG: Final = 1000.0
 """Seconds from which on times are told in minutes, and minutes in hours where there are 100."""
@@ -67,7 +67,7 @@ WORDS: Final = frozenset(
 )
 """Columns of rows that are no numbers."""
 SAID: Final = ("counts", "engine_costs")
-"""What the file says of itself that is here in sentences."""
+"""Metadata of the file that are sentences here."""
 
 
 def figure(column: str) -> str:
@@ -113,7 +113,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def missed(code: str) -> str:
-    """What a configuration misses, as a word or two.
+    """Limit that a configuration misses, as a word or two.
 
     >>> missed("tpot_s_high"), missed("usd_per_mtok unknown")
     ('TPOT, upper end', 'cost of a million tokens not known')
@@ -126,7 +126,7 @@ def missed(code: str) -> str:
 def counted(
     counts: Mapping[str, int], limits: Mapping[str, str], units: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """How many configurations there are, how many keep to all limits, what the others miss.
+    """Sentences: number of configurations, number of feasible ones, misses of the others.
 
     Args:
         counts: By what is missed first. [1]
@@ -188,7 +188,7 @@ def result_of(found: "pa.Table", source: str = "the table", rows: int | None = N
 
 
 def objectives_of(schema: "pa.Schema", source: str) -> tuple[Objective, ...]:
-    """What a sweep wanted, as its file says.
+    """Objectives of a sweep, as its file says.
 
     Raises:
         DocumentError: It is the file of something else.
@@ -198,7 +198,7 @@ def objectives_of(schema: "pa.Schema", source: str) -> tuple[Objective, ...]:
 
 
 def _about(schema: "pa.Schema", source: str) -> dict[str, Any]:
-    """What the file says of itself."""
+    """Metadata of the file of a sweep."""
     said = (schema.metadata or {}).get(KEY)
     if said is None or not {"index", "feasible"} <= set(schema.names):
         raise DocumentError(

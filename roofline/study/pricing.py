@@ -30,7 +30,7 @@ class Listed:
     """Columns of points, as `roofline.study.sweep.columns.Columns` has them."""
 
     names: Mapping[str, str | int]
-    """What tells the lane from other lanes, by column."""
+    """Names of the lane, by column."""
     columns: Mapping[str, NDArray[Any]]
     """Figures, ``index`` and ``fits`` among them."""
 
@@ -87,9 +87,9 @@ class Pricing:
 
     scenario: Scenario
     grid: Grid
-    """What was asked."""
+    """Scenario, and the configurations that it spans."""
     lanes: Callable[[Mapping[str, Name]], Lane]
-    """From the names of a lane to what is priced."""
+    """Lane of its names."""
     _last: dict[int, tuple[Lane, Prices | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -207,11 +207,11 @@ class _Part:
     columns: Columns | None
     beyond: Listed | None
     every: bool
-    """Whether times are wanted also of points that do not fit."""
+    """True if times are wanted also of points that do not fit."""
 
     @property
     def timed(self) -> bool:
-        """Whether times are wanted of any of the points."""
+        """True if times are wanted of any of the points."""
         return self.columns is not None and (self.every or bool(self.columns["fits"].any()))
 
 

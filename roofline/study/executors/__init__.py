@@ -43,14 +43,14 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[T]):
-    """What came of a chunk."""
+    """Result of a chunk."""
 
     value: T
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """What a chunk raised, and where."""
+    """Error that a chunk raised, and its traceback."""
 
     error: Exception
     trace: str
@@ -65,7 +65,7 @@ def attempt(work: Callable[[Chunk], T], chunk: Chunk) -> Done[T] | Raised:
 
 
 def value(chunk: Chunk, came: Done[T] | Raised) -> T:
-    """What came of a chunk; what it raised is raised, with the chunk it is about."""
+    """Result of a chunk; an error is raised again, with the chunk it is about."""
     if isinstance(came, Done):
         return came.value
     error = located(came.error, chunk)

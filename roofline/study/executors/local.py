@@ -25,7 +25,7 @@ sys.path[:] = pickle.load(sys.stdin.buffer)
 from roofline.study.executors.local import serve
 serve()
 """
-"""What the interpreter of a worker runs."""
+"""Program of a worker's interpreter."""
 
 
 def serve() -> None:
@@ -56,11 +56,11 @@ ONE_THREAD: Final[Mapping[str, str]] = dict.fromkeys(
 """Workers share the cores already."""
 
 _LOST: Final = (EOFError, OSError, pickle.UnpicklingError)
-"""What a pipe says whose other end is gone, also in the middle of an answer."""
+"""Errors of a pipe whose other end is gone, also in the middle of an answer."""
 
 
 class Seat(Generic[T]):
-    """Where a worker sits; the first one is started with the first chunk.
+    """Seat of a worker; the first worker is started with the first chunk.
 
     Not `multiprocessing`: its processes load the main module of the program again, which costs time
     and fails where it cannot be, and they outlive a parent that is killed.
@@ -217,7 +217,7 @@ class Local:
     def run(
         self, work: Callable[[Chunk], T], chunks: Iterable[Chunk]
     ) -> Generator[tuple[Chunk, T], None, None]:
-        """As `Executor.run`."""
+        """Compute each chunk: see `Executor.run`."""
         return _here(work, chunks) if self.workers == 1 else _beside(work, chunks, self.workers)
 
 

@@ -23,7 +23,7 @@ class Ray:
     def run(
         self, work: Callable[[Chunk], T], chunks: Iterable[Chunk]
     ) -> Generator[tuple[Chunk, T], None, None]:
-        """As `Executor.run`.
+        """Compute each chunk: see `Executor.run`.
 
         Raises:
             MissingEnvironmentError: Ray is not installed, or no cluster can be had.

@@ -48,7 +48,7 @@ class PriceUncertainty:
     step: float = 0.0
     """Log standard deviation of times between tokens. [1]"""
     first: float = 0.0
-    """That of the time to a first token. [1]"""
+    """Log standard deviation of the time to a first token. [1]"""
     source: str = ""
     """Source of both; empty where nothing is known."""
 
@@ -111,7 +111,7 @@ class Kind:
 
     @property
     def bounded(self) -> bool:
-        """Whether its times are published rates: the least possible, and no forecast."""
+        """True if its times are at published rates: the least possible, and no forecast."""
         return self.base.calibration is None
 
     def round_tokens(self, demand: Demand) -> float:
@@ -160,7 +160,7 @@ class Candidate:
 
     @property
     def usual(self) -> bool:
-        """Whether engines are run like this: a replica inside a node."""
+        """True if a replica is inside a node, as engines are usually run."""
         return self.devices <= self.kind.base.node.gpus
 
     @cached_property
@@ -315,5 +315,5 @@ def _served(most: float, batches: Array, between: Array, steps: float) -> float:
 
 
 def _lasting(objective: Objective) -> bool:
-    """Whether a limit holds for the mean time between tokens too, or for more."""
+    """True if a limit holds for the mean time between tokens too, or for more."""
     return objective.metric == "tpot" and (objective.percentile or MEDIAN) >= MEDIAN

@@ -47,7 +47,7 @@ class Choice:
     refused: list[Option] = field(default_factory=list)
     """Options that are enough by their curves and not in simulation, in the order of the runs."""
     tried: dict[tuple[object, ...], bool] = field(default_factory=dict, repr=False)
-    """Whether limits held in a run, by pools and instances."""
+    """Verdict of a run on the limits, by pools and instances."""
 
 
 def chosen(

@@ -35,7 +35,7 @@ LEAST: Final = 0.1
 NEXT: Final = 0.99
 """Share of a load that was not carried to which a curve is moved. [1]"""
 SHORTEST: Final = 2.0**-40
-"""In place of a latency that no request has, of which there is no logarithm. [s]"""
+"""Substitute for a latency that no request has, of which there is no logarithm. [s]"""
 MEAN: Final = "tpot_mean"
 """Name of the latency by which the sequences that decode are counted."""
 
@@ -47,7 +47,7 @@ class Run:
     done: Finished = field(repr=False)
     """Requests that count."""
     stable: bool
-    """Whether all pools serve more than comes."""
+    """True if all pools serve more than comes."""
     busy: float
     """Share of the time in which devices work, mean of all. [1]"""
 
@@ -120,11 +120,11 @@ class Confirmed:
     option: Option
     """Pools that were simulated."""
     objectives: tuple[ObjectiveResult, ...] = field(repr=False)
-    """Those of the goal, and other latencies with no limit, in the order of the probes."""
+    """Objectives of the goal, and other latencies without a limit, in the order of the probes."""
     met: bool
-    """Whether all limits hold at the traffic that is asked for."""
+    """True if all limits hold at the traffic that is asked for."""
     enough: bool
-    """Whether they do with the headroom, without the spares, and with the confidence."""
+    """True if they do with the headroom, without the spares, and with the confidence."""
     probability: float | None
     """Probability that all hold; None where nothing is known of errors. [1]"""
     utilisation: float
@@ -209,7 +209,7 @@ def confirm(
 
 
 def holds(option: Option, question: Question, tables: Tables, *, closely: bool = False) -> bool:
-    """Whether all limits hold in one run: with the headroom, the confidence, without the spares.
+    """True if all limits hold in one run: with the headroom, the confidence, without the spares.
 
     Curves of the pools are corrected by it.
 
@@ -291,7 +291,7 @@ def _limits(goal: Goal, probes: Sequence[Objective]) -> tuple[Objective, ...]:
 
 
 def _enough(option: Option, demand: Demand, goal: Goal, tables: Tables, closely: bool) -> bool:
-    """Whether limits hold with the headroom, and without the spares."""
+    """True if limits hold with the headroom, and without the spares."""
     if not (goal.headroom or goal.spares):
         return True
     more = replace(demand, rate=demand.rate * (1.0 + goal.headroom))

@@ -22,7 +22,7 @@ close to saturation queues are long and depend on chance."""
 WAITS: Final = 4
 """Waits for a step that stand for all. [1]"""
 Role = Literal["all", "prefill", "decode"]
-"""What a replica does: all of a request, or one phase of it."""
+"""Phases that a replica serves: all of a request, or one of them."""
 SATURATION: Final = "rate"
 """Reason where no objective binds."""
 
@@ -36,7 +36,7 @@ class Curve:
     loads: Array
     """Requests that come, ascending. [1/s]"""
     seconds: Mapping[str, Array]
-    """By name of an objective, the largest of its latency at this load and those below. [s]"""
+    """Largest latency at this load and those below, by name of an objective. [s]"""
     sequences: float = 0.0
     """Sequences that decode at the highest load, mean. [1]"""
 

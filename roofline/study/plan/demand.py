@@ -23,7 +23,7 @@ class Demand:
     """Traffic in an open loop."""
 
     requests: Requests = field(repr=False)
-    """As drawn, or as recorded."""
+    """Requests as drawn, or as recorded."""
     drawn_per_s: float
     """Rate at which they come as they are. [1/s]"""
     rate: float
@@ -31,9 +31,9 @@ class Demand:
     warmup: int = 0
     """First requests that do not count. [1]"""
     name: str = ""
-    """What the requests are called: of one name, they are the same."""
+    """Name of the requests: of one name, they are the same."""
     acceptance: Acceptance | None = None
-    """How often what is drafted for their answers is accepted; None where nothing drafts."""
+    """Acceptance rates of tokens drafted for their answers; None where nothing drafts."""
 
     def __post_init__(self) -> None:
         """Refuse what has no rate."""
@@ -99,7 +99,7 @@ class Demand:
 
     @property
     def shares(self) -> bool:
-        """Whether prompts have anything in common."""
+        """True if prompts have anything in common."""
         return len(self.requests.hashes) > 0
 
     @property

@@ -31,7 +31,7 @@ METRICS: Final = ("gpus", "price", "cost", "capacity", "headroom")
 
 
 def assumed(kind: Kind) -> bool:
-    """Whether the price of a kind is assumed."""
+    """True if the price of a kind is assumed."""
     fact = kind.base.node.gpu.facts.get("price.per_hour")
     return fact is not None and fact.basis == "assumed"
 

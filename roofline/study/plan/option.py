@@ -15,7 +15,7 @@ from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.tabled import Replica
 
 UNPRICED: Final = 1.0
-"""What a device counts where none has a price: the fewest are the cheapest. [$/h]"""
+"""Price of a device where none has one: the fewest are the cheapest. [$/h]"""
 
 ROUNDING: Final = 2.0**-40
 CHEAPER: Final = 0.1
@@ -39,7 +39,7 @@ class Pool:
     binds: str
     """Limit that is in the way of more: name of an objective, ``"rate"`` or ``"interconnect"``."""
     instances: int
-    """How many. [1]"""
+    """Number of instances. [1]"""
 
     @property
     def candidate(self) -> Candidate:
@@ -64,7 +64,7 @@ class Option:
     pools: tuple[Pool, ...]
     """One whose instances do everything; or one that prefills and one that decodes."""
     rate: float
-    """Of all requests. [1/s]"""
+    """Rate of all requests. [1/s]"""
     wires: Handover | None = None
     """Between the two pools; None for a single one."""
 
@@ -75,12 +75,12 @@ class Option:
 
     @property
     def kind(self) -> Kind:
-        """Of the first pool."""
+        """Kind of the first pool."""
         return self.pools[0].kind
 
     @property
     def layout(self) -> str:
-        """As the command line takes it; of both pools one after the other."""
+        """Layout as the command line takes it; of both pools one after the other."""
         return " + ".join(pool.candidate.layout.spelled for pool in self.pools)
 
     @property
@@ -90,12 +90,12 @@ class Option:
 
     @property
     def usd_per_hour(self) -> float:
-        """Of all devices; 0 where one has no price. [$/h]"""
+        """Price of all devices; 0 where one has none. [$/h]"""
         prices = [pool.kind.usd_per_hour for pool in self.pools]
         return self.cost({}) if all(prices) else 0.0
 
     def cost(self, prices: Mapping[str, float]) -> float:
-        """What options are ordered by. [$/h]
+        """Cost by which options are ordered. [$/h]
 
         Args:
             prices: Price of a device by kind, where it is not that of the kind. [$/h]
@@ -107,7 +107,7 @@ class Option:
 
     @property
     def usual(self) -> bool:
-        """Whether engines are run like this: one pool, each instance inside a node."""
+        """True if there is one pool, each instance inside a node, as engines are usually run."""
         return len(self.pools) == 1 and self.pools[0].candidate.usual
 
     @property
@@ -132,7 +132,7 @@ class Option:
 
     @property
     def binds(self) -> str:
-        """What is in the way of more."""
+        """Limit that is in the way of more."""
         return self.tightest.binds
 
     @property
@@ -146,7 +146,7 @@ class Option:
         return pool.curve.at(name, self.rate / pool.instances)
 
     def same(self, other: "Option") -> bool:
-        """Whether both are made of the same instances, as many of each."""
+        """True if both are made of the same instances, as many of each."""
         return len(self.pools) == len(other.pools) and all(
             one.candidate is two.candidate and one.instances == two.instances
             for one, two in zip(self.pools, other.pools, strict=True)
@@ -162,7 +162,7 @@ class Option:
         return replace(self, pools=pools)
 
     def without(self, spares: int) -> "Option":
-        """What is left when so many instances of every pool are lost."""
+        """The option when so many instances of every pool are lost."""
         pools = tuple(replace(pool, instances=pool.instances - spares) for pool in self.pools)
         return replace(self, pools=pools)
 
@@ -216,7 +216,7 @@ class Question:
         return candidate.bound(self.demand, limits, factor, role, likely=likely)
 
     def enough(self, option: Option) -> bool:
-        """Whether an option carries traffic by its curves, on the devices that are allowed."""
+        """True if an option carries traffic by its curves, on the devices that are allowed."""
         return option.capacity > 0 and option.gpus <= self.goal.gpus
 
     def cost(self, option: Option) -> float:
@@ -246,7 +246,7 @@ class Question:
         return least if self.cheaper(least, usual) else usual
 
     def cheaper(self, option: Option, usual: Option) -> bool:
-        """Whether an option costs so much less than a usual one that it is preferred."""
+        """True if an option costs so much less than a usual one that it is preferred."""
         return self.cost(option) <= self.cost(usual) * (1.0 - CHEAPER) * (1.0 + ROUNDING)
 
     def replicas(self, carries: float) -> int:

@@ -31,7 +31,7 @@ class Plan:
     pooled: tuple[Option, ...] = field(repr=False)
     """Options with pools of their own for prefill and decode."""
     choice: Choice = field(repr=False)
-    """What is recommended, and what else there is."""
+    """Recommendation, and other options."""
     tables: Tables = field(repr=False)
     """Curves and runs."""
     left: tuple[Kind, ...] = ()
@@ -114,7 +114,7 @@ def _ranked(
     least: int,
     kept: int,
 ) -> Plan:
-    """As `plan`, all kinds against each other."""
+    """A plan with all kinds against each other: see `plan`."""
     question = Question(demand, goal)
     candidates: tuple[Candidate, ...] = ()
     for kind in kinds:

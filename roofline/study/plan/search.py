@@ -32,7 +32,7 @@ MORE: Final = 2
 those that are likely to be cheap first. [1]"""
 
 WIRES: Final = "interconnect"
-"""What binds where caches are not carried away fast enough."""
+"""Limit of pools whose caches are not carried away fast enough."""
 COMPARED: Final = 3
 """Layouts of a pool that are compared at most, those of the best bounds first. [1]"""
 

@@ -228,7 +228,7 @@ class Bar:
     outputs: tuple[float, float]
     """Mean tokens of an answer there. [token]"""
     prices: tuple[Mapping[str, float], Mapping[str, float]]
-    """Of a device by kind there, where it is not that of the kind. [$/h]"""
+    """Price of a device by kind there, where it is not that of the kind. [$/h]"""
 
 
 def tornado(
@@ -289,7 +289,7 @@ def _lengths(question: Question, name: str, factor: float) -> Question:
 
 
 def _swing(bar: Bar, question: Question) -> float:
-    """How far the price of a token moves, from one side to the other."""
+    """Range of the price of a token, from one side to the other."""
     return float(np.ptp(list(_costs(bar, question))))
 
 
@@ -301,7 +301,7 @@ def _costs(bar: Bar, question: Question) -> Iterator[float]:
 
 
 def changed(bar_option: Option | None, base: Option) -> bool:
-    """Whether another deployment is the best: other devices, formats, layouts or pools."""
+    """True if another deployment is the best: other devices, formats, layouts or pools."""
     if bar_option is None:
         return True
     one, other = (

@@ -138,7 +138,7 @@ def _plain(plan: Plan, option: Option) -> tuple[str, ...]:
 
 
 def _unranked(plan: Plan, option: Option) -> tuple[str, ...]:
-    """What is not ranked against what is recommended, or that this is a bound itself."""
+    """Note on kinds that are not ranked, or that the recommendation is a bound itself."""
     if option.kind.bounded:
         names = " and ".join(dict.fromkeys(kind.base.node.gpu.title for kind in plan.left))
         why = f": {names}, whose kernels were measured, is not enough" if names else ""

@@ -40,7 +40,7 @@ class Replica:
     servers: tuple[Server, ...]
     """Settings that it may be run with: first those of the engine."""
     draft: Draft | None = None
-    """What drafts on it; None where decoding is plain."""
+    """Draft on its devices; None where decoding is plain."""
     _known: dict[tuple[str, bool], Rounds] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -54,7 +54,7 @@ class Replica:
 
     @property
     def tabulated(self) -> bool:
-        """Whether its steps were tabulated closely."""
+        """True if its steps were tabulated closely."""
         return "prices" in self.__dict__
 
     def fleet(
@@ -138,7 +138,7 @@ class Tables:
     """Simulations, which several tables may share."""
     replicas: dict[Key, Replica | str] = field(default_factory=dict)
     curves: dict[tuple[Key, Role, Server, str], Curve] = field(default_factory=dict)
-    """By what tells them apart."""
+    """Replicas and curves by what tells them apart."""
     factors: dict[Place, dict[str, float]] = field(default_factory=dict)
     shares: dict[Place, float] = field(default_factory=dict)
     """Corrections of curves by simulation, as of `Curve.corrected`. [1]"""

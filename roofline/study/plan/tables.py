@@ -170,7 +170,7 @@ def _candidates(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _place(row: dict[str, Any]) -> tuple[int, float]:
-    """Where a candidate is shown: the chosen first, then what costs least."""
+    """Sort key of candidates: the chosen first, then what costs least."""
     order = ("chosen", "enough", "short", "bound", "dropped")
     return order.index(row["status"]), row["usd_per_hour"] or row["gpus"] or 0.0
 
@@ -190,13 +190,13 @@ def _chosen(pool: Pool) -> str:
 
 
 def _bound(pool: Pool) -> str:
-    """What is in the way of more load on an instance, in words."""
+    """Limit that is in the way of more load on an instance, in words."""
     what = "saturation" if pool.binds == SATURATION else pool.binds
     return f"{what} limits each to {significant(pool.carries)} requests/s"
 
 
 def _said(plan: Plan, option: Option | None) -> str:
-    """What a layout that was tabulated comes to, in words."""
+    """Verdict on a layout that was tabulated, in words."""
     if option is None:
         return ""
     if option.capacity <= 0:

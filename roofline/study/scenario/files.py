@@ -67,7 +67,7 @@ class OffloadFile(Strict):
 
 
 class SpeculationFile(Strict):
-    """What drafts, and how often a drafted token is accepted."""
+    """A draft, and how often its tokens are accepted."""
 
     draft: Word
     acceptance: Number | Word
@@ -85,7 +85,7 @@ class DisaggregationFile(Strict):
 
 
 class TechniqueFile(Strict):
-    """How a batch is run."""
+    """A way of running a batch."""
 
     name: Label | None = None
     prefix_hit: Annotated[float, Field(ge=0, lt=1)] = 0
@@ -126,7 +126,7 @@ class LengthsFile(Strict):
 
 
 class _Common(Strict):
-    """What scenarios of both kinds say."""
+    """Keys of scenarios of both kinds."""
 
     schema_version: Literal[1]
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]

@@ -1,4 +1,4 @@
-"""What configurations must keep to, and what is wanted of them: limits and objectives by column."""
+"""Limits and objectives by column: what configurations must keep to, what is wanted of them."""
 
 import math
 import re
@@ -23,13 +23,13 @@ class Figure:
     """A column with numbers."""
 
     unit: str
-    """Of its values; empty for a plain number."""
+    """Unit of its values; empty for a plain number."""
     larger: bool = False
-    """Whether more of it is better."""
+    """True if more of it is better."""
     interval: bool = False
-    """Whether it has ends, ``_low`` and ``_high``."""
+    """True if it has ends, ``_low`` and ``_high``."""
     most: float = math.inf
-    """That it can be; none is below 0."""
+    """Largest possible value; none is below 0."""
 
 
 _BOTH: Final = {

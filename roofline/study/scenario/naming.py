@@ -34,7 +34,7 @@ def at(document: Document, *path: str | int) -> Iterator[None]:
 
 
 def each(document: Document, key: str, asked: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
-    """What is written under a key, one by one, and the path of each."""
+    """Values under a key, one by one, and the path of each."""
     if not isinstance(asked, tuple):
         yield asked, (key,)
         return

@@ -1,4 +1,4 @@
-"""From a YAML file to a scenario: every name looked up, every number checked, at its place."""
+"""Scenarios read from YAML: every name looked up, every number checked, at its place."""
 
 import hashlib
 import json

@@ -116,7 +116,7 @@ def _offload(file: OffloadFile | None) -> Offload:
 
 
 def _called(file: TechniqueFile) -> str:
-    """What differs from a plain batch, in short."""
+    """Differences from a plain batch, in short."""
     parts = []
     if file.speculation is not None:
         parts.append(f"{file.speculation.draft} × {file.speculation.length}")

@@ -69,11 +69,11 @@ class Store:
 
     folder: Path
     header: Header
-    """Where it is, and of what."""
+    """Place of the folder, and the sweep that it holds."""
     finished: dict[int, Entry]
     """Parts on the disk by number of their chunk."""
     damaged: int
-    """How many of those finished before are not as they were, and are to be made again."""
+    """Number of finished parts that are not as they were, and are to be made again."""
     result: Entry | None
     """The result, where it is there already; its parts are not, then."""
     _journal: BinaryIO

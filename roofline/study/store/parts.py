@@ -1,4 +1,4 @@
-"""Tables of a sweep as Parquet files whose bytes depend on the rows alone: parts, and the result."""
+"""Tables of a sweep as Parquet files whose bytes depend on the rows alone: parts, and results."""
 
 import hashlib
 import json
@@ -21,16 +21,16 @@ Work = Callable[[Chunk], "pa.Table"]
 
 LIBRARIES: Final = ("numpy", "pyarrow", "scipy")
 TALLY: Final = b"tally"
-"""Of the metadata of a chunk's table: JSON of counts by name, which are added up over a sweep."""
+"""Key in the metadata of a chunk's table: JSON of counts by name, added up over a sweep."""
 
 Reduction = Callable[["pa.Table"], "pa.Table"]
 """Keeps some rows. What it keeps of all rows, it also keeps of what it kept of their parts."""
 
 KEY: Final = b"roofline"
-"""Of the schema's metadata: JSON that says what the rows are."""
+"""Key in the schema's metadata: JSON that says what the rows are."""
 
 ROWS: Final = 65_536
-"""Of a row group."""
+"""Rows of a row group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Part:
     """A finished chunk, ready to be written."""
 
     content: bytes
-    """Of the file."""
+    """Bytes of the file."""
     rows: int
     sha256: str
     tally: Mapping[str, int] = field(default_factory=dict)
-    """As in `Entry`."""
+    """Counts, as in `Entry`."""
 
     def entry(self, number: int) -> Entry:
         """Entry of the manifest for the part of a chunk."""
@@ -63,7 +63,7 @@ class Encoded:
 
 
 def tallied(table: "pa.Table") -> dict[str, int]:
-    """What a table counts of its chunk, rows that it does not keep included."""
+    """Counts of a table's chunk, rows that it does not keep included."""
     counts: dict[str, int] = json.loads((table.schema.metadata or {}).get(TALLY, b"{}"))
     return counts
 
@@ -79,7 +79,7 @@ def encode(table: "pa.Table") -> tuple[bytes, int]:
 
 
 def writing(schema: "pa.Schema") -> dict[str, Any]:
-    """How Parquet is written: what a library takes by default may change.
+    """Options for writing Parquet: what a library takes by default may change.
 
     Figures seldom come twice: a dictionary of them takes four times as long and more space.
     """
@@ -102,7 +102,7 @@ def versions() -> dict[str, str]:
 
 
 def intact(path: Path, entry: Entry) -> bool:
-    """Whether a part on the disk is the one that was finished."""
+    """True if a part on the disk is the one that was finished."""
     try:
         if path.stat().st_size != entry.bytes:
             return False

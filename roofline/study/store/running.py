@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a sweep computes."""
+    """Work of a sweep."""
 
     scenario: str
     """Digest of the scenario as it was resolved: all that the rows depend on."""
     configurations: int
     chunk_size: int
-    """How many there are, and how many of them a chunk has."""
+    """Number in all, and number in a chunk."""
     work: Work
     """Prices a chunk; can be pickled."""
     reduction: Reduction | None = None
-    """Of the rows of all parts; none keeps all that the parts have."""
+    """Reduction of the rows of all parts; None keeps all that the parts have."""
     units: Mapping[str, str] = field(default_factory=dict)
     """Base unit by column; columns that are not named have none."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a sweep is: what counts here is on the disk for good."""
+    """Progress of a sweep: what counts here is on the disk for good."""
 
     chunk: Chunk | None
     """The one just finished; none at the start."""
@@ -64,7 +64,7 @@ class Progress:
     chunks: int
     """Finished chunks, those of runs before included, and all of them."""
     configurations: int
-    """Of the finished chunks."""
+    """Configurations of the finished chunks."""
     rows: int
     """Kept in them."""
 
@@ -76,15 +76,15 @@ class Outcome:
     result: Path
     """The Parquet file."""
     rows: int
-    """Of it."""
+    """Rows of the result."""
     chunks: int
-    """Of the sweep."""
+    """Chunks of the sweep."""
     resumed: int
     """Chunks that were there from a run before."""
     damaged: int
     """Chunks that had been finished before and were made again, as their parts were not intact."""
     tally: Mapping[str, int] = field(default_factory=dict)
-    """What the chunks counted, all together."""
+    """Counts of all chunks together."""
 
 
 def run(

@@ -21,7 +21,7 @@ from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 Rows: TypeAlias = NDArray[np.intp] | slice
-"""Which points."""
+"""Rows of points."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +29,7 @@ class Columns(Mapping[str, Any]):
     """Figures of some points of a lane, by name: see `FIGURES`."""
 
     prices: Prices
-    """Of the lane."""
+    """Prices of the lane."""
     index: NDArray[np.int64]
     """Number of each configuration."""
     points: Points = field(repr=False)
@@ -57,7 +57,7 @@ class Columns(Mapping[str, Any]):
 
     @property
     def names(self) -> Mapping[str, str | int]:
-        """What tells the lane from other lanes, by column."""
+        """Names of the lane, by column."""
         return self.prices.lane.names
 
     def taken(self, rows: NDArray[np.intp]) -> "Columns":
@@ -158,7 +158,7 @@ def _tpot_steady(c: Columns) -> Array:
 
 
 def _tpot_steady_log_sd(c: Columns) -> Array:
-    """With what the approximation is off; errors of both phases are taken to go together."""
+    """Log standard deviation with the approximation's; errors of both phases go together."""
     there = c["tpot_steady_s"] > 0.0
     share = c["gap_s"] / np.where(there, c["tpot_steady_s"], 1.0)
     prices = (1.0 - share) * c["ttft_log_sd"] + share * c["tpot_log_sd"]

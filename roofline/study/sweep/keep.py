@@ -1,4 +1,4 @@
-"""Which points of a sweep are kept: all, those that keep to the limits, or the best of these.
+"""Points of a sweep that are kept: all, those that keep to the limits, or the best of these.
 
 A point is beaten by one that is nowhere worse and somewhere better; equals do not beat each other.
 What is kept of parts put together is what is kept of the whole: a point that another one of its
@@ -17,7 +17,7 @@ from roofline.cost.work import Array
 BLOCK: Final = 256
 """Points that are compared with each other, pair by pair."""
 CELLS: Final = 4096
-"""Of a coarse grid over all objectives but one, at most."""
+"""Cells of a coarse grid over all objectives but one, at most."""
 ROUNDS: Final = 2
 """Grids, each over what the one before left."""
 SAMPLE: Final = 512
@@ -32,11 +32,11 @@ FEASIBLE: Final = "feasible"
 PARETO: Final = "pareto"
 TOP: Final = "top-"
 MEMORY: Final = "memory"
-"""What a point misses that does not fit."""
+"""Miss of a point that does not fit."""
 UNKNOWN: Final = " unknown"
 """Behind a column: what a point misses whose figure is not known."""
 BETWEEN: Final = ("tpot", "user_tok_s")
-"""How figures between tokens begin: an answer of one token has none, and no limit is about them."""
+"""Beginnings of figures between tokens: an answer of one token has none; no limit is on it."""
 WAITING: Final = 256
 """Points that wait, beside as many as there are already, to be compared with all of those."""
 
@@ -81,7 +81,7 @@ def _unbeaten_in_order(rest: Array) -> Mask:
 
 
 def _as_good(these: Array, those: Array) -> Mask:
-    """Whether each of these is nowhere worse than each of those."""
+    """Mask of pairs: each of these is nowhere worse than each of those."""
     found = np.ones((len(these), len(those)), np.bool_)
     for mine, theirs in zip(these.T, those.T, strict=True):
         found &= mine[:, None] <= theirs[None, :]
@@ -92,7 +92,7 @@ class _Front(Protocol):
     """Points that were not beaten so far."""
 
     def beats(self, some: Array) -> Mask:
-        """Whether one of them is nowhere worse."""
+        """Mask of points than which one of them is nowhere worse."""
 
     def add(self, some: Array) -> None:
         """Points that are not beaten."""
@@ -112,7 +112,7 @@ class _Pairs:
 
 
 class _Staircase:
-    """Of two objectives: the least of the second one up to each value of the first."""
+    """Front of two objectives: the least of the second one up to each value of the first."""
 
     def __init__(self) -> None:
         self.first: Array = np.array([-np.inf])
@@ -181,11 +181,11 @@ class Limit:
     at_least: bool = False
 
     def __str__(self) -> str:
-        """As results have it: ``"<= 0.06"``."""
+        """Text of the limit in results: ``"<= 0.06"``."""
         return f"{'>=' if self.at_least else '<='} {self.value!r}"
 
     def kept(self, values: Array) -> NDArray[np.bool_]:
-        """Which values keep to it; one that is not there does not."""
+        """Mask of values that keep to it; one that is not there does not."""
         return np.asarray(values >= self.value if self.at_least else values <= self.value)
 
 
@@ -197,7 +197,7 @@ class Objective:
     largest: bool = False
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Text of the objective: ``"min usd_per_mtok"``."""
         return f"{'max' if self.largest else 'min'} {self.column}"
 
 
@@ -206,11 +206,11 @@ class Rows(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """Number of points."""
 
     @property
     def names(self) -> Mapping[str, str | int]:
-        """What tells the lane from other lanes, by column."""
+        """Names of the lane, by column."""
 
     def __getitem__(self, name: str, /) -> Any:
         """Values of a column."""
@@ -229,9 +229,9 @@ class Kept:
     first objective, among equals by the others and by number."""
     limits: Sequence[Limit] = ()
     objectives: Sequence[Objective] = ()
-    """In their order."""
+    """Objectives in their order."""
     missed: dict[str, int] = field(default_factory=dict)
-    """How many points missed what first; ``""`` those that missed nothing. [1]"""
+    """Number of points by what they missed first; ``""`` for those that missed nothing. [1]"""
     _parts: list[Rows] = field(default_factory=list, repr=False)
     _values: list[Array] = field(default_factory=list, repr=False)
     _cells: Cells | None = field(default=None, repr=False)
@@ -249,7 +249,7 @@ class Kept:
             self._compare(columns)
 
     def parts(self) -> list[Rows]:
-        """What is kept, lane by lane."""
+        """Points that are kept, lane by lane."""
         self._settle()
         return [part for part in self._parts if part.rows]
 
@@ -316,7 +316,7 @@ class Kept:
 
 
 def judged(limit: Limit, columns: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which points keep to a limit, and of which it is not known."""
+    """Masks of points that keep to a limit, and of points whose figure is not known."""
     values = columns[limit.column]
     met, unknown = limit.kept(values), np.isnan(values)
     if limit.column.startswith(BETWEEN) and unknown.any():

@@ -21,7 +21,7 @@ AXES: Final = ("batch", "prompt", "output")
 LISTED: Final = 512
 """Values of an axis beyond which only some of them are priced."""
 PER_OCTAVE: Final = 24
-"""Those some, where there are more."""
+"""Number of priced values for each doubling, where there are more."""
 CELLS: Final = 2**14
 """Pairs of a batch and a prompt that are priced at most."""
 
@@ -34,7 +34,7 @@ class Axis:
     high: float
     """The least and the largest. [1]"""
     nodes: Array
-    """Where it is priced: its values, or some between the ends where there are too many."""
+    """Values that are priced: all, or some between the ends where there are too many."""
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Axis":
@@ -96,9 +96,9 @@ class Lane:
     axes: Axes
     """The numbers that the sweep asks it about."""
     names: Mapping[str, str | int] = field(default_factory=dict)
-    """What tells it from other lanes, by column: model, gpu, layout, weights…"""
+    """Names of the lane, by column: model, gpu, layout, weights…"""
     replicas: int = 1
-    """How many of them run side by side. [1]"""
+    """Number of them side by side. [1]"""
     prefill_batch: int = 0
     """Prompts prefilled in one step; 0 for the whole batch. [1]"""
     prefix_hit: float = 0.0
@@ -134,7 +134,7 @@ class Place:
     below: NDArray[np.intp]
     """The node at or below each."""
     share: Array | None = None
-    """Of the way to the next one; None where all are nodes."""
+    """Share of the way to the next one; None where all are nodes."""
 
     @classmethod
     def of(cls, axis: Axis, values: Array) -> "Place":
@@ -198,7 +198,7 @@ class Points:
         )
 
     def answers(self, contexts: Array) -> Answers:
-        """Where answers begin and end among the contexts that are priced."""
+        """Beginnings and ends of answers among the contexts that are priced."""
         if self._whole is not None:  # which other lanes have, too
             whole, rows = self._whole
             return whole.answers(contexts).taken(rows)
@@ -245,9 +245,9 @@ class Room:
 
     taken: Array
     free: Array
-    """In use, and left of what the engine takes; negative where it does not fit. [B]"""
+    """Bytes in use, and left of what the engine takes; negative where it does not fit. [B]"""
     fits: NDArray[np.bool_]
-    """Whether it does, on the devices and, as far as is known, on their host."""
+    """True where it fits, on the devices and, as far as is known, on their host."""
 
 
 def room(lane: Lane, points: Points) -> Room:
