@@ -103,10 +103,9 @@ class PoolScore:
 
 
 def score_pool(result: PublishedResult) -> PoolScore:
-    """Predict a published result of prefill or decode alone.
+    """Prediction of a published result of prefill or decode alone.
 
-    Args:
-        result: Whose pool is priced by itself; the other one is of the same layout and never waits.
+    The other pool is of the same layout and never waits.
     """
     try:
         rate = _rate(result)

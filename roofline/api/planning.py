@@ -138,8 +138,7 @@ def simulation(
 
     Args:
         plan, model: Plan, and the name of the network.
-        asked: Options and their values as they were given; those that are None or empty are left
-            out.
+        asked: Options as they were given; those that are None or empty are left out.
         formats: Formats of weights and cache by name of a kind, as they were given.
     """
     if plan.best is None or plan.best.option.wires is not None:

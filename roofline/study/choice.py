@@ -18,8 +18,6 @@ from roofline.study.layouts import MANY, Layouts, filled, price
 from roofline.table import Column, Result, Table, table, units_of
 from roofline.units import MILLION, SECONDS_PER_HOUR, show, show_binary, significant
 
-__all__ = ["Objective", "layouts"]
-
 STEADY: Final = ("ttft_idle_s", "tpot_steady_s", "steady_tok_s")
 """Figures of a server that is kept full."""
 TIMES: Final = ("ttft_s", "tpot_s", "latency_s")
@@ -109,11 +107,9 @@ def choose(
 def reason(
     priced: Layouts, order: NDArray[np.intp], objective: Objective, usd_per_hour: float
 ) -> str:
-    """Why the first of some layouts is the best one, in a sentence or two.
+    """Sentences on why the first of some layouts, ordered by `ranked`, is the best one.
 
-    Args:
-        priced, order, objective: As `ranked` takes and gives them.
-        usd_per_hour: Price of a device; 0 where none is assumed. [$/h]
+    The price of a device is 0 where none is assumed. [$/h]
     """
     best = int(order[0])
     layout, replicas = priced.layout(best), int(priced.replicas[best])
@@ -140,11 +136,8 @@ def reason(
         out += f"; {idle} GPUs stay idle"
     if objective != "latency":
         return f"{out}."
-    return f"{out}. The interconnect takes {priced.wires[best]:.0%} of its {_step(priced, best)}."
-
-
-def _step(priced: Layouts, number: int) -> str:
-    return "decode step" if priced.tpot_s[number] else "time"
+    step = "decode step" if priced.tpot_s[best] else "time"
+    return f"{out}. The interconnect takes {priced.wires[best]:.0%} of its {step}."
 
 
 def _differs(priced: Layouts, one: int, other: int) -> bool:

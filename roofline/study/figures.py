@@ -63,7 +63,7 @@ class Figures:
     """One variant. Memory is that of each device, throughput that of all.
 
     Attributes:
-        parameters, active: Of the network; those a token meets. [parameter]
+        parameters, active_parameters: Of the network; those a token meets. [parameter]
         weight_bytes, kv_bytes, memory_bytes: Weights, cache of the batch at its longest context,
             all that is in use. [B]
         kv_bytes_per_token: Growth of the cache of a sequence over all layers, inside every window.
@@ -81,7 +81,7 @@ class Figures:
     """
 
     parameters: float
-    active: float
+    active_parameters: float
     weight_bytes: float
     kv_bytes_per_token: float
     kv_bytes: float
@@ -156,7 +156,7 @@ def _engine(setup: Setup, conditions: Conditions) -> Figures:
             steady = steady_state(batch)
     return Figures(
         parameters=float(parameters.total(network)),
-        active=float(parameters.active(network)["all"]),
+        active_parameters=float(parameters.active(network)["all"]),
         weight_bytes=held.weights,
         kv_bytes_per_token=_per_token(batch),
         kv_bytes=held.kv,
@@ -206,7 +206,7 @@ def _textbook(setup: Setup, conditions: Conditions) -> Figures:
     replicas = _replicas(setup, conditions.gpus)
     return Figures(
         parameters=by_name["parameters"],
-        active=by_name["parameters"],
+        active_parameters=by_name["parameters"],
         weight_bytes=weights,
         kv_bytes_per_token=by_name["kv_bytes_per_token"],
         kv_bytes=kept,
@@ -297,12 +297,12 @@ def _memory(base: Figures, other: Figures) -> Iterator[tuple[float, str]]:
     def far(before: float, after: float) -> float:
         return abs(log(after / before)) if before and after else inf if before != after else 0.0
 
-    for name, before, after, how in (
-        ("parameters", base.parameters, other.parameters, _parameters),
-        ("KV cache per token", base.kv_bytes_per_token, other.kv_bytes_per_token, _exact),
-    ):
-        if before != after:
-            yield far(before, after), f"{name} {how(before, after)}"
+    before, after = base.parameters, other.parameters
+    if before != after:
+        yield far(before, after), f"parameters {show(before, '', 4)} → {show(after, '', 4)}"
+    before, after = base.kv_bytes_per_token, other.kv_bytes_per_token
+    if before != after:
+        yield far(before, after), f"KV cache per token {count(before)} → {count(after)} B"
     if base.parameters == other.parameters and far(base.weight_bytes, other.weight_bytes) > STILL:
         before, after = base.weight_bytes, other.weight_bytes
         yield far(before, after), f"weights {show_binary(before)} → {show_binary(after)}"
@@ -310,14 +310,6 @@ def _memory(base: Figures, other: Figures) -> Iterator[tuple[float, str]]:
     if same and far(base.kv_bytes, other.kv_bytes) > STILL:
         before, after = base.kv_bytes, other.kv_bytes
         yield far(before, after), f"KV cache {show_binary(before)} → {show_binary(after)}"
-
-
-def _parameters(before: float, after: float) -> str:
-    return f"{show(before, '', 4)} → {show(after, '', 4)}"
-
-
-def _exact(before: float, after: float) -> str:
-    return f"{count(before)} → {count(after)} B"
 
 
 def _phase(

@@ -31,13 +31,9 @@ SHOWN: Final = 10_000
 def order(
     rows: "pa.Table | None", path: Path | None, wanted: Sequence[Objective]
 ) -> NDArray[np.intp]:
-    """Places of rows by the objectives, the first one first; bounds come after forecasts.
+    """Places of rows by the objectives, the first one first; bounds after forecasts, misses last.
 
-    Those that miss something are last.
-
-    Args:
-        rows, path: The table, or the file that has it: of which only the columns wanted are read.
-        wanted: Objectives in their order.
+    Rows are of the table, or of the file, of which only the columns wanted are read.
     """
     keys = read(rows, path, [FEASIBLE, *(each.column for each in wanted), *COLUMNS])
     by = [bounds(keys), ~values(keys[FEASIBLE])]
@@ -156,9 +152,7 @@ class Sweep:
         """Rows by the objectives, the first one first.
 
         Bounds at published rates come after what was measured; what misses something comes last.
-
-        Args:
-            most: How many of them, of which alone all columns are read; 0 for all. [1]
+        Only the most rows that are asked for are read in full; 0 for all. [1]
         """
         return self._frame(self._best(most or None))
 

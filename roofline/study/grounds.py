@@ -33,12 +33,7 @@ PARTLY: Final = (
 
 
 def notes(rows: "pa.Table", about: Mapping[str, Any]) -> tuple[str, ...]:
-    """Grounds of figures, and omissions.
-
-    Args:
-        rows: Those that were kept, with at least the `COLUMNS` that they have.
-        about: What the sweep says of itself in its metadata.
-    """
+    """Grounds of figures, and omissions, from the `COLUMNS` of rows and the metadata of a sweep."""
     out = [*_bounds(rows)]
     if about.get("of") == "traffic":
         return (*out, *_long_run(rows, "rate_per_s" not in about.get("units", {})))

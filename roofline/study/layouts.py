@@ -77,6 +77,15 @@ def candidates(
                 yield Layout(tps, cps, dps, eps, pp=pp, sequence_parallel=parallel)
 
 
+def one_by_one(group: Layout) -> list[Layout]:
+    """Layouts of a group, each with whole degrees of its own."""
+    degrees = np.broadcast_arrays(np.atleast_1d(group.tp), group.cp, group.dp, group.ep)
+    return [
+        replace(group, tp=int(tp), cp=int(cp), dp=int(dp), ep=int(ep))
+        for tp, cp, dp, ep in zip(*degrees, strict=True)
+    ]
+
+
 def _possible(
     check: Callable[[Architecture, _T], None], architecture: Architecture, degree: _T
 ) -> bool:
@@ -214,7 +223,9 @@ def price(
             hint="give another number of GPUs, or degrees of a layout to see what is in the way",
         )
     times = [
-        static_batches(replace(base, layout=each), workload, _batch(each, workload))
+        static_batches(
+            replace(base, layout=each), workload, np.full_like(each.tp, workload.batch, float)
+        )
         for each in groups
     ]
     ask_together([step for each in times for step in (*each.steps, *each.idle.steps)])
@@ -228,11 +239,6 @@ def price(
             for field in fields(Layouts)
         )
     )
-
-
-def _batch(layout: Layout, work: Workload) -> Array:
-    """Sequences of a replica of each layout. [1]"""
-    return np.full_like(np.asarray(layout.tp, float), float(work.batch))
 
 
 def _figures(
@@ -297,12 +303,7 @@ def _held(deployment: Deployment, work: Workload, batch: Array) -> Held:
 def filled(
     base: Deployment, priced: Layouts, work: Workload, utilization: float | None = None
 ) -> Layouts:
-    """The layouts with their largest batch, and the throughput of all replicas at it.
-
-    Args:
-        base, work, utilization: As for `price`; the lengths count, not the batch.
-        priced: The layouts.
-    """
+    """The layouts with their largest batch at these lengths, and the throughput of all replicas."""
     batches, rates = np.zeros(len(priced)), np.zeros(len(priced))
     kinds = np.stack([priced.pp, priced.sequence_parallel])
     for pp, parallel in np.unique(kinds, axis=1).T:

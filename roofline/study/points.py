@@ -128,10 +128,7 @@ def counted(
 ) -> tuple[str, ...]:
     """Sentences: number of configurations, number of feasible ones, misses of the others.
 
-    Args:
-        counts: By what is missed first. [1]
-        limits: By column: ``"<= 0.06"``.
-        units: By column.
+    Counts are by what is missed first, limits by column: ``"<= 0.06"``, and so are units.
     """
     every, good = sum(counts.values()), counts.get(FEASIBLE, 0)
     plural = "" if every == 1 else "s"

@@ -124,10 +124,7 @@ class Pricing:
         return table.replace_schema_metadata({TALLY: json.dumps(dict(sorted(tally.items())))})
 
     def _priced(self, chunk: Chunk) -> Iterator[tuple[bool, str, Rows]]:
-        """Points of a chunk, lane by lane, apart by what rules them out before any limit does.
-
-        And whether they are bounds.
-        """
+        """Points of a chunk, lane by lane, by what rules them out; and whether they are bounds."""
         waiting: deque[_Part] = deque()
         for number, start, stop in self.grid.spans(chunk.start, chunk.stop):
             lane, prices = self._lane(number)

@@ -143,13 +143,7 @@ def _unit(figure: Figure) -> str:
 
 
 def rows(scenario: Scenario, points: Rows, limit: str = "") -> "pa.Table":
-    """Table of some points of a lane.
-
-    Args:
-        scenario: What was asked.
-        points: What comes of it.
-        limit: What rules all of them out; empty for whether they fit and what limits they miss.
-    """
+    """Table of some points of a lane, all ruled out by one limit or each judged by itself."""
     import pyarrow as pa
 
     fits = np.asarray(points["fits"], bool)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, Final, Generic
+from typing import Final, Generic
 
 from roofline.study.executors import TRIES, Done, Raised, T, attempt, died, located, value
 from roofline.study.store.chunk import Chunk
@@ -82,7 +82,9 @@ class Seat(Generic[T]):
         for _ in range(TRIES):
             process = self._process or self._start()
             try:
-                answer: Done[T] | Raised = _answer(process, chunk)
+                _write(process, pickle.dumps(chunk))
+                assert process.stdout is not None
+                answer: Done[T] | Raised = pickle.load(process.stdout)
             except _LOST:
                 how = _end(process)
                 self._process = None
@@ -119,12 +121,6 @@ class Seat(Generic[T]):
         return process
 
 
-def _answer(process: "subprocess.Popen[bytes]", chunk: Chunk) -> Any:
-    assert process.stdout is not None
-    _write(process, pickle.dumps(chunk))
-    return pickle.load(process.stdout)
-
-
 def _write(process: "subprocess.Popen[bytes]", content: bytes) -> None:
     assert process.stdin is not None
     process.stdin.write(content)
@@ -143,12 +139,9 @@ def _end(process: "subprocess.Popen[bytes]") -> str:
 
 
 class Pool(Generic[T]):
-    """Some workers, which compute as soon as they are made.
+    """Workers that compute as soon as they are made; one that no chunk is left for is not started.
 
-    Args:
-        work: Computes a chunk; can be pickled, and loaded where the main module is another.
-        chunks: Taken one at a time.
-        workers: Processes at most; one that no chunk is left for is not started.
+    The work can be pickled, and loaded where the main module is another.
     """
 
     def __init__(self, work: Callable[[Chunk], T], chunks: Iterator[Chunk], workers: int) -> None:
@@ -218,26 +211,17 @@ class Local:
         self, work: Callable[[Chunk], T], chunks: Iterable[Chunk]
     ) -> Generator[tuple[Chunk, T], None, None]:
         """Compute each chunk: see `Executor.run`."""
-        return _here(work, chunks) if self.workers == 1 else _beside(work, chunks, self.workers)
-
-
-def _here(
-    work: Callable[[Chunk], T], chunks: Iterable[Chunk]
-) -> Generator[tuple[Chunk, T], None, None]:
-    for chunk in chunks:
+        if self.workers == 1:
+            for chunk in chunks:
+                try:
+                    done = work(chunk)
+                except Exception as error:
+                    raise located(error, chunk) from error.__cause__
+                yield chunk, done
+            return
+        pool: Pool[T] = Pool(work, iter(chunks), self.workers)
         try:
-            came = work(chunk)
-        except Exception as error:
-            raise located(error, chunk) from error.__cause__
-        yield chunk, came
-
-
-def _beside(
-    work: Callable[[Chunk], T], chunks: Iterable[Chunk], workers: int
-) -> Generator[tuple[Chunk, T], None, None]:
-    pool: Pool[T] = Pool(work, iter(chunks), workers)
-    try:
-        for chunk, came in pool.answers():
-            yield chunk, value(chunk, came)
-    finally:
-        pool.stop()
+            for chunk, came in pool.answers():
+                yield chunk, value(chunk, came)
+        finally:
+            pool.stop()

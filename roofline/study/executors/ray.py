@@ -60,24 +60,14 @@ def _joined(ray: Any, workers: int | None) -> Iterator[None]:
             f"no Ray cluster can be had at {address!r}: {error}",
             hint="check RAY_ADDRESS and the cluster, or use the executor local",
         ) from error
-    try:
-        with _silent(ray):
-            yield
-    finally:
-        ray.shutdown()
-
-
-@contextmanager
-def _silent(ray: Any) -> Iterator[None]:
-    """Keep Ray from printing on the standard output, which is for results, that a worker died.
-
-    No setting of Ray's does; this is the switch that its debugger uses.
-    """
+    # Ray must not print on the standard output, which is for results, that a worker died: no
+    # setting of Ray's keeps it from that; this is the switch that its debugger uses.
     ray._private.worker._worker_logs_enabled = False
     try:
         yield
     finally:
         ray._private.worker._worker_logs_enabled = True
+        ray.shutdown()
 
 
 def _computed(

@@ -118,13 +118,17 @@ class Kind:
         """Tokens that a decode step is expected to yield for each sequence. [token]"""
         return 1.0 if self.speculation is None else self.speculation.tree(demand).tokens
 
+    def drafts_on(self, layout: Layout) -> bool:
+        """True if nothing drafts, or drafts are priced for a layout."""
+        return self.speculation is None or bool(layout.pp == 1 and layout.cp == 1)
+
     def deployed(self, layout: Layout) -> Deployment:
         """A replica of it.
 
         Raises:
             LayoutError: The layout cannot be, or what drafts is not priced for it.
         """
-        if self.speculation is not None and (layout.pp != 1 or layout.cp != 1):
+        if not self.drafts_on(layout):
             raise LayoutError(
                 f"layout: {UNDRAFTED}", hint="use tensor, expert and attention data parallelism"
             )
@@ -189,11 +193,7 @@ class Candidate:
         return float(self.step_s(demand)[0]) / self.kind.round_tokens(demand)
 
     def first_s(self, demand: Demand, objective: Objective) -> float:
-        """Time to a first token of a prompt alone. [s]
-
-        Args:
-            objective: Whose percentile of the prompts is meant; their mean where it has none.
-        """
+        """Time to a first token of a prompt alone, at an objective's percentile or the mean. [s]"""
         new = demand.new_tokens_at(objective.percentile)
         engine = self._estimate.engine
         kernels = max(self._prompt_s(new), engine.launch_s)
@@ -220,9 +220,9 @@ class Candidate:
         """Requests a second that a replica could carry at best; 0 where it cannot at all. [1/s]
 
         Args:
-            factor: On the time of the device. [1]
-            role: Whether it does both phases, or one of them.
-            likely: Whether a guess is wanted, by which layouts are ordered, in place of a bound.
+            factor: Factor on the time of the device. [1]
+            role: Phases that it serves.
+            likely: True for a guess, by which layouts are ordered, in place of a bound.
         """
         for each in objectives:
             late = each.metric == "ttft" and role != "decode"
@@ -280,7 +280,7 @@ class Candidate:
 
     def refusal(self, demand: Demand, objectives: Sequence[Objective], factor: float = 1.0) -> str:
         """Reason why it cannot serve at all; empty where it might."""
-        if self.kind.speculation is not None and (self.layout.pp != 1 or self.layout.cp != 1):
+        if not self.kind.drafts_on(self.layout):
             return f"layout: {UNDRAFTED}"
         if self.free <= 0:
             return f"memory: weights want {show_binary(-self.free)} more than a device has"

@@ -63,10 +63,7 @@ def chosen(
 
     Curves are closed forms, off by some ten percent: each option is tried from the fewest instances
     that could be enough, cheapest first. What is found by estimates of steps is confirmed with
-    tables, and made larger where they do not agree.
-
-    Args:
-        kept: Runs that are left for other things. [1]
+    tables, and made larger where they do not agree. Some runs are kept for other things. [1]
     """
     every, choice = list(options), Choice()
     usual = [each for each in every if each.usual]
@@ -214,11 +211,7 @@ def _fewest(option: Option, question: Question) -> Option:
 def renewed(
     option: Option, question: Question, tables: Tables, *, instances: bool = False
 ) -> Option:
-    """The option by curves as they were moved.
-
-    Args:
-        instances: Whether it keeps as many instances as it has.
-    """
+    """The option by curves as they were moved, with as many instances as it has or as it takes."""
 
     def again(pool: Pool) -> Pool:
         made = sized(pool.role, pool.replica, question, tables, pool.server)
@@ -239,13 +232,9 @@ def replanned(
     *,
     refused: Sequence[Option] = (),
 ) -> Option | None:
-    """The option that is preferred by curves; None where none is enough.
+    """The option that is preferred by curves, of any size; None where none is enough.
 
-    Args:
-        options: Layouts and settings that may be used, in as many instances as it takes.
-        question, tables: Question, and curves; those that are missing are made.
-        refused: Options that are not enough whatever their curves say: larger ones take their
-            places.
+    Refused options are not enough whatever their curves say: larger ones take their places.
     """
     able = []
     for each in options:

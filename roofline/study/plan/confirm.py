@@ -55,11 +55,9 @@ class Run:
 def run(
     option: Option, demand: Demand, factor: float, tables: Tables, *, closely: bool = True
 ) -> Run:
-    """Serve a demand at its rate.
+    """Serve a demand at its rate on devices slower by a factor [1].
 
-    Args:
-        factor: On the time of all devices. [1]
-        closely: Whether steps are tabulated closely; else by the estimate of the layout.
+    Steps are tabulated closely, or taken from the estimate of the layout.
     """
     tables.budget.used += 1
     fleets = [
@@ -170,13 +168,9 @@ def confirm(
     interval: bool = True,
     closely: bool = True,
 ) -> Confirmed:
-    """Simulate an option.
+    """Simulate an option: with some more runs for intervals, or without.
 
-    Args:
-        question: Traffic, and the limits that have to be kept.
-        tables: Latencies to look at, and where runs are counted.
-        interval: Whether to say how likely that is, with some more runs.
-        closely: Whether steps are tabulated closely; else by the estimate of the layout.
+    Steps are tabulated closely, or taken from the estimate of the layout.
     """
     demand, goal = question.demand, question.goal
     known = uncertainty_of(option, demand) if interval else PriceUncertainty()
@@ -211,12 +205,8 @@ def confirm(
 def holds(option: Option, question: Question, tables: Tables, *, closely: bool = False) -> bool:
     """True if all limits hold in one run: with the headroom, the confidence, without the spares.
 
-    Curves of the pools are corrected by it.
-
-    Args:
-        option, question: Pools, and the limits that they are asked to keep.
-        closely: Whether steps are tabulated closely; else by the estimate of the layout, and
-            closely only where a limit is near.
+    Curves of the pools are corrected by it. Unless asked otherwise, steps are those of the layout's
+    estimate, and tabulated closely only where a limit is near.
     """
     goal, kind = question.goal, option.kind
     more = replace(question.demand, rate=question.demand.rate * (1.0 + goal.headroom))

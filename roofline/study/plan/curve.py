@@ -41,19 +41,13 @@ class Curve:
     """Sequences that decode at the highest load, mean. [1]"""
 
     def at(self, name: str, load: float) -> float:
-        """Latency at a load. [s]
-
-        Args:
-            load: Requests that come. [1/s]
-        """
+        """Latency at a load [1/s] of requests. [s]"""
         return float(np.interp(load, self.loads, self.seconds[name]))
 
     def carries(self, objectives: Sequence[Objective]) -> tuple[float, str]:
         """Most requests a second within all limits, and what is in the way of more. [1/s]
 
-        Args:
-            objectives: Limits. Those that do not hold at the least load are not kept by more
-                replicas: 0.
+        Limits that do not hold at the least load are not kept by more replicas: 0.
         """
         most_, binds = float(self.loads[-1]), SATURATION
         for each in objectives:
@@ -75,9 +69,7 @@ class Curve:
     def corrected(self, factors: Mapping[str, float], share: float = 1.0) -> "Curve":
         """The curve as simulation puts it.
 
-        Args:
-            factors: On what load adds to each latency, by name. [1]
-            share: On all loads. [1]
+        Factors are on what load adds to each latency, by name; the share is on all loads. [1]
         """
         seconds = {
             name: each[0] + (each - each[0]) * factors.get(name, 1.0)

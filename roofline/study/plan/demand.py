@@ -43,19 +43,11 @@ class Demand:
             )
 
     def at(self, rate: float) -> Requests:
-        """The same requests, coming at another rate; how long people think stays as it is.
-
-        Args:
-            rate: Requests a second. [1/s]
-        """
+        """The same requests at another rate [1/s]; how long people think stays as it is."""
         return replace(self.requests, arrival=self.requests.arrival * (self.drawn_per_s / rate))
 
     def scaled(self, prompt: float = 1.0, output: float = 1.0) -> "Demand":
-        """The demand with longer or shorter prompts or answers; what prompts share stays.
-
-        Args:
-            prompt, output: Factors on lengths. [1]
-        """
+        """The demand with prompts and answers longer by factors [1]; what prompts share stays."""
         made = self.requests
         shared = np.diff(made.prefix) * made.block
         new = np.maximum(np.rint(made.prompt * prompt).astype(np.int64), np.maximum(shared, 1))
@@ -64,11 +56,7 @@ class Demand:
         return replace(self, requests=longer, name=f"{self.name} {prompt:g} × {output:g}")
 
     def refused(self, factor: float) -> "Demand":
-        """The demand of text of which so many times as many drafted tokens are refused.
-
-        Args:
-            factor: On the share that is refused. [1]
-        """
+        """The demand of text of which so many times as many drafted tokens are refused. [1]"""
         if self.acceptance is None:
             return self
         accepted = self.acceptance.refused(factor)
@@ -145,11 +133,7 @@ class Demand:
         return float(self.requests.prompt.mean())
 
     def context(self, window: int | None = None) -> float:
-        """Keys that a decode step sees of a sequence, mean over all steps. [token]
-
-        Args:
-            window: Most that are seen; None for all. [token]
-        """
+        """Mean keys of a sequence, in a window or all, that a decode step sees. [token]"""
         prompt, steps = self.requests.prompt.astype(float), self.requests.output - 1.0
         whole = float(steps.sum())
         if not whole:

@@ -82,12 +82,9 @@ def assumptions(plan: Plan) -> Table:
 def break_even(done: Confirmed, demand: Demand, tokens: float) -> list[dict[str, Any]]:
     """Output tokens after which inference has cost as much as training, in each currency.
 
-    Training is 6·N·D, inference 2·N for every token that is computed, N the active parameters;
-    attention is left out of both. Source: Kaplan et al. 2020 (arXiv 2001.08361), section 2.1.
-
-    Args:
-        demand: What is served, whose prompts count with the answers.
-        tokens: That the network was trained on. [token]
+    Training on so many tokens is 6·N·D, inference 2·N for every token that is computed, prompts
+    included, N the active parameters; attention is left out of both. Source: Kaplan et al. 2020
+    (arXiv 2001.08361), section 2.1.
     """
     kind = done.option.kind
     network, gpu = kind.base.architecture, kind.base.node.gpu

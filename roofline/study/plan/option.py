@@ -95,11 +95,7 @@ class Option:
         return self.cost({}) if all(prices) else 0.0
 
     def cost(self, prices: Mapping[str, float]) -> float:
-        """Cost by which options are ordered. [$/h]
-
-        Args:
-            prices: Price of a device by kind, where it is not that of the kind. [$/h]
-        """
+        """Cost by which options are ordered, at other prices than the kinds' where given. [$/h]"""
         return sum(
             pool.gpus * (prices.get(pool.kind.name, pool.kind.usd_per_hour) or UNPRICED)
             for pool in self.pools
@@ -193,11 +189,7 @@ class Question:
         )
 
     def at(self, rate: float) -> "Question":
-        """The question with other traffic.
-
-        Args:
-            rate: Requests a second. [1/s]
-        """
+        """The question at another rate of requests. [1/s]"""
         return replace(self, demand=replace(self.demand, rate=rate))
 
     def refusal(self, candidate: Candidate) -> str:
@@ -206,11 +198,7 @@ class Question:
         return candidate.refusal(self.demand, self.objectives(kind), self.slowness(kind))
 
     def bound(self, candidate: Candidate, role: Role = "all", *, likely: bool = False) -> float:
-        """Requests a second that a replica could carry at best; 0 where it cannot at all. [1/s]
-
-        Args:
-            candidate, role, likely: Layout of a kind, and the rest as for `Candidate.bound`.
-        """
+        """Requests a second that a replica could carry at best: see `Candidate.bound`. [1/s]"""
         kind = candidate.kind
         limits, factor = self.objectives(kind), self.slowness(kind)
         return candidate.bound(self.demand, limits, factor, role, likely=likely)
@@ -224,11 +212,7 @@ class Question:
         return option.cost(self.prices)
 
     def least_cost(self, candidate: Candidate, replicas: int) -> float:
-        """Dollars for an hour of so many replicas of a candidate. [$/h]
-
-        Args:
-            candidate, replicas: Layout and kind, and how many. [1]
-        """
+        """Dollars for an hour of so many replicas of a candidate. [$/h]"""
         kind = candidate.kind
         each = self.prices.get(kind.name, kind.usd_per_hour) or UNPRICED
         return replicas * candidate.devices * each
@@ -250,11 +234,7 @@ class Question:
         return self.cost(option) <= self.cost(usual) * (1.0 - CHEAPER) * (1.0 + ROUNDING)
 
     def replicas(self, carries: float) -> int:
-        """Replicas that are enough, if one carries so much. [1]
-
-        Args:
-            carries: Requests of each, above 0. [1/s]
-        """
+        """Replicas that are enough, if each carries so many requests a second, above 0. [1]"""
         wanted = self.demand.rate * (1.0 + self.goal.headroom)
         return max(math.ceil(wanted / carries * (1.0 - ROUNDING)), 1) + self.goal.spares
 
@@ -262,10 +242,7 @@ class Question:
 def deviations(confidence: float) -> float:
     """Standard deviations that a confidence asks for; 0 for what is expected. [1]
 
-    Quantile of the normal distribution. Source: definition.
-
-    Args:
-        confidence: Probability, below 1. [1]
+    Quantile of the normal distribution at a probability below 1. Source: definition.
 
     Examples:
         >>> round(deviations(0.9), 3), deviations(0.3)

@@ -84,7 +84,7 @@ def plan(
     asked for.
 
     Args:
-        pools: Whether prefill and decode may have instances of their own.
+        pools: True if prefill and decode may have instances of their own.
         least: Layouts that have a curve even if they cannot be the cheapest. [1]
         kept: Simulations that are left for what follows from the plan. [1]
     """
@@ -127,11 +127,7 @@ def _ranked(
 
 
 def without_drafts(plan_: Plan, *, pools: bool) -> Plan:
-    """The same planned where nothing drafts.
-
-    Args:
-        pools: Whether prefill and decode may have instances of their own.
-    """
+    """The same planned where nothing drafts, with pools for prefill and decode or without."""
     plain = tuple(replace(kind, speculation=None) for kind in plan_.compared)
     demand = replace(plan_.demand, acceptance=None)
     tables = plan_.tables

@@ -65,7 +65,7 @@ class Relaxation:
 def limit(plan: Plan) -> str:
     """Name of what is in the way: ``"memory"``, an objective, or ``"rate"``.
 
-    Of what stops each layout, that which is met last: weights first have to fit, then a limit has
+    It is the obstacle of any layout that is met last: weights first have to fit, then a limit has
     to hold in an idle replica, then there have to be devices enough.
     """
     stops = [reason.partition(":")[0] for reason in plan.found.dropped.values()]

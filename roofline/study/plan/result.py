@@ -43,10 +43,7 @@ def result_of(
 ) -> Result:
     """Tables, derivations, notes and inputs of a plan.
 
-    Args:
-        training_tokens: Tokens that the network was trained on, to compare with; None to leave that
-            out. [token]
-        pools: Whether prefill and decode may have instances of their own.
+    Break-even is with the tokens that the network was trained on [token]; None leaves it out.
     """
     names, basis, best = named(plan.goal.objectives), _basis(plan), plan.best
     options = (*plan.found.options, *plan.found.short, *plan.pooled)

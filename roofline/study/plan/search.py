@@ -61,10 +61,8 @@ def search(
     """Find the deployments that may be the cheapest.
 
     Branch and bound, first over layouts inside a node, then over those that may be so much cheaper
-    that they are preferred. Among equally cheap ones the one that carries more comes first.
-
-    Args:
-        least: Layouts that have a curve even if they cannot be the cheapest. [1]
+    that they are preferred. Among equally cheap ones the one that carries more comes first. The
+    least number of layouts have a curve even if they cannot be the cheapest. [1]
     """
     dropped, open_ = _bounded(candidates, question)
     found: list[Option] = []
@@ -154,8 +152,7 @@ def sized(
 ) -> Pool:
     """Instances enough of a replica in a role; where no limit holds one that carries nothing.
 
-    Args:
-        server: Its settings; None for those of the engine.
+    Settings are those of the server, None for the engine's own.
     """
     kind, server = replica.candidate.kind, server or replica.servers[0]
     curve = tables.curve(role, replica, server, question.demand, question.factor)
@@ -168,9 +165,7 @@ def sized(
 def tunings(pool: Pool, question: Question, tables: Tables, *, chunks: bool = False) -> list[Pool]:
     """Pools with other settings than the engine's own, those that carry most first.
 
-    Args:
-        pool, question, tables: Pool as the engine runs it; as for `search`.
-        chunks: Whether only chunks of prompts are made shorter.
+    With chunks, only chunks of prompts are made shorter.
     """
     usual, *others = pool.replica.ways(pool.role)
     # A limit that is hardly reached changes nothing.
@@ -189,10 +184,8 @@ def disaggregated(
 ) -> tuple[Option, ...]:
     """The cheapest pair of pools for each format of the cache that is enough.
 
-    Conversations, and limits on the whole of an answer, are not planned on two pools.
-
-    Args:
-        replicas: Layouts that have curves; those inside a node, where there are any.
+    Conversations, and limits on the whole of an answer, are not planned on two pools. Replicas
+    inside a node go before others.
     """
     goal, demand = question.goal, question.demand
     sessions = bool((demand.requests.after >= 0).any())

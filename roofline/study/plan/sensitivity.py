@@ -91,11 +91,8 @@ def levels(
 ) -> tuple[Level, ...]:
     """Deployments for each probability of `LEVELS`; none where errors are not known.
 
-    More confidence never costs less: what keeps a higher one keeps a lower one too.
-
-    Args:
-        best: Recommended deployment, which is shown at the confidence asked for.
-        spare: Runs that are left for other things. [1]
+    More confidence never costs less: what keeps a higher one keeps a lower one too. Some runs are
+    spared for other things. [1]
     """
     if not best.step_sd:
         return ()

@@ -159,11 +159,7 @@ class Tables:
     def curve(
         self, role: Role, replica: Replica, server: Server, demand: Demand, factor: float = 1.0
     ) -> Curve:
-        """The replica under growing load, as far as it was simulated as simulation puts it.
-
-        Args:
-            factor: On the time of the device. [1]
-        """
+        """Curve of the replica on a device slower by a factor [1], corrected by its simulations."""
         key = key_of(replica.candidate)
         place = (key, role, server, demand.name)
         if place not in self.curves:

@@ -67,7 +67,7 @@ class OffloadFile(Strict):
 
 
 class SpeculationFile(Strict):
-    """A draft, and how often its tokens are accepted."""
+    """What drafts, and how often a drafted token is accepted."""
 
     draft: Word
     acceptance: Number | Word
@@ -85,7 +85,7 @@ class DisaggregationFile(Strict):
 
 
 class TechniqueFile(Strict):
-    """A way of running a batch."""
+    """How a batch is run."""
 
     name: Label | None = None
     prefix_hit: Annotated[float, Field(ge=0, lt=1)] = 0

@@ -172,13 +172,8 @@ def missed(
 ) -> NDArray[np.str_]:
     """The first limit that each configuration misses, by its column; empty if none.
 
-    One whose figure is not known is told apart by a word behind the column.
-
-    Args:
-        limits: In the order in which they are told.
-        columns: Figures, one entry for each configuration.
-        given: What rules a configuration out before any limit does, as memory; empty where nothing
-            does.
+    One whose figure is not known is told apart by a word behind the column. What rules a
+    configuration out before any limit does, as memory, is given.
     """
     out = np.asarray(given, dtype="U48").copy()
     for each in limits:

@@ -72,12 +72,9 @@ def path_or_name(name: str, folder: Path) -> str:
 
 
 def network(asked: str | NetworkFile, folder: Path, weights: Sequence[str]) -> Network:
-    """A network, looked up and changed on trial.
+    """A network of a scenario in a folder, looked up and changed on trial.
 
-    Args:
-        asked: As written.
-        folder: Of the scenario.
-        weights: Formats of the scenario, which a change of formats would contradict.
+    A change of formats would contradict the weights of the scenario.
     """
     if isinstance(asked, str):
         model = path_or_name(asked, folder)

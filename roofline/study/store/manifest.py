@@ -128,11 +128,9 @@ def write(path: Path, header: Header, entries: Iterable[Entry] = ()) -> None:
 
 
 def append(file: BinaryIO, entry: Entry) -> None:
-    """Add a finished part, onto the disk; one that cannot be added leaves no trace.
+    """Add a part that is on the disk; one that cannot be added leaves no trace.
 
-    Args:
-        file: The manifest, open to append, without a buffer.
-        entry: Of a part that is on the disk.
+    The manifest is open to append, without a buffer.
     """
     end = os.fstat(file.fileno()).st_size
     try:

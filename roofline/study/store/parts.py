@@ -145,12 +145,7 @@ def merge(
 
 
 def read(path: Path | None, columns: Sequence[str] | None = None) -> "pa.Table":
-    """Table of a result, of which each column of names has one dictionary for all its rows.
-
-    Args:
-        path: As `merge` has written it.
-        columns: Those that are read; None for all.
-    """
+    """Some columns of a result, or all; columns of names have one dictionary for all their rows."""
     import pyarrow.parquet as pq
 
     assert path is not None

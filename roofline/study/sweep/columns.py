@@ -75,9 +75,7 @@ class Columns(Mapping[str, Any]):
     ) -> Array:
         """A figure of decode steps for every point, or what it is without any.
 
-        Args:
-            figure: Of some points and their steps, and which of all points they are.
-            without: Of points without decode.
+        The figure is of some points and their steps, and of which of all points they are.
         """
         steps = self.prices.decode
         if len(steps) == 1:
@@ -116,9 +114,9 @@ def price(
     """Figures of some points of a lane.
 
     Args:
-        prices: Of the lane.
+        prices: Prices of the lane.
         numbers: ``"batch"`` [1], ``"prompt"`` and ``"output"`` [token], of equal length; inside
-            what the network is made for, as `roofline.study.sweep.prices.within` says.
+            the network's context, as `roofline.study.sweep.prices.within` says.
         index: Numbers of the configurations; None to count them. [1]
     """
     batch, prompt, output = (

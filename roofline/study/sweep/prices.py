@@ -135,12 +135,7 @@ def priced(lane: Lane) -> Prices:
 
 
 def within(network: Architecture, prompt: Array, output: Array) -> NDArray[np.bool_]:
-    """Mask of lengths that a network is made for.
-
-    Args:
-        network: Which one.
-        prompt, output: Tokens of a prompt and of an answer. [token]
-    """
+    """Mask of prompts and answers that a network is made for. [token]"""
     if network.max_context is None:
         return np.ones(len(prompt), np.bool_)
     answer = 0.0 if network.is_encoder else output
