@@ -1,8 +1,7 @@
 """Prefill and decode on pools of their own, and published results of single pools."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from roofline.api import setting
 from roofline.api.parameters import Pools
@@ -78,52 +77,58 @@ def disaggregate(asked: Pools) -> Result:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolRate:
-    """Tokens per second that a published result counts, with the central 80 %."""
+class PublishedPrediction:
+    """Prediction of a published figure, with the central 80 %."""
 
     value: float
     low: float
     high: float
-    """Rates of as many devices as the result counts. [token/s]"""
+    """In the unit of the figure, a rate of as many devices as the result counts."""
     basis: str
-    """The worst of what the step is priced by, one of `roofline.table.BASES`."""
+    """Fit of the engine, or the worst basis of a pool's step: one of `roofline.table.BASES`."""
 
 
 @dataclass(frozen=True, slots=True)
-class PoolScore:
-    """Prediction of a pool's rate, or the reason why there is none."""
+class PublishedScore:
+    """Prediction of a published figure, or the reason why there is none."""
 
-    rate: PoolRate | None
-    """Prediction; None where there is none."""
+    predicted: PublishedPrediction | None
     why: str = ""
-    """Then, why not."""
+    """Prediction; None with the reason where there is none."""
     rule: str = ""
     reason: str = ""
-    """Name of the rule and the likeliest reason, where the rate is outside the interval."""
+    """Name of the rule and the likeliest reason, where the figure is outside the interval."""
 
 
-def score_pool(result: PublishedResult) -> PoolScore:
-    """Prediction of a published result of prefill or decode alone.
+def score_pool(result: PublishedResult) -> PublishedScore:
+    """Prediction of a published rate of prefill or decode alone.
 
     The other pool is of the same layout and never waits.
     """
     try:
         rate = _rate(result)
     except RooflineError as error:
-        return PoolScore(None, f"{error} ({error.hint})")
+        return PublishedScore(None, f"{error} ({error.hint})")
     if rate is None:
-        return PoolScore(None, f"the {result.pool} pool does not fit in the devices' memory")
+        return PublishedScore(None, f"the {result.pool} pool does not fit in the devices' memory")
     measured = next(iter(result.measured.values()))
     if rate.low <= measured <= rate.high:
-        return PoolScore(rate)
-    for rule, explain in _RULES.items():
-        text = explain(result, rate, measured)
-        if text:
-            return PoolScore(rate, rule=rule, reason=text)
-    raise AssertionError("the last rule always holds")
+        return PublishedScore(rate)
+    # From the strongest evidence to the weakest.
+    hidden = _rate(result, overlap=1.0)
+    if hidden is not None and rate.value < measured < hidden.value:
+        reason = (
+            "it lies between communication that nothing hides, as predicted, and communication "
+            f"that is hidden in full ({hidden.value:,.0f} token/s): two batches overlap."
+        )
+        return PublishedScore(rate, rule="overlap", reason=reason)
+    missed = rate.value / measured - 1.0
+    off = f"{100 * abs(missed):.0f} % too {'high' if missed > 0 else 'low'}"
+    reason = f"it is {off}; nothing that is published tells why."
+    return PublishedScore(rate, rule="unexplained", reason=reason)
 
 
-def _rate(result: PublishedResult, **changed: Any) -> PoolRate | None:
+def _rate(result: PublishedResult, **changed: Any) -> PublishedPrediction | None:
     """Rate of the pool; None where it does not fit."""
     ran, load = result.ran, result.load
     prompts = result.pool == "prefill"
@@ -149,32 +154,4 @@ def _rate(result: PublishedResult, **changed: Any) -> PoolRate | None:
     each = tokens * result.per / pool["gpus"]
     basis = next(row["basis"] for row in found.tables["headline"].rows())
     step, low, high = (pool[name] for name in ("step_s", "low_s", "high_s"))
-    return PoolRate(each / step, each / high, each / low, str(basis))
-
-
-def _overlap(result: PublishedResult, rate: PoolRate, measured: float) -> str:
-    """Reason that communication overlaps in part; empty where that does not explain it."""
-    hidden = _rate(result, overlap=1.0)
-    if hidden is None or not rate.value < measured < hidden.value:
-        return ""
-    return (
-        "it lies between communication that nothing hides, as predicted, and communication that "
-        f"is hidden in full ({hidden.value:,.0f} token/s): two batches overlap."
-    )
-
-
-def _rest(result: PublishedResult, rate: PoolRate, measured: float) -> str:
-    """Error of the prediction, without a reason for it."""
-    return f"it is {_off(rate.value, measured)}; nothing that is published tells why."
-
-
-def _off(predicted: float, measured: float) -> str:
-    error = predicted / measured - 1.0
-    return f"{abs(error):.0%} too {'high' if error > 0 else 'low'}".replace("%", " %")
-
-
-_RULES: Final[dict[str, Callable[[PublishedResult, PoolRate, float], str]]] = {
-    "overlap": _overlap,
-    "unexplained": _rest,
-}
-"""Rules from the strongest evidence to the weakest."""
+    return PublishedPrediction(each / step, each / high, each / low, str(basis))

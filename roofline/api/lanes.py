@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 
@@ -23,9 +22,8 @@ from roofline.serving.workload import Workload
 from roofline.study.choice import choose
 from roofline.study.grid import Name
 from roofline.study.layouts import candidates, one_by_one
+from roofline.study.rows import DEGREES
 from roofline.study.scenario.scenario import AUTO, Drafting, Every, Lane, Patch, Scenario, Technique
-
-DEGREES: Final = ("tp", "pp", "dp", "ep", "cp")
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,9 +91,9 @@ def completed(run: MeasuredRun, given: Given) -> Scenario:
     Raises:
         DocumentError: Something is still missing.
     """
-    told = _named(run.scenario)
-    told = _loaded(replace(told, **_stated(given)), given, run)
-    told = _placed(told)
+    values = {each.name: getattr(given, each.name) for each in fields(given)}
+    stated = {name: value for name, value in values.items() if value not in (None, "")}
+    told = _placed(_loaded(replace(_named(run.scenario), **stated), given, run))
     missing = [option for option, lacks in _lacking(told).items() if lacks]
     if missing:
         raise DocumentError(
@@ -184,11 +184,6 @@ def _lacking(told: Scenario) -> dict[str, bool]:
         "--output": not told.output and told.load != "prefill",
         "--concurrency": not told.load or not (alone or counted),
     }
-
-
-def _stated(given: Given) -> dict[str, Any]:
-    values = {each.name: getattr(given, each.name) for each in fields(given)}
-    return {name: value for name, value in values.items() if value not in (None, "")}
 
 
 def _named(told: Scenario) -> Scenario:

@@ -16,7 +16,7 @@ from roofline.api.parameters import (
 )
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import SINGLE, Layout, parse
-from roofline.cost.measured import NONE, Calibration
+from roofline.cost.measured import NONE
 from roofline.cost.offload import KEPT, Offload
 from roofline.errors import InputError, LayoutError
 from roofline.hardware import catalog as hardware
@@ -257,6 +257,11 @@ def deployed(
     checkpoint = network.stored_as(stored) if whole else network
     kv_format = (checkpoint.kv_format or kv) if kv == "auto" else kv
     node = box or hardware.default_node(device, int(layout.devices))
+    measured = None
+    if calibration != NONE:  # forms of kernels take long to import
+        from roofline.bench.calibrations import calibration_of, joined
+
+        measured = calibration_of(calibration, device, engine, switched=joined(node))
     return Deployment(
         architecture=checkpoint,
         node=node,
@@ -270,17 +275,8 @@ def deployed(
         layout=layout,
         options=options or Options(),
         offload=offload,
-        calibration=_calibration(calibration, device, engine, node),
+        calibration=measured,
     )
-
-
-def _calibration(asked: str, gpu: Gpu, engine: str, node: Node) -> Calibration | None:
-    """As `roofline.bench.calibrations.calibration_of`, whose forms take long to import."""
-    if asked == NONE:
-        return None
-    from roofline.bench.calibrations import calibration_of, joined
-
-    return calibration_of(asked, gpu, engine, switched=joined(node))
 
 
 def deployed_as(

@@ -142,16 +142,8 @@ class Builder:
     """
 
     __slots__ = (
-        "_key",
-        "_mapping",
-        "_nodes",
-        "_root",
-        "_spots",
-        "_stack",
-        "_text",
-        "_values",
-        "wants_key",
-    )
+        "_key", "_mapping", "_nodes", "_root", "_spots", "_stack", "_text", "_values", "wants_key",
+    )  # fmt: skip
 
     def __init__(self, text: Text) -> None:
         self._text = text

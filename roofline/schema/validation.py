@@ -147,11 +147,11 @@ def sentences(model: type[BaseModel], document: Document, group: list[Finding]) 
     name = _name(path)
     value = _value(document.data, path)
     if kind == "missing":
-        return f"{_parent(path)} has no {shown(path[-1])}", f"add '{path[-1]}:' to it"
+        return f"{_name(path[:-1])} has no {shown(path[-1])}", f"add '{path[-1]}:' to it"
     if kind == "extra_forbidden":
         allowed = _allowed(model, finding.raw)
         known = f"known keys: {_listed(allowed)}" if allowed else "remove it"
-        message = f"{shown(path[-1])} is not a known key of {_parent(path)}"
+        message = f"{shown(path[-1])} is not a known key of {_name(path[:-1])}"
         return message, _did_you_mean(path[-1], allowed) + known
     if value == [] and any(entry.kind == "too_short" for entry in group):
         return f"{name} is empty", _EMPTY
@@ -232,10 +232,6 @@ def _name(path: Path) -> str:
     return shown(text)
 
 
-def _parent(path: Path) -> str:
-    return _name(path[:-1])
-
-
 def _value(data: Any, path: Path) -> Any:
     for step in path:
         try:
@@ -270,17 +266,17 @@ def _allowed(model: type[BaseModel], location: Path) -> list[str]:
             for name, info in candidate.model_fields.items():
                 if step in (name, info.alias):
                     inner += _models_in(info.annotation)
-        named = [candidate for candidate in models if _is_branch(candidate, step)]
+        named = [
+            candidate
+            for candidate in models
+            # A branch of a union, by its name or by the literal that tells it.
+            if step == candidate.__name__
+            or any(step in get_args(info.annotation) for info in candidate.model_fields.values())
+        ]
         # Neither a field nor a branch: an index, a key of a mapping, or a branch without a model.
         models = inner or named or models
     keys = {info.alias or name: None for each in models for name, info in each.model_fields.items()}
     return list(keys)
-
-
-def _is_branch(model: type[BaseModel], tag: str | int) -> bool:
-    """True if a branch of a union is this model: by its name, or by the literal that tells it."""
-    literals = (get_args(info.annotation) for info in model.model_fields.values())
-    return tag == model.__name__ or any(tag in values for values in literals)
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

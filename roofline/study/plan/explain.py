@@ -210,9 +210,12 @@ def _gpus(done: Confirmed, goal: Goal, rate: Derivation) -> Derivation:
 
 def _price(done: Confirmed, gpus: Derivation) -> Derivation:
     option = done.option
-    each = {pool.kind.gpu: _device(pool.kind) for pool in option.pools}
+    each: dict[str, Derivation] = {}
     numbers: dict[str, float] = {}
     for pool in option.pools:
+        gpu, hourly = pool.kind.base.node.gpu, pool.kind.usd_per_hour
+        name = f"price of {pool.kind.gpu}"
+        each[pool.kind.gpu] = fact(gpu, name, "price.per_hour", hourly, "$/h")
         numbers[pool.kind.gpu] = numbers.get(pool.kind.gpu, 0) + pool.gpus
     terms = {f"number of {name}": number for name, number in numbers.items()}
     text = " + ".join(f"number of {name} · price of {name}" for name in numbers)
@@ -220,12 +223,6 @@ def _price(done: Confirmed, gpus: Derivation) -> Derivation:
     basis = "assumed" if assumed else gpus.basis
     inputs = (gpus, *each.values())
     return derived("price", option.usd_per_hour, "$/h", text, inputs, terms, basis=basis)
-
-
-def _device(kind: Kind) -> Derivation:
-    return fact(
-        kind.base.node.gpu, f"price of {kind.gpu}", "price.per_hour", kind.usd_per_hour, "$/h"
-    )
 
 
 def _basis(kind: Kind) -> str:

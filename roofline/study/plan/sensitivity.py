@@ -1,6 +1,6 @@
 """A plan for other rates, inputs and confidences, and the frontier of cost and quality."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -32,18 +32,13 @@ FEW: Final = 2
 """Options that are looked at where requests change, as each needs another curve. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A deployment that nothing at its cost or below beats in what is named."""
+def frontier(
+    every: Sequence[Confirmed], question: Question, names: Named
+) -> list[tuple[Confirmed, tuple[str, ...]]]:
+    """Deployments that nothing at their cost or below beats in some of `AIMS`, with these aims.
 
-    done: Confirmed
-    """Option and its simulation."""
-    best_in: tuple[str, ...]
-    """Some of ``"ttft"``, ``"tpot"`` and ``"headroom"``."""
-
-
-def frontier(every: Sequence[Confirmed], question: Question, names: Named) -> tuple[Point, ...]:
-    """Deployments of which none is both cheaper and better, for each aim; cheapest first."""
+    The cheapest comes first.
+    """
     some = sorted(every, key=lambda each: question.order(each.option))
     costs = [question.cost(each.option) for each in some]
     values = {
@@ -52,11 +47,11 @@ def frontier(every: Sequence[Confirmed], question: Question, names: Named) -> tu
         "headroom": [-each.option.capacity for each in some],
     }
     best = {name: _least(values[name], costs) for name in AIMS}
-    return tuple(
-        Point(each, aims)
+    return [
+        (each, aims)
         for place, each in enumerate(some)
         if (aims := tuple(name for name in AIMS if place in best[name]))
-    )
+    ]
 
 
 def _least(values: Sequence[float], costs: Sequence[float]) -> set[int]:
@@ -71,16 +66,6 @@ def _least(values: Sequence[float], costs: Sequence[float]) -> set[int]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
-    """A probability that all limits hold, and what keeps them with it."""
-
-    confidence: float
-    """Probability. [1]"""
-    option: Option | None
-    """Preferred deployment; None where none of those looked at is enough."""
-
-
 def levels(
     best: Confirmed,
     options: Sequence[Option],
@@ -88,14 +73,14 @@ def levels(
     tables: Tables,
     *,
     spare: int,
-) -> tuple[Level, ...]:
-    """Deployments for each probability of `LEVELS`; none where errors are not known.
+) -> dict[float, Option | None]:
+    """Preferred deployments by probability that all limits hold: `LEVELS`, and the one asked for.
 
-    More confidence never costs less: what keeps a higher one keeps a lower one too. Some runs are
-    spared for other things. [1]
+    None where none of those looked at is enough; empty where errors are not known. More confidence
+    never costs less: what keeps a higher one keeps a lower one too. Some runs are spared. [1]
     """
     if not best.step_sd:
-        return ()
+        return {}
     asked = question.goal.confidence
     some = [*options, best.option]
     found: dict[float, Option | None] = {asked: best.option} if asked else {}
@@ -103,16 +88,16 @@ def levels(
         if confidence not in found:
             at = replace(question, goal=replace(question.goal, confidence=confidence))
             found[confidence] = _held(at, some, tables, spare)
-    out: list[Level] = []
+    above: Option | None = None
     for confidence in sorted(found, reverse=True):
-        option, above = found[confidence], out[-1].option if out else None
+        option = found[confidence]
         dearer = above is not None and (
             option is None or question.cost(above) < question.cost(option)
         )
         if dearer and confidence != asked:
-            option = above
-        out.append(Level(confidence, option))
-    return tuple(reversed(out))
+            found[confidence] = above
+        above = found[confidence]
+    return dict(sorted(found.items()))
 
 
 def _held(
@@ -167,14 +152,11 @@ def steps(
         elif best is not None and made is not None:
             # What is simulated at one rate carries less, and more is never cheaper.
             dearer = question.cost(made) > question.cost(best)
-            if (dearer and rate < asked) or (rate > asked and _cheaper(made, best, question)):
+            cheaper = question.cost(made) < question.cost(best) * (1.0 - ROUNDING)
+            if (dearer and rate < asked) or (rate > asked and cheaper):
                 made = best if rate < asked else None
         found[rate] = made
     return _merged(found)
-
-
-def _cheaper(option: Option, best: Option, question: Question) -> bool:
-    return question.cost(option) < question.cost(best) * (1.0 - ROUNDING)
 
 
 def _merged(found: Mapping[float, Option | None]) -> tuple[Step, ...]:
@@ -257,7 +239,7 @@ def tornado(
             asked = [replace(question, prices={kind.name: kind.usd_per_hour * x}) for x in ends]
             bars.append(bar(f"price of {kind.gpu}", share, asked, every))
     for what, name in (("prompts", "prompt"), ("answers", "output")):
-        asked = [_lengths(question, name, x) for x in ends]
+        asked = [replace(question, demand=question.demand.scaled(**{name: x})) for x in ends]
         bars.append(bar(what, share, asked, few))
     if question.demand.acceptance is not None:
         demands = [question.demand.refused(1.0 + x * REFUSED) for x in (1.0, -1.0)]
@@ -279,22 +261,13 @@ def _limits(question: Question, factor: float) -> Question:
     return replace(question, goal=replace(goal, objectives=limits))
 
 
-def _lengths(question: Question, name: str, factor: float) -> Question:
-    demand = question.demand
-    longer = demand.scaled(prompt=factor) if name == "prompt" else demand.scaled(output=factor)
-    return replace(question, demand=longer)
-
-
 def _swing(bar: Bar, question: Question) -> float:
     """Range of the price of a token, from one side to the other."""
-    return float(np.ptp(list(_costs(bar, question))))
-
-
-def _costs(bar: Bar, question: Question) -> Iterator[float]:
+    costs = [question.cost(bar.base) / (bar.base.rate * question.demand.output)]
     for option, output, prices in zip((bar.low, bar.high), bar.outputs, bar.prices, strict=True):
         if option is not None:
-            yield option.cost(prices) / (option.rate * output)
-    yield question.cost(bar.base) / (bar.base.rate * question.demand.output)
+            costs.append(option.cost(prices) / (option.rate * output))
+    return float(np.ptp(costs))
 
 
 def changed(bar_option: Option | None, base: Option) -> bool:

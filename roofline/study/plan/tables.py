@@ -1,6 +1,6 @@
 """Tables of a plan, as they are printed and as JSON and reports carry them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from roofline.study.plan import figures
@@ -11,7 +11,7 @@ from roofline.study.plan.figures import Named
 from roofline.study.plan.option import Option, Pool
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.relaxations import Relaxation
-from roofline.study.plan.sensitivity import Bar, Level, Point, Step, changed
+from roofline.study.plan.sensitivity import Bar, Step, changed
 from roofline.study.plan.tabled import key_of
 from roofline.table import Table, table
 from roofline.units import significant
@@ -20,6 +20,9 @@ UNITS: Final = {
     **figures.UNITS,
     **dict.fromkeys(("ttft_low_s", "ttft_high_s", "tpot_low_s", "tpot_high_s"), "s"),
 }
+
+
+DOES: Final = {"all": "serves", "prefill": "prefills", "decode": "decodes"}
 
 
 def verdict(plan: Plan, names: Named, basis: str) -> Table:
@@ -52,29 +55,31 @@ def objectives(done: Confirmed | None, promised: int, basis: str) -> Table:
     return table(rows, units, basis)
 
 
-def confidences(plan: Plan, every: Sequence[Level]) -> Table:
+def confidences(plan: Plan, every: Mapping[float, Option | None]) -> Table:
     """Preferred deployments by the probability that all limits hold, and what they cost."""
     rows = [
         {
-            "confidence": each.confidence,
-            **figures.brief(each.option, plan.demand.output),
-            "asked": each.confidence == plan.goal.confidence,
+            "confidence": confidence,
+            **figures.brief(option, plan.demand.output),
+            "asked": confidence == plan.goal.confidence,
         }
-        for each in every
+        for confidence, option in every.items()
     ]
     return table(rows, {"usd_per_hour": "$/h", "usd_per_mtok": "$"}, "assumed")
 
 
-def frontier(plan: Plan, points: Sequence[Point], names: Named, basis: str) -> Table:
+def frontier(
+    plan: Plan, points: Sequence[tuple[Confirmed, tuple[str, ...]]], names: Named, basis: str
+) -> Table:
     """Deployments that nothing cheaper beats in some aim, as simulated."""
     best = None if plan.best is None else plan.best.option
     rows = [
         {
-            **figures.simulated(point.done, plan.demand.output, names),
-            "best_in": ", ".join(point.best_in),
-            "chosen": best is not None and point.done.option.same(best),
+            **figures.simulated(done, plan.demand.output, names),
+            "best_in": ", ".join(aims),
+            "chosen": best is not None and done.option.same(best),
         }
-        for point in points
+        for done, aims in points
     ]
     return table(rows, UNITS, basis)
 
@@ -140,7 +145,13 @@ def _candidates(plan: Plan) -> list[dict[str, Any]]:
         option = sized.get(key)
         if key in chosen:
             # What the layout has in what is recommended, where it may do one phase only.
-            option = Option((chosen[key],), plan.demand.rate)
+            pool = chosen[key]
+            option = Option((pool,), plan.demand.rate)
+            status, reason = "chosen", f"{DOES[pool.role]} in {pool.instances}; {_bound(pool)}"
+        else:
+            enough = any(option is one for one in plan.found.options)
+            status = "dropped" if option is None else "enough" if enough else "short"
+            reason = plan.found.dropped.get(key) or _said(plan, option)
         fits, demand = each.estimate is not None, plan.question.demand
         first = [one for one in plan.tables.probes if one.metric == "ttft"]
         rows.append(
@@ -150,10 +161,8 @@ def _candidates(plan: Plan) -> list[dict[str, Any]]:
                 "kv": each.kind.kv,
                 "layout": each.layout.spelled,
                 "devices": each.devices,
-                "status": _status(plan, option, chosen=key in chosen),
-                "reason": _chosen(chosen[key])
-                if key in chosen
-                else plan.found.dropped.get(key) or _said(plan, option),
+                "status": status,
+                "reason": reason,
                 "sequences": each.sequences,
                 "tpot_floor_s": each.floor_s(demand) if fits else None,
                 "ttft_floor_s": min((each.first_s(demand, one) for one in first), default=None)
@@ -173,20 +182,6 @@ def _place(row: dict[str, Any]) -> tuple[int, float]:
     """Sort key of candidates: the chosen first, then what costs least."""
     order = ("chosen", "enough", "short", "bound", "dropped")
     return order.index(row["status"]), row["usd_per_hour"] or row["gpus"] or 0.0
-
-
-def _status(plan: Plan, option: Option | None, *, chosen: bool) -> str:
-    if chosen:
-        return "chosen"
-    if option is None:
-        return "dropped"
-    return "enough" if any(option is each for each in plan.found.options) else "short"
-
-
-def _chosen(pool: Pool) -> str:
-    """What a layout does that was chosen."""
-    what = {"all": "serves", "prefill": "prefills", "decode": "decodes"}
-    return f"{what[pool.role]} in {pool.instances}; {_bound(pool)}"
 
 
 def _bound(pool: Pool) -> str:

@@ -113,7 +113,7 @@ at_least=True))
     found = _COMPARED.fullmatch(asked)
     sign, text = (found[1], found[2].strip()) if found else ("", asked.strip())
     try:
-        value = float(text) if _is_plain(text) else parse(text, figure.unit)
+        value = float(text) if is_number(text) else parse(text, figure.unit)
     except QuantityError as error:
         raise InputError(error.message, hint=f"write it like {example!r}") from None
     at_least = sign in (">=", "≥") if sign else figure.larger
@@ -132,9 +132,10 @@ def _possible(asked: Limit, figure: Figure, example: str) -> Limit:
     )
 
 
-def _is_plain(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """True for a finite number without a unit."""
     try:
-        return bool(np.isfinite(float(text)))
+        return math.isfinite(float(text))
     except ValueError:
         return False
 

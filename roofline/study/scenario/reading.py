@@ -40,11 +40,9 @@ def limits_of(document: Document, file: BatchFile | TrafficFile) -> Iterator[Lim
             continue
         try:
             yield limit(file.kind, column, asked)
-        except UnknownNameError as error:
-            where = document.where_key("constraints", column)
-            raise DocumentError(error.message, hint=error.hint, where=where) from None
-        except InputError as error:
-            where = document.where("constraints", column)
+        except (UnknownNameError, InputError) as error:
+            place = document.where_key if isinstance(error, UnknownNameError) else document.where
+            where = place("constraints", column)
             raise DocumentError(error.message, hint=error.hint, where=where) from None
 
 

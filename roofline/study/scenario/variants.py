@@ -1,6 +1,5 @@
 """Techniques and patches of a scenario: how a batch is run, and what is otherwise as a whole."""
 
-import math
 from typing import Any, Final
 
 from roofline.cost.offload import KEPT, Offload
@@ -9,6 +8,7 @@ from roofline.schema import Document
 from roofline.serving.acceptance import parse as acceptance_of
 from roofline.study.scenario import naming
 from roofline.study.scenario.files import OffloadFile, PatchFile, TechniqueFile
+from roofline.study.scenario.limits import is_number
 from roofline.study.scenario.naming import at, each
 from roofline.study.scenario.scenario import (
     AUTO,
@@ -37,19 +37,12 @@ def figure(name: str, asked: float | str) -> float:
     """
     unit, low, high = UNITS[name]
     text = asked if isinstance(asked, str) else repr(asked)
-    value = parse(f"{text} {unit}" if _plain(text) and name == "price" else text, unit)
+    value = parse(f"{text} {unit}" if is_number(text) and name == "price" else text, unit)
     if not parse(low, unit) <= value <= parse(high, unit):
         raise InputError(
             f"{name} cannot be {text!r:.60}", hint=f"give a quantity from {low} to {high}"
         )
     return value
-
-
-def _plain(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def techniques(document: Document, asked: Any) -> tuple[Technique, ...]:

@@ -131,7 +131,12 @@ def opened(folder: Path, header: Header) -> Iterator[Store]:
         before: dict[int, Entry] = {}
         with explained(folder, header, before):
             folder.mkdir(parents=True, exist_ok=True)
-            _refuse_links(folder)
+            for name in (LOCK, MANIFEST, PARTS, RESULT):
+                if (folder / name).is_symlink():  # what it points at is not the sweep's to change
+                    raise InputError(
+                        f"{label(folder / name)} is a link",
+                        hint="remove it, or choose another folder",
+                    )
             held.enter_context(locked(folder))
             before |= _found(folder, header)
             result = before.pop(manifest.WHOLE, None)
@@ -217,15 +222,6 @@ def _tidy(folder: Path) -> None:
         for left in place.glob(f".*{files.UNFINISHED}"):
             left.unlink(missing_ok=True)
     files.settle(folder)
-
-
-def _refuse_links(folder: Path) -> None:
-    """Refuse a folder whose files are links: what they point at is not the sweep's to change."""
-    for name in (LOCK, MANIFEST, PARTS, RESULT):
-        if (folder / name).is_symlink():
-            raise InputError(
-                f"{label(folder / name)} is a link", hint="remove it, or choose another folder"
-            )
 
 
 def _remove_parts(folder: Path, numbers: Iterable[int]) -> None:

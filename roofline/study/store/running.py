@@ -120,14 +120,16 @@ def run(
         progress(start)
         for now in _computed(task, store, executor, start):
             progress(now)
-        tally = _tally(store)
+        tally: Counter[str] = Counter()
+        for _, entry in sorted(store.finished.items()):
+            tally.update(entry.tally)
         if store.result is not None:
             rows = store.result.rows
         else:
             with explained(folder, header, store.finished):
                 rows = merge(store.tables(), folder / RESULT, _about(task, tally), task.reduction)
             store.finish(rows)
-        return Outcome(folder / RESULT, rows, start.chunks, start.done, store.damaged, tally)
+        return Outcome(folder / RESULT, rows, start.chunks, start.done, store.damaged, dict(tally))
 
 
 def gather(
@@ -156,13 +158,6 @@ def gather(
     tally = sum((Counter(tallied(table)) for table in ordered), Counter[str]())
     rows = reduced(ordered, task.reduction) if task.reduction else pa.concat_tables(ordered)
     return plain(rows).replace_schema_metadata(described(_about(task, tally))), dict(tally)
-
-
-def _tally(store: Store) -> dict[str, int]:
-    out: Counter[str] = Counter()
-    for number in sorted(store.finished):
-        out.update(store.finished[number].tally)
-    return dict(out)
 
 
 def _start(task: Task, finished: Mapping[int, Entry]) -> Progress:

@@ -99,12 +99,7 @@ class Columns(Mapping[str, Any]):
 
     def of_memory(self, name: str) -> Any:
         """A column of memory; all of them are known together."""
-        found = room(self.prices.lane, self.points)
-        self._known |= {
-            "memory_bytes": found.taken,
-            "free_bytes": found.free,
-            "fits": found.fits,
-        }
+        self._known |= room(self.prices.lane, self.points)
         return self._known[name]
 
 
@@ -189,27 +184,10 @@ def _decode_bound(c: Columns) -> Array:
     return np.where(c["decodes"], c.decoded(bound, np.full(c.rows, -1.0)), -1.0)
 
 
-def _decodes(c: Columns) -> NDArray[np.bool_]:
-    """Whether there is a time between tokens: an answer of one has none."""
-    return (c.points.output > 1.0) & bool(c.prices.decode)
-
-
-def _latency(c: Columns) -> Array:
-    return np.asarray(c["ttft_s"] + c["gap_s"] * (c.points.output - 1.0))
-
-
 def _latency_log_sd(c: Columns) -> Array:
     """Errors of both phases are taken to go together."""
     rest = c["gap_s"] * (c.points.output - 1.0) * c["tpot_log_sd"]
     return np.asarray((c["ttft_s"] * c["ttft_log_sd"] + rest) / c["latency_s"])
-
-
-def _each_tok_s(c: Columns) -> Array:
-    return np.asarray(c.points.batch * c.points.output / c["latency_s"])
-
-
-def _tpot(c: Columns) -> Array:
-    return np.where(c["decodes"], c["gap_s"], np.nan)
 
 
 def _usd_per_mtok(c: Columns) -> Array:
@@ -224,10 +202,6 @@ def _joule_per_mtok(c: Columns) -> Array:
     deployment = c.prices.lane.deployment
     watts = deployment.node.gpu.tdp_w * deployment.devices
     return np.asarray(watts / c["each_tok_s"] * MILLION)
-
-
-def _gpus(c: Columns) -> Array:
-    return np.full(c.rows, float(c.prices.lane.gpus))
 
 
 def _basis(c: Columns) -> Array:
@@ -268,16 +242,17 @@ FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
     "batch": lambda c: c.points.batch,
     "prompt": lambda c: c.points.prompt,
     "output": lambda c: c.points.output,
-    "gpus": _gpus,
+    "gpus": lambda c: np.full(c.rows, float(c.prices.lane.gpus)),
     "ttft_s": lambda c: c.points.on(c.prices.table("seconds")),
     "ttft_idle_s": _idle("seconds"),
-    "decodes": _decodes,
+    # An answer of one token has no time between tokens.
+    "decodes": lambda c: (c.points.output > 1.0) & bool(c.prices.decode),
     "kernels_s": _between("seconds"),
     "gap_s": _gap,
-    "tpot_s": _tpot,
+    "tpot_s": lambda c: np.where(c["decodes"], c["gap_s"], np.nan),
     "tpot_steady_s": _tpot_steady,
-    "latency_s": _latency,
-    "each_tok_s": _each_tok_s,
+    "latency_s": lambda c: c["ttft_s"] + c["gap_s"] * (c.points.output - 1.0),
+    "each_tok_s": lambda c: c.points.batch * c.points.output / c["latency_s"],
     "throughput_tok_s": lambda c: c["each_tok_s"] * c.prices.lane.replicas,
     "throughput_per_gpu_tok_s": lambda c: c["each_tok_s"] / c.prices.lane.deployment.devices,
     "user_tok_s": lambda c: 1.0 / c["tpot_s"],

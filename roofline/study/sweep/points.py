@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,19 +183,13 @@ class Points:
     def of(cls, axes: Axes, batch: Array, prompt: Array, output: Array) -> "Points":
         """Points of a lane with these axes; lanes after one another often have the same."""
         for known_axes, known in _KNOWN:
-            if known_axes is axes and known._are(batch, prompt, output):
+            pairs = (known.output, output), (known.batch, batch), (known.prompt, prompt)
+            if known_axes is axes and all(np.array_equal(*pair) for pair in pairs):
                 return known
         places = Place.of(axes.batch, batch), Place.of(axes.prompt, prompt)
         found = cls(batch.copy(), prompt.copy(), output.copy(), *places)
         _KNOWN[:] = [(axes, found), *_KNOWN[:1]]
         return found
-
-    def _are(self, batch: Array, prompt: Array, output: Array) -> bool:
-        return (
-            np.array_equal(self.output, output)
-            and np.array_equal(self.batch, batch)
-            and np.array_equal(self.prompt, prompt)
-        )
 
     def answers(self, contexts: Array) -> Answers:
         """Beginnings and ends of answers among the contexts that are priced."""
@@ -239,19 +233,12 @@ _KNOWN: Final[list[tuple[Axes, Points]]] = []
 """The last ones whose places were looked up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """Memory of the fullest device."""
+def room(lane: Lane, points: Points) -> dict[str, NDArray[Any]]:
+    """Columns of memory of the fullest device: ``memory_bytes``, ``free_bytes`` and ``fits``.
 
-    taken: Array
-    free: Array
-    """Bytes in use, and left of what the engine takes; negative where it does not fit. [B]"""
-    fits: NDArray[np.bool_]
-    """True where it fits, on the devices and, as far as is known, on their host."""
-
-
-def room(lane: Lane, points: Points) -> Room:
-    """Memory of the points of a lane."""
+    Bytes are in use, and left of what the engine takes, negative where the point does not fit [B];
+    it fits on the devices and, as far as is known, on their host.
+    """
     deployment = lane.deployment
     longest = points.prompt + points.output - 1.0
     parts = held(
@@ -274,7 +261,7 @@ def room(lane: Lane, points: Points) -> Room:
     if most is not None:
         on_host = parts.host * min(lane.gpus, deployment.node.gpus)
         fits = fits & (np.asarray(on_host) <= most)
-    return Room(budget - wide, wide, fits)
+    return {"memory_bytes": budget - wide, "free_bytes": wide, "fits": fits}
 
 
 def _step_tokens(lane: Lane, points: Points, longest: Array) -> Number:
