@@ -20,7 +20,7 @@ from roofline.model.architecture import Moe
 from roofline.serving.draft_trees import Tree, chain
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective
-from roofline.serving.run.doubt import Doubt as Misses
+from roofline.serving.run.intervals import Doubt as Misses
 from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import StepPrices
 from roofline.study.plan.curve import SHARES, Role
