@@ -163,8 +163,7 @@ class Lanes:
     def found(self, model: str, machine: str, every: Every) -> tuple[str, ...]:
         """Layouts of a network on a machine: every one, or the best of so many GPUs each.
 
-        Raises:
-            LayoutError: There is none.
+        LayoutError where there is none.
         """
         patch = self.scenario.patches[0]
         named = {"weights": self.scenario.weights[0], "kv": self.scenario.kv[0]}

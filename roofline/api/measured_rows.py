@@ -67,11 +67,7 @@ class Given:
 
 
 def check(given: Given) -> None:
-    """Refuse what options name that nobody knows: it would leave no run predicted.
-
-    Raises:
-        InputError: No network, GPU or number format has that name.
-    """
+    """Refuse unknown names of options with an InputError: they would leave no run predicted."""
     if given.model:
         naming.network(given.model)
     if given.gpu:
@@ -86,11 +82,7 @@ def check(given: Given) -> None:
 
 
 def completed(run: MeasuredRun, given: Given) -> Scenario:
-    """The scenario of a run with what options say of it.
-
-    Raises:
-        DocumentError: Something is still missing.
-    """
+    """The scenario of a run with what options say of it; DocumentError where it is incomplete."""
     values = {each.name: getattr(given, each.name) for each in fields(given)}
     stated = {name: value for name, value in values.items() if value not in (None, "")}
     told = _placed(_loaded(replace(_named(run.scenario), **stated), given, run))

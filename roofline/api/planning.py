@@ -96,11 +96,7 @@ def headroom_of(asked: float | str) -> tuple[float, int]:
 
 
 def share_of(what: str, asked: float | str, hint: str) -> float:
-    """A share, written as such or in percent.
-
-    Raises:
-        InputError: It is neither.
-    """
+    """A share, written as such or in percent; InputError where it is neither."""
     text = str(asked).strip()
     try:
         value = float(text.removesuffix("%"))
@@ -112,8 +108,7 @@ def share_of(what: str, asked: float | str, hint: str) -> float:
 def prices_of(asked: float | Sequence[float] | None, number: int) -> tuple[float | None, ...]:
     """Price of each kind of device: one for all, or one each; None for the assumed one. [$/h]
 
-    Raises:
-        InputError: There are more or fewer than kinds.
+    As many prices as kinds, or an InputError.
     """
     if asked is None or isinstance(asked, int | float):
         return (asked,) * number

@@ -99,11 +99,7 @@ def read_result(path: Path) -> Result:
 
 
 def together(results: Sequence[Result]) -> Result:
-    """Sweeps as one, told apart by their names.
-
-    Raises:
-        InputError: One of several is not a sweep.
-    """
+    """Sweeps as one, told apart by their names; InputError where one of several is not a sweep."""
     if len(results) == 1:
         return results[0]
     if any("points" not in result.tables for result in results):

@@ -60,8 +60,7 @@ def head(model: str) -> str:
 def network_named(name: str) -> Architecture:
     """Network of a checkpoint that a command names: as it is, or by the last part of a path.
 
-    Raises:
-        UnknownNameError: The catalog has none that is called so.
+    UnknownNameError where the catalog has none that is called so.
     """
     last = name.rstrip("/").rpartition("/")[2].lower()
     tries = [name, last, *(last.removesuffix(end) for end in _ENDINGS if last.endswith(end))]

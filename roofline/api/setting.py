@@ -70,10 +70,8 @@ def machine_of(
 ) -> tuple[Gpu, Node | None]:
     """GPU and, where one was named, the node that it is in.
 
-    Without a GPU it is that of the node, and without either the `DEFAULT_GPU`.
-
-    Raises:
-        InputError: The node has other GPUs than were asked for, or the price has no meaning.
+    Without a GPU it is that of the node, and without either the `DEFAULT_GPU`. InputError where
+    the node has other GPUs than were asked for, or the price has no meaning.
     """
     box = hardware.node(node) if isinstance(node, str) else node
     if gpu is None:
@@ -93,11 +91,7 @@ def machine_of(
 
 
 def priced(gpu: Gpu, usd_per_hour: float) -> Gpu:
-    """The GPU at another price.
-
-    Raises:
-        InputError: The price is negative or beyond all measure.
-    """
+    """The GPU at another price; InputError where it is negative or beyond all measure."""
     if not 0 <= usd_per_hour < MOST_GPUS:
         raise InputError(
             f"price is {usd_per_hour:g} $/h", hint="give dollars for a device and hour"
@@ -199,11 +193,7 @@ def check_share(share: float | None) -> None:
 
 
 def options_of(**choices: Any) -> Options:
-    """Choices of how the network is run and counted: see `Options`.
-
-    Raises:
-        InputError: A word is not one of those allowed.
-    """
+    """Choices of how the network is run and counted: see `Options`; InputError for other words."""
     for name, kind in (("attention", Attending), ("mask", Masking), ("mla", Form)):
         if name in choices:
             one_of(name, choices[name], get_args(kind))
@@ -216,11 +206,7 @@ def options_asked(asked: Question) -> Options:
 
 
 def roomiest(device: Gpu, gpus: int) -> Node:
-    """Node that layouts of a number of GPUs are placed on: one that holds as many as it can.
-
-    Raises:
-        LayoutError: No node holds even one.
-    """
+    """Node that holds as many of some GPUs as one can; LayoutError where none holds even one."""
     try:
         return hardware.default_node(device, gpus)
     except LayoutError:
@@ -305,11 +291,7 @@ def deployed_as(
 
 
 def one_replica(gpus: int | None, layout: str) -> Layout:
-    """Layout of a number of GPUs that has to be that of a single replica.
-
-    Raises:
-        InputError: The GPUs are several replicas.
-    """
+    """Layout of GPUs that have to be a single replica; InputError where they are several."""
     arranged, replicas = layout_of(gpus, Degrees(spelled=layout))
     if replicas > 1:
         raise InputError(

@@ -47,14 +47,9 @@ class Wanted:
 
 
 def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:
-    """Requests, what they are in words, the promises that come with them, and notes.
+    """Requests of a load and a seed, their words, the promises that come with them, and notes.
 
-    Args:
-        wanted, seed: What was asked for; same seed, same requests.
-        page: Tokens of a page of the cache, which prefixes are divided into. [token]
-
-    Raises:
-        RooflineError: Anything the user can mend.
+    Prefixes are divided into pages of the cache. [token] RooflineError: anything the user can mend.
     """
     if wanted.rate is not None and wanted.concurrency is not None:
         raise InputError(

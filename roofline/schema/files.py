@@ -59,11 +59,7 @@ def read(path: Path, *, infinity: bool = False) -> Document:
 
 
 def decode(content: bytes, source: str) -> str:
-    """Text of UTF-8 bytes.
-
-    Raises:
-        DocumentError: At the first byte that is not UTF-8.
-    """
+    """Text of UTF-8 bytes; DocumentError at the first byte that is not UTF-8."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

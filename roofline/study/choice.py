@@ -79,11 +79,7 @@ def choose(
     objective: Objective = "latency",
     utilization: float | None = None,
 ) -> Choice:
-    """The best layout of a network on up to a number of GPUs.
-
-    Raises:
-        LayoutError: No layout is possible, or none fits.
-    """
+    """The best layout of a network on up to a number of GPUs; LayoutError where none fits."""
     one_of("objective", objective, OBJECTIVES)
     priced = price(base, workload, gpus, utilization)
     if objective != "latency":
@@ -165,16 +161,12 @@ def layouts(
     utilization: float | None = None,
     rank: Literal["steady", "static"] = "steady",
 ) -> Result:
-    """Tables of all layouts, best first.
+    """Tables of all layouts, best first; LayoutError where none is possible.
 
     Args:
         base, workload, gpus, utilization: As for `roofline.study.layouts.price`.
-        objective: What the order is by.
-        rank: Whether figures of a replica that is kept full are beside those of static batches. The
-            order is that of static batches either way.
-
-    Raises:
-        LayoutError: No layout is possible.
+        objective: Objective of the order, which is that of static batches.
+        rank: Figures beside those of static batches: of a replica that is kept full, or none.
     """
     priced = price(base, workload, gpus, utilization)
     if objective != "latency" or len(priced) <= MANY:

@@ -103,10 +103,9 @@ class Figures:
 
 
 def figures(setup: Setup, conditions: Conditions) -> Figures:
-    """Price a variant.
+    """Figures of a variant.
 
-    Raises:
-        RooflineError: The variant cannot be laid out, multiplied, or described by the convention.
+    RooflineError where it cannot be laid out, multiplied, or described by the convention.
     """
     priced = _textbook if conditions.convention == "textbook" else _engine
     return priced(setup, conditions)

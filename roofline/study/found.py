@@ -178,15 +178,10 @@ class Sweep:
         return result_of(self.table)
 
     def plot(self, name: str = "") -> "plotly.graph_objects.Figure":
-        """A figure of the report, to look at in a notebook or to change.
+        """A figure of the report by name: ``"pareto"``; the first one for an empty name.
 
-        Where very many rows were kept, the best of them are drawn.
-
-        Args:
-            name: Which: ``"pareto"``; empty for the first.
-
-        Raises:
-            InputError: No figure is drawn of so few rows, or none has that name.
+        Where very many rows were kept, the best of them are drawn. InputError where rows are too few,
+        or no figure has that name.
         """
         return self.shown().plot(name)
 

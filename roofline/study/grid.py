@@ -131,11 +131,7 @@ class Grid:
         return self.size
 
     def lane(self, number: int) -> dict[str, Name]:
-        """Names of a lane, which is counted from 0.
-
-        Raises:
-            IndexError: There is no such lane.
-        """
+        """Names of a lane, which is counted from 0; IndexError where there is no such lane."""
         if not 0 <= number < self.lanes:
             raise IndexError(f"lane {number} of {self.lanes}")
         block = bisect_right(self._ends, number)
@@ -147,11 +143,7 @@ class Grid:
         return dict(out)
 
     def numbers(self, start: int, stop: int) -> dict[str, Array]:
-        """Numbers of the points of a lane from one up to before another.
-
-        Raises:
-            IndexError: There are no such points.
-        """
+        """Numbers of the points of a lane from one up to before another; IndexError beyond them."""
         if not 0 <= start <= stop <= self.points:
             raise IndexError(f"points {start} to {stop} of {self.points}")
         rest: Ints = np.arange(start, stop, dtype=np.int64)

@@ -204,16 +204,13 @@ class Layouts:
 def price(
     base: Deployment, workload: Workload, gpus: int, utilization: float | None = None
 ) -> Layouts:
-    """Price every layout of a network on up to a number of GPUs.
+    """Price every layout of a network on up to a number of GPUs; LayoutError where there is none.
 
     Args:
         base: What runs on which node; its own layout is not used.
         workload: Batch of one replica, and lengths.
         gpus: Devices in all. [1]
         utilization: Share of device memory the engine takes; None for its default. [1]
-
-    Raises:
-        LayoutError: No layout is possible.
     """
     check_context(base, workload)
     groups = list(candidates(base.architecture, base.node, gpus, base.options))

@@ -154,15 +154,12 @@ def _part(count: int, code: str, limits: Mapping[str, str], units: Mapping[str, 
 
 
 def result_of(found: "pa.Table", source: str = "the table", rows: int | None = None) -> Result:
-    """Rows of a sweep as what a page is made of.
+    """Rows of a sweep as what a page is made of; DocumentError for something else.
 
     Args:
-        found: As a sweep gives them, with what it says of itself in the metadata of the schema.
+        found: Rows as a sweep gives them, with its metadata in the schema.
         source: Name of where it was read.
         rows: How many there are, where these are only some of them; None for all. [1]
-
-    Raises:
-        DocumentError: It is something else.
     """
     about = _about(found.schema, source)
     points = {
@@ -185,11 +182,7 @@ def result_of(found: "pa.Table", source: str = "the table", rows: int | None = N
 
 
 def objectives_of(schema: "pa.Schema", source: str) -> tuple[Objective, ...]:
-    """Objectives of a sweep, as its file says.
-
-    Raises:
-        DocumentError: It is the file of something else.
-    """
+    """Objectives of a sweep, as its file says; DocumentError for the file of something else."""
     said = _objectives(_about(schema, source).get("objectives", ()))
     return tuple(Objective(name, most) for name, most in said if name in schema.names)
 

@@ -45,15 +45,9 @@ FIGURES = (
 
 
 def points(lane: Lane, numbers: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
-    """Columns of the points of a lane.
+    """Columns of a lane's points, from ``batch``, ``prompt`` and ``output``. [1] [token] [token]
 
-    Args:
-        lane: What they are priced on.
-        numbers: Columns ``batch``, ``prompt`` and ``output``. [1] [token] [token]
-
-    Returns:
-        dict: Figures, ``fits``, ``decodes``, and in ``limit`` what rules a point out before any
-            figure does.
+    Figures, ``fits``, ``decodes``, and in ``limit`` what rules a point out before any figure does.
     """
     assert lane.deployment is not None
     every = list(_each(lane, lane.deployment, numbers))

@@ -101,14 +101,9 @@ def _portable(error: Exception) -> Exception:
 
 
 def executor(name: str = "local", workers: int | None = None) -> Executor:
-    """An executor by its name.
+    """An executor by its name, one of `NAMES`, with some workers or as many as there are cores.
 
-    Args:
-        name: One of `NAMES`.
-        workers: Chunks computed at once; none takes as many as there are cores.
-
-    Raises:
-        InputError: There is no such executor, or it cannot have that many workers.
+    InputError where there is no such executor, or it cannot have that many workers.
     """
     if workers is not None and workers < 1:
         raise InputError(f"{workers} workers compute nothing", hint="give at least 1")

@@ -73,11 +73,7 @@ class Seat(Generic[T]):
         self._closed = False
 
     def ask(self, chunk: Chunk) -> Done[T] | Raised:
-        """Have a chunk computed, by another worker if one dies at it.
-
-        Raises:
-            PartialError: Too many died.
-        """
+        """Have a chunk computed, by another worker if one dies; PartialError where too many did."""
         how = ""
         for _ in range(TRIES):
             process = self._process or self._start()

@@ -25,8 +25,7 @@ class Ray:
     ) -> Generator[tuple[Chunk, T], None, None]:
         """Compute each chunk: see `Executor.run`.
 
-        Raises:
-            MissingEnvironmentError: Ray is not installed, or no cluster can be had.
+        MissingEnvironmentError where Ray is not installed, or no cluster can be had.
         """
         ray = _library()
         with _joined(ray, self.workers):

@@ -123,11 +123,7 @@ class Kind:
         return self.speculation is None or bool(layout.pp == 1 and layout.cp == 1)
 
     def deployed(self, layout: Layout) -> Deployment:
-        """A replica of it.
-
-        Raises:
-            LayoutError: The layout cannot be, or what drafts is not priced for it.
-        """
+        """A replica of it; LayoutError where the layout cannot be, or its drafts are not priced."""
         if not self.drafts_on(layout):
             raise LayoutError(
                 f"layout: {UNDRAFTED}", hint="use tensor, expert and attention data parallelism"

@@ -129,11 +129,7 @@ def _row(what: str, unit: str, trained: float, served: float, demand: Demand) ->
 
 
 def check(metric: str) -> None:
-    """Refuse a metric that no plan explains, before it is made.
-
-    Raises:
-        UnknownNameError: It is none of `METRICS`.
-    """
+    """Refuse a metric that is none of `METRICS` with an UnknownNameError, before a plan is made."""
     if metric not in METRICS:
         raise UnknownNameError(
             f"nothing called {metric!r:.40} to explain", hint=f"metrics: {', '.join(METRICS)}"

@@ -68,14 +68,8 @@ class Replica:
     ) -> Fleet:
         """Replicas that share traffic, with rounds in place of steps where something drafts.
 
-        Args:
-            demand: What comes, of which the answers say how long sequences are.
-            factor: On the time of the device. [1]
-            number: Replicas. [1]
-            closely: Whether steps are tabulated closely; else by the estimate of the candidate.
-
-        Raises:
-            InfeasibleError: What drafts leaves no room.
+        Devices are slower by a factor. [1] Steps are tabulated closely, or taken from the
+        candidate's estimate. InfeasibleError where the draft leaves no room.
         """
         rounds = self._rounds(demand, closely)
         prices = self._steps(closely) if rounds is None else rounds.prices

@@ -141,11 +141,7 @@ def is_number(text: str) -> bool:
 
 
 def objective(kind: Kind, text: str) -> Objective:
-    """Read an objective: ``min usd_per_mtok``.
-
-    Raises:
-        InputError: It is not like that, or no such column has figures.
-    """
+    """Read an objective: ``min usd_per_mtok``; InputError for another shape or column."""
     way, _, column = text.strip().partition(" ")
     if way not in ("min", "max") or not column.strip():
         raise InputError(

@@ -43,11 +43,7 @@ def each(document: Document, key: str, asked: Any) -> Iterator[tuple[Any, tuple[
 
 
 def words(document: Document, key: str, asked: Any, check: Callable[[str], str]) -> tuple[str, ...]:
-    """Names under a key as a catalog has them.
-
-    Raises:
-        DocumentError: At a name that the catalog does not have, or has twice.
-    """
+    """Names under a key as a catalog has them; DocumentError at unknown ones and repeated ones."""
     out: list[str] = []
     for value, path in each(document, key, asked):
         with at(document, *path):

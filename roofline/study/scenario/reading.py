@@ -89,9 +89,8 @@ def scenario_names() -> list[str]:
 def scenario_named(name_or_path: str) -> Scenario:
     """Scenario by name, or of a file.
 
-    Raises:
-        UnknownNameError: Neither in the catalog nor a file.
-        DocumentError: The file cannot be read, or says something that has no meaning.
+    UnknownNameError where it is neither in the catalog nor a file; DocumentError where the file
+    cannot be read, or says something that has no meaning.
     """
     name = name_or_path.strip().lower()
     if name in scenario_names():
@@ -108,14 +107,10 @@ def scenario_named(name_or_path: str) -> Scenario:
 
 
 def read_scenario(path: Path) -> Scenario:
-    """Read a scenario.
+    """Scenario of a YAML file with the shape of those in ``scenarios/``.
 
-    Args:
-        path: A YAML file with the shape of those in ``scenarios/``.
-
-    Raises:
-        DocumentError: It cannot be read, a name in it is not known, or a number has no meaning; at
-            its place.
+    DocumentError where it cannot be read, a name in it is not known, or a number has no meaning;
+    at its place.
     """
     return scenario_of(read(path), path.parent)
 

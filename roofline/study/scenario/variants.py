@@ -30,11 +30,7 @@ UNITS: Final = {
 
 
 def figure(name: str, asked: float | str) -> float:
-    """A figure of a GPU in base units.
-
-    Raises:
-        InputError: It is in another unit, or cannot be.
-    """
+    """A figure of a GPU in base units; InputError where it is in another unit, or cannot be."""
     unit, low, high = UNITS[name]
     text = asked if isinstance(asked, str) else repr(asked)
     value = parse(f"{text} {unit}" if is_number(text) and name == "price" else text, unit)

@@ -32,12 +32,7 @@ HOLDER: Final = "process "
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder.
-
-    Raises:
-        InputError: Another process holds it.
-        OSError: The folder cannot be written to.
-    """
+    """Hold a folder; InputError where another process does, OSError where it is not writable."""
     with (folder / LOCK).open("a+b", buffering=0) as file:
         if not files.take(file):
             raise InputError(
@@ -81,8 +76,7 @@ class Store:
     def keep(self, chunk: Chunk, part: Part) -> Entry:
         """Put a part on the disk; once this returns it survives a kill and a loss of power.
 
-        Raises:
-            PartialError: It cannot be written; what was there before still is.
+        PartialError where it cannot be written; what was there before still is.
         """
         with explained(self.folder, self.header, self.finished):
             with files.whole(_part(self.folder, chunk.number)) as file:
@@ -95,8 +89,7 @@ class Store:
     def finish(self, rows: int) -> None:
         """Take the result on the disk for the sweep, and remove the parts that it was made of.
 
-        Raises:
-            PartialError: That it is there cannot be written down; the parts still are.
+        PartialError where that it is there cannot be written down; the parts still are.
         """
         path = self.folder / RESULT
         with explained(self.folder, self.header, self.finished):
@@ -158,9 +151,8 @@ def opened(folder: Path, header: Header) -> Iterator[Store]:
 def explained(folder: Path, header: Header, finished: Mapping[int, Entry]) -> Iterator[None]:
     """Turn what the system says about a disk into an error that says what is kept.
 
-    Raises:
-        PartialError: The disk is full, or some parts are there already.
-        MissingEnvironmentError: Nothing is there, and it cannot be.
+    PartialError where the disk is full or some parts are there already; else, as nothing is there
+    and cannot be, MissingEnvironmentError.
     """
     try:
         yield

@@ -67,13 +67,9 @@ def read(path: Path) -> tuple[Header, dict[int, Entry]]:
 
 
 def parse(content: bytes, source: str) -> tuple[Header, dict[int, Entry]]:
-    """Read a manifest; lines that are not whole are left out.
+    """Header of a manifest, finished parts and the result by number; lines not whole are left out.
 
-    Returns:
-        The header, and finished parts and the result by number.
-
-    Raises:
-        DocumentError: The first line is not that of a sweep.
+    DocumentError where the first line is not that of a sweep.
     """
     first, *rest = content.splitlines(keepends=True) or [b""]
     about = _record(first) or {}

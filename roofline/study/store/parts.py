@@ -118,16 +118,13 @@ def merge(
     metadata: Mapping[str, Any],
     reduction: Reduction | None = None,
 ) -> int:
-    """Write tables with the same columns as one file, whole or not at all.
+    """Write tables with the same columns as one file, whole or not at all; number of its rows.
 
     Args:
         tables: At least one; read one at a time.
-        path: Of the file; one that is there is replaced.
+        path: File; one that is there is replaced.
         metadata: Plain values, kept as JSON under `KEY` of the schema.
-        reduction: Of the rows of all tables; none keeps them as they come.
-
-    Returns:
-        Rows of the file.
+        reduction: Reduction of the rows of all tables; None keeps them as they come.
     """
     import pyarrow.parquet as pq
 

@@ -34,7 +34,7 @@ class Prices:
 
     @cached_property
     def first(self) -> tuple[tuple[NDArray[np.bool_], FirstTokens], ...]:
-        """First tokens at the nodes of batches and prompts; which prompts, and what they take.
+        """Masks of prompts, and first tokens at the nodes of batches and of these prompts.
 
         One new token is a step of decode, whose kernels are others.
         """
