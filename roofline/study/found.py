@@ -180,7 +180,7 @@ class Sweep:
     def plot(self, name: str = "") -> "plotly.graph_objects.Figure":
         """A figure of the report by name: ``"pareto"``; the first one for an empty name.
 
-        Where very many rows were kept, the best of them are drawn. InputError where rows are too few,
+        Of very many rows the best are drawn. InputError where rows are too few,
         or no figure has that name.
         """
         return self.shown().plot(name)
