@@ -34,7 +34,6 @@ class Names:
     """Values of all of them, place by place."""
 
     def __len__(self) -> int:
-        """Places."""
         return len(self.rows)
 
 
@@ -45,7 +44,6 @@ class Listed:
     values: tuple[float, ...]
 
     def __len__(self) -> int:
-        """Places."""
         return len(self.values)
 
     def at(self, places: Ints) -> Array:
@@ -62,7 +60,6 @@ class Steps:
     places: int
 
     def __len__(self) -> int:
-        """Places."""
         return self.places
 
     def at(self, places: Ints) -> Array:
@@ -80,7 +77,6 @@ class Numbers:
     series: Mapping[str, Series]
 
     def __len__(self) -> int:
-        """Places."""
         return len(next(iter(self.series.values())))
 
 

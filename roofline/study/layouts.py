@@ -169,7 +169,6 @@ class Layouts:
     """Output tokens of all replicas, each with as many; nan where nobody asked. [token/s]"""
 
     def __len__(self) -> int:
-        """Layouts."""
         return len(self.tp)
 
     @property

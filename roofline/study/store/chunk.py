@@ -18,7 +18,6 @@ class Chunk:
     """Seed of its random numbers, made of the scenario and the number alone."""
 
     def __len__(self) -> int:
-        """Configurations."""
         return self.stop - self.start
 
     def __str__(self) -> str:

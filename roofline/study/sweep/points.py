@@ -202,7 +202,6 @@ class Points:
         return self._answers[key]
 
     def __len__(self) -> int:
-        """Points."""
         return len(self.batch)
 
     def taken(self, rows: NDArray[np.intp]) -> "Points":
