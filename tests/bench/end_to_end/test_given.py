@@ -10,7 +10,7 @@ from roofline.bench.end_to_end.replay import Known
 from roofline.errors import InputError
 from tests.bench.end_to_end.test_learning import LOADS, at, planted
 
-SLOW = {"step_s": 2.0, "decode_gain": 1.2}
+SLOW = {"step_s": 3.0, "decode_gain": 1.2}
 """Constants of a host and of kernels that are slower than those shipped."""
 DRAWN: dict[str, Any] = {"isl": 1000, "osl": 100, "length_low": 0.9, "length_high": 1.1}
 
@@ -30,7 +30,7 @@ def test_three_runs_tell_most_of_what_others_of_a_deployment_take(found: GivenRu
     assert found.runs == len(LOADS) - 3
     tpot = [np.median(errors["tpot_s"]) for errors in (found.shipped, found.learnt)]
     assert tpot[0] > 0.15
-    assert tpot[1] < tpot[0] / 4
+    assert tpot[1] < tpot[0] / 5
 
 
 def test_what_is_given_is_not_scored(rows: list[Known], found: GivenRuns) -> None:
