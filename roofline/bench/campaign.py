@@ -137,7 +137,7 @@ def measure(
 
 
 def _noise(where: Place) -> Noise | None:
-    """How calm the machine is.
+    """Noise of the machine; None where it is not looked for.
 
     Raises:
         MissingEnvironmentError: Not even that can be run on it.

@@ -265,7 +265,7 @@ def _left_out(
 
 
 def _joined(folds: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """What `_missed` found of each fold, as one."""
+    """Residuals and distances of all folds, from those of each."""
     missed, far = zip(*folds, strict=True)
     return np.concatenate(missed, axis=1), np.concatenate(far)
 

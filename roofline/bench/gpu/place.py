@@ -46,9 +46,9 @@ class Calm:
     slowed: tuple[str, ...]
     """Why the clock is held down."""
     limited: tuple[str, ...] = ()
-    """What an administrator has set that limits it."""
+    """Limits on the clock that an administrator has set."""
     told: bool = True
-    """Whether the driver tells either."""
+    """True where the driver gives reasons for a lower clock at all."""
 
     @property
     def lost(self) -> float:
