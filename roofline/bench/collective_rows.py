@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.bench.collectives import CUSTOM, NCCL, algorithms
 from roofline.bench.held_out import octaves
 from roofline.bench.kernel_rows import Group, Name, group_of, newest, parts
 from roofline.cost.kernels.catalog import FORMS
-from roofline.cost.kernels.collective import collective_dims, form
+from roofline.cost.kernels.collective import CUSTOM, NCCL, collective_dims, form
+from roofline.cost.regimes import IN_SWITCH
 from roofline.errors import LayoutError, UnknownNameError
 from roofline.hardware.catalog import default_node, gpu
 from roofline.hardware.machine import Gpu, Link
@@ -63,6 +63,13 @@ def collective_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
                 hint=f"known are {', '.join(library)}",
             )
         yield _group(name, rows, library)
+
+
+def algorithms(
+    library: Mapping[str, tuple[str, ...]], op: str, *, in_switch: bool
+) -> tuple[str, ...]:
+    """Algorithms of a library on a machine whose switch adds, or does not."""
+    return tuple(path for path in library[op] if in_switch or path != IN_SWITCH)
 
 
 def _group(name: Name, rows: "pandas.DataFrame", library: Mapping[str, tuple[str, ...]]) -> Group:

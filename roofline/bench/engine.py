@@ -114,10 +114,10 @@ def measure(point: Point, backend: Backend, pool: Pool, stop: Stop) -> Measureme
     launches = _launches(point, backend, pool, needs.sets)
     replayed = backend.replays
     try:
-        found, runs = _samples(point, backend, launches, stop, replayed)
+        found, runs = samples(launches, backend, stop, replayed, point.probe.busy_s)
     except CaptureError:
         replayed = False
-        found, runs = _samples(point, backend, launches, stop, replayed)
+        found, runs = samples(launches, backend, stop, replayed, point.probe.busy_s)
     return Measurement(
         point,
         found.values,
@@ -131,10 +131,17 @@ def measure(point: Point, backend: Backend, pool: Pool, stop: Stop) -> Measureme
     )
 
 
-def _samples(
-    point: Point, backend: Backend, launches: Sequence[Launch], stop: Stop, captured: bool
+def samples(
+    launches: Sequence[Launch], backend: Backend, stop: Stop, captured: bool, busy_s: float = 0.0
 ) -> tuple[Samples, int]:
-    """Samples of a point, and the runs in each: as many as the clock can tell."""
+    """Samples of launches in rotation, and the runs in each: as many as the clock can tell.
+
+    Args:
+        launches: One for each argument set.
+        backend, captured: Where, and whether launches are replayed as a graph.
+        stop: When there are enough.
+        busy_s: Time that the device is kept at work before the first sample. [s]
+    """
     timer = backend.timer(launches, captured=captured)
     backend.synchronise()
     whole, span = len(launches) if backend.whole_rounds else 1, backend.span_s
@@ -149,7 +156,7 @@ def _samples(
     while runs > 1 and (took := runs * timer(runs)) < span and runs < MOST_RUNS:
         runs = rounded(min(MOST_RUNS, SPARE * runs * span / max(took, span / MOST_RUNS)))
     busy = 0.0
-    while busy < point.probe.busy_s:
+    while busy < busy_s:
         busy += backend.passes * runs * timer(runs)
     return sample(lambda: timer(runs), backend.slowed, stop, time.perf_counter), runs
 

@@ -5,7 +5,7 @@ the shapes that are left out together.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -274,17 +274,6 @@ def _group(
         more = [*family, "size"]
         families = sized.groupby(more, observed=True).ngroup().to_numpy().astype(np.int64)
     return group_of(name, form, dims, rows, families, arithmetic)
-
-
-READERS: Final[Mapping[str, Callable[["pandas.DataFrame"], Iterator[Group]]]] = {
-    "attention_prefill": prefill_groups,
-    "attention_decode": decode_groups,
-    "mla_prefill": latent_prefill_groups,
-    "mla_decode": latent_decode_groups,
-    "mla_module": module_groups,
-    "mla_bmm": head_groups,
-}
-"""By the file that the rows are in."""
 
 
 def newest(versions: Iterable[str]) -> str:

@@ -10,7 +10,6 @@ import pytest
 from roofline.bench.calibrating import fit_probe, fit_records
 from roofline.bench.engine import Measurement
 from roofline.bench.own import find as find_profile
-from roofline.bench.predicting import dims_of, naive, predict, touched
 from roofline.bench.probe import Point, find, points
 from roofline.bench.profile import Fitted, Profile, profile, text, write
 from roofline.bench.profile_file import load
@@ -21,6 +20,7 @@ from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.form import Machine
 from roofline.cost.kernels.processor import FORMS, OF_KIND
 from roofline.errors import DocumentError, MissingRateError, UnknownNameError
+from tests.bench.predicting import dims_of, naive, predict, touched
 
 MACHINE = Machine(128e9, 307.2e9, 2.0**25, 0.0, 1.0)
 PUBLISHED = Published("cpu-generic", MACHINE)

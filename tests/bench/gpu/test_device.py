@@ -59,7 +59,7 @@ def array(address: int, *shape: int) -> Any:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     monkeypatch.setattr(
-        device_module, "compiled", lambda program, arch: Compiled(f"{arch}".encode(), {})
+        device_module, "compiled", lambda program, arch: Compiled(f"{arch}".encode(), "")
     )
     return Driver()
 

@@ -1,4 +1,4 @@
-"""What a calibration predicts for kernels it may never have measured, one by one and in a row."""
+"""Times of a processor's kernels by its calibration, alone and in a row: for tests of fits."""
 
 import math
 from collections import defaultdict

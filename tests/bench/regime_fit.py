@@ -1,6 +1,10 @@
-"""Fit the constants of `roofline.cost.regimes` to measured collectives."""
+"""Fit of `roofline.cost.regimes` to measured collectives, apart from that of forms: a reference.
 
-from collections.abc import Mapping, Sequence
+The package fits collectives as all kernels, by `roofline.bench.fit`; this fit has exact derivatives
+and knows nothing of forms.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,12 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.rows import beginnings, least
-from roofline.cost.kernels.collective import CUSTOM as CUSTOM
-from roofline.cost.kernels.collective import NCCL as NCCL
 from roofline.cost.kernels.collective import SHARPNESS, prior
 from roofline.cost.regimes import (
     BOUNDS,
-    IN_SWITCH,
     Constants,
     Regime,
     by_regime,
@@ -52,13 +53,6 @@ class Rows:
         return Rows(
             self.payload[which], self.ranks[which], self.measured[which], self.in_switch[which]
         )
-
-
-def algorithms(
-    library: Mapping[str, tuple[str, ...]], op: str, *, in_switch: bool
-) -> tuple[str, ...]:
-    """Algorithms of a library on a machine whose switch adds, or does not."""
-    return tuple(path for path in library[op] if in_switch or path != IN_SWITCH)
 
 
 def predict(constants: Constants, rows: Rows, bytes_per_s: float) -> Array:
