@@ -1,6 +1,6 @@
 """Read an array: its largest element, which keeps nothing else."""
 
-from roofline.bench.gpu import bandwidth
+from roofline.bench.gpu.kernels import stream
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.work import Work
 from roofline.units import PREFIX
@@ -22,7 +22,7 @@ def launch(xp, x, out):
 
 def kernels(gpu, x, out):
     """Read every word on a GPU, and keep their parity where nobody sees it."""
-    return bandwidth.read(x, out, gpu.multiprocessors)
+    return stream("read_stream", x, out, gpu.multiprocessors)
 
 
 def work(at: Shape) -> Work:

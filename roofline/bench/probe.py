@@ -84,7 +84,7 @@ class Probe:
     """Where it can run."""
     kernels: Callable[..., Sequence[Any]] | None = None
     """One run on a GPU as data, where it is not that of an array module: kernels of
-    ``microbench/cuda``, products, collectives (`roofline.bench.gpu.calls`). Takes the
+    ``microbench/cuda``, products, collectives (`roofline.bench.gpu.launch`). Takes the
     device's `roofline.bench.gpu.device.Sku`, then the arguments by name."""
     needs: tuple[str, ...] = ()
     """Packages besides those of the backend; where one is missing the probe is left out."""

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from roofline.bench.engine import FILLED, samples
-from roofline.bench.gpu import bandwidth, nvml
+from roofline.bench.gpu import nvml
 from roofline.bench.gpu.backend import CupyBackend
 from roofline.bench.gpu.cublaslt import WORKSPACE_BYTES, Product, handle
 from roofline.bench.gpu.device import Device
+from roofline.bench.gpu.kernels import nothing, stream
 from roofline.bench.gpu.timer import Graphs
 from roofline.bench.stopping import Samples, Stop, median
 from roofline.units import parse
@@ -29,13 +30,13 @@ def timed(gpu: Device, launches: Sequence[Callable[[], object]]) -> Samples:
 
 def copies(gpu: Device, words: int, sets: int) -> float:
     arrays = [gpu.cupy.ones((2, words), gpu.cupy.uint32) for _ in range(sets)]
-    launches = [bandwidth.copy(a, b, gpu.sku.multiprocessors) for a, b in arrays]
+    launches = [stream("copy_stream", a, b, gpu.sku.multiprocessors) for a, b in arrays]
     calls = [lambda launch=launch: gpu.run(*launch) for launch in launches]
     return median(timed(gpu, calls).values).value
 
 
 def test_a_launch_takes_microseconds(gpu: Device) -> None:
-    found = timed(gpu, [lambda: gpu.run(*bandwidth.nothing())])
+    found = timed(gpu, [lambda: gpu.run(*nothing())])
     assert parse("0.3 µs", "s") < median(found.values).value < parse("20 µs", "s")
     assert found.stopped in ("converged", "time", "samples")
 

@@ -8,12 +8,10 @@ from itertools import cycle, islice
 from typing import Any, Final, Protocol
 
 from roofline.bench.backend import CaptureError, Launch, Timer, missing
-from roofline.bench.gpu import ranks
-from roofline.bench.gpu.calls import Call, Collective, Multiply
 from roofline.bench.gpu.device import Device
+from roofline.bench.gpu.launch import Call, Collective, Multiply
+from roofline.bench.gpu.libraries import Products, Ranks, available
 from roofline.bench.gpu.nvml import Clocks
-from roofline.bench.gpu.products import Products
-from roofline.bench.gpu.ranks import Ranks
 from roofline.bench.gpu.timer import SPAN_S, Graphs
 from roofline.bench.probe import Point, Probe
 from roofline.units import parse
@@ -76,7 +74,7 @@ class CupyBackend:
         if (wanted := probe.devices(point.at)) > self.devices:
             there = "there is 1" if self.devices == 1 else f"there are {self.devices}"
             return f"it takes {wanted} GPUs, {there}"
-        if wanted > 1 and not ranks.available(self.xp):
+        if wanted > 1 and not available(self.xp):
             return "NCCL is not installed (pip install nvidia-nccl-cu13, or -cu12)"
         return missing(probe)
 

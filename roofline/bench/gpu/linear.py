@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from roofline.bench.elements import stored
-from roofline.bench.gpu.calls import Call, Multiply
 from roofline.bench.gpu.cublaslt import TYPES, Arithmetic
 from roofline.bench.gpu.device import Sku
-from roofline.bench.gpu.pointwise import LARGEST, quantise
+from roofline.bench.gpu.kernels import LARGEST, quantise
+from roofline.bench.gpu.launch import Call, Multiply
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.work import Work
 

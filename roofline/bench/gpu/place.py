@@ -7,12 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from roofline.bench.gpu import bandwidth, nvml
+from roofline.bench.gpu import nvml
 from roofline.bench.gpu.backend import backend
 from roofline.bench.gpu.compiling import OLDEST
 from roofline.bench.gpu.device import Device, describe, device
+from roofline.bench.gpu.kernels import nothing, stream
+from roofline.bench.gpu.libraries import products
 from roofline.bench.gpu.nvml import Monitor
-from roofline.bench.gpu.products import products
 from roofline.bench.gpu.sku import recognised
 from roofline.bench.gpu.timer import Graphs
 from roofline.bench.place import Place
@@ -81,7 +82,7 @@ def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECO
     """
     cupy, words = device.cupy, int(BEYOND * device.sku.l2_bytes) // 16 * 4
     arrays = cupy.ones((2, words), dtype=cupy.uint32)
-    copy = bandwidth.copy(arrays[0], arrays[1], device.sku.multiprocessors)
+    copy = stream("copy_stream", arrays[0], arrays[1], device.sku.multiprocessors)
     device.run(*copy)
     cupy.cuda.Device().synchronize()
     once = graphs.replay(graphs.captured([lambda: device.run(*copy)]))
@@ -123,7 +124,7 @@ def cupy_place(name: str = "", index: int = 0) -> Iterator[Place]:
     with nvml.monitor(bus) as monitor, products(found.cupy) as multiplied:
         board = monitor.board()
         product = gpu(name) if name else recognised(found.sku, board)
-        found.run(*bandwidth.nothing())  # whatever is missing to compile is missed now
+        found.run(*nothing())  # whatever is missing to compile is missed now
         where = backend(found, multiplied, monitor)
         about = describe(found, board, product.name, name or product.name)
         link = monitor.link() if where.devices > 1 else ""

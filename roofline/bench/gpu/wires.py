@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from roofline.bench.gpu.calls import Collective, Operation
 from roofline.bench.gpu.device import Sku
+from roofline.bench.gpu.launch import Collective, Operation
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.regimes import moved
 from roofline.cost.work import Work
