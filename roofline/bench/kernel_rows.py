@@ -127,6 +127,22 @@ def parts(
         yield dict(zip(key, map(str, values), strict=True)), rows
 
 
+def families(
+    rows: "pandas.DataFrame", family: Sequence[str], split: Sequence[str] = (), few: int = 0
+) -> Labels:
+    """Label of each row by its shape, and by its split too where shapes are few.
+
+    Args:
+        rows: Measurements.
+        family, split: Columns of the shape, and those that tell rows of one shape apart.
+        few: Shapes below which the split counts. [1]
+    """
+    found = rows.groupby(list(family), observed=True).ngroup()
+    if found.nunique() < few:
+        found = rows.groupby([*family, *split], observed=True).ngroup()
+    return found.to_numpy().astype(np.int64)
+
+
 def columns(rows: "pandas.DataFrame", names: Sequence[str]) -> list[Array]:
     """Columns in float64."""
     return [rows[name].to_numpy(np.float64) for name in names]
@@ -268,12 +284,12 @@ def _group(
     """A group in bf16, or in fp8 where the device has it."""
     device = gpu(name["gpu"])
     arithmetic = "fp8" if low and "fp8" in device.flops_per_s else "bf16"
-    families = rows.groupby(list(family), observed=True).ngroup().to_numpy().astype(np.int64)
-    if len(np.unique(families)) < FEW and "batch" in rows:
+    if "batch" in rows:
         sized = rows.assign(size=np.digitize(rows.batch, SIZES))
-        more = [*family, "size"]
-        families = sized.groupby(more, observed=True).ngroup().to_numpy().astype(np.int64)
-    return group_of(name, form, dims, rows, families, arithmetic)
+        alike = families(sized, family, ("size",), FEW)
+    else:
+        alike = families(rows, family)
+    return group_of(name, form, dims, rows, alike, arithmetic)
 
 
 def newest(versions: Iterable[str]) -> str:

@@ -10,14 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench import (
-    collective_rows,
     exchange_rows,
     expert_rows,
     kernel_rows,
     layer_rows,
-    linear_rows,
-    mega_rows,
-    recurrent_rows,
     sparse_rows,
     wide_rows,
 )
@@ -35,7 +31,7 @@ if TYPE_CHECKING:
 Reader = Callable[["pandas.DataFrame"], Iterator[Group]]
 
 READERS: Final[Mapping[str, Reader]] = {
-    "gemm": linear_rows.linear_groups,
+    "gemm": layer_rows.linear_groups,
     "attention-prefill": kernel_rows.prefill_groups,
     "attention-decode": kernel_rows.decode_groups,
     "mla-prefill": kernel_rows.latent_prefill_groups,
@@ -46,18 +42,18 @@ READERS: Final[Mapping[str, Reader]] = {
     "msa": sparse_rows.sparse_groups,
     "moe": expert_rows.expert_groups,
     "moe-wideep": wide_rows.wide_groups,
-    "moe-mega": mega_rows.mega_groups,
+    "moe-mega": wide_rows.mega_groups,
     "moe-alltoall": exchange_rows.alltoall_groups,
-    "collective": collective_rows.collective_groups,
+    "collective": exchange_rows.collective_groups,
     "deepep": exchange_rows.exchange_groups,
-    "quantize": linear_rows.quantise_groups,
-    "pointwise": linear_rows.pass_groups,
-    "linear-attention": recurrent_rows.linear_attention_groups,
+    "quantize": layer_rows.quantise_groups,
+    "pointwise": layer_rows.pass_groups,
+    "linear-attention": layer_rows.linear_attention_groups,
     "attention-encoder": layer_rows.encoder_groups,
     "mhc": layer_rows.hyper_groups,
     "mlp": layer_rows.mlp_groups,
 }
-"""From a file of measurements to groups that one fit may hold, by kind of kernel."""
+"""Reader of a file of measurements into groups that one fit may hold, by kind of kernel."""
 APART: Final = (
     "gpu",
     "backend",

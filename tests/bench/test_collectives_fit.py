@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from roofline.bench.collective_rows import algorithms
+from roofline.bench.exchange_rows import algorithms
 from roofline.bench.held_out import octaves
 from roofline.cost.kernels.collective import CUSTOM, NCCL
 from roofline.cost.regimes import BOUNDS, Constants, Regime

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from roofline.bench.collective_rows import algorithms
+from roofline.bench.exchange_rows import algorithms
 from roofline.bench.held_out import octaves
 from roofline.cost.kernels.collective import CUSTOM, NCCL
 from roofline.hardware.catalog import gpu, node

@@ -17,9 +17,9 @@ from typing import Final
 
 import numpy as np
 
-from roofline.bench.collective_rows import CUSTOM_ENDS
 from roofline.bench.columns import prepared
 from roofline.bench.datasheet import datasheet
+from roofline.bench.exchange_rows import CUSTOM_ENDS
 from roofline.bench.fit import fit_and_score
 from roofline.bench.held_out import DEVIATIONS, errors
 from roofline.bench.kernel_rows import Group, release

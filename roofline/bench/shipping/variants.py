@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from roofline.bench.collective_rows import CUSTOM_ENDS
+from roofline.bench.exchange_rows import CUSTOM_ENDS
 from roofline.bench.kernel_rows import Name
 from roofline.cost.calibration.kernel import Label
 from roofline.hardware.catalog import gpu
