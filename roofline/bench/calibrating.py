@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
+from roofline.bench.clock import OTHERS
 from roofline.bench.fit import cross_validate, families_of, fit
 from roofline.bench.forms import columns, form_of
 from roofline.bench.held_out import Labels, coverage, errors
 from roofline.bench.prices import SUSTAINED
 from roofline.bench.profile import Fitted
 from roofline.bench.published import Published
-from roofline.bench.quiet import OTHERS
 from roofline.bench.records import Record, Records
 from roofline.bench.stopping import SLOWED
 from roofline.bench.trust import trusted

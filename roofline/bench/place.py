@@ -9,11 +9,10 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from roofline.bench import clock, processor
+from roofline.bench import clock
 from roofline.bench.backend import Backend
 from roofline.bench.capacity import HAD
-from roofline.bench.processor import Processor
-from roofline.bench.published import Published, of_processor
+from roofline.bench.published import Processor, Published, detect, of_processor
 from roofline.errors import InputError, MissingEnvironmentError
 
 
@@ -78,7 +77,7 @@ class Place:
 
 def numpy_place() -> Place:
     """NumPy in this process."""
-    here = processor.detect()
+    here = detect()
     backend = clock.backend(here)
     kind = "processor" if backend.threads == 1 else "wall"
     return Place(

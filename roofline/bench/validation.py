@@ -21,7 +21,7 @@ from roofline.bench.columns import Refused, prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.held_out import DEVIATIONS, Mask, coverage, errors
 from roofline.bench.kernel_rows import Group
-from roofline.bench.left_out import Predictor
+from roofline.bench.predictors import Predictor
 from roofline.cost.work import Array
 from roofline.errors import DocumentError, InputError, RooflineError
 
@@ -169,7 +169,7 @@ def validate(
     Args:
         kind: Of kernel, a key of `READERS`.
         frame: Measurements, in the columns of that kind.
-        predictor: `roofline.bench.left_out.left_out`, or one of a profile.
+        predictor: `roofline.bench.predictors.left_out`, or one of a profile.
         where: File they are from, for errors.
 
     Raises:

@@ -99,8 +99,7 @@ def validate(
     """Say how well calibrated forms predict measured kernels: errors, and what intervals hold."""
     # Fits run side by side: threads of BLAS inside each would only wait for one another.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from roofline.bench.left_out import left_out, one_by_one
-    from roofline.bench.shipping.predicting import predicted
+    from roofline.bench.predictors import left_out, one_by_one, shipped
     from roofline.bench.validation import chosen, read_measurements
     from roofline.bench.validation import validate as score
     from roofline.errors import InputError
@@ -118,7 +117,7 @@ def validate(
     frame = chosen(read_measurements(file), where)
     if frame.empty:
         raise InputError(f"no row is left of {file}", hint="loosen --where")
-    predictor = left_out(jobs) if cross_validate else one_by_one(partial(predicted, kind.value))
+    predictor = left_out(jobs) if cross_validate else one_by_one(partial(shipped, kind.value))
     found = score(kind.value, frame, predictor, where=str(file))
     names = [name.strip() for name in by.split(",") if name.strip()]
     _known(names, by, frame)

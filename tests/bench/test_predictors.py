@@ -7,8 +7,7 @@ import pytest
 
 from roofline.bench.fit import fit
 from roofline.bench.kernel_rows import Group
-from roofline.bench.left_out import Predicted, left_out, one_by_one, sibling_of
-from roofline.bench.transfer import cross_transfer
+from roofline.bench.predictors import Predicted, cross_transfer, left_out, one_by_one, sibling_of
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.catalog import gpu
 from tests.bench.test_fit import DIMS, FAMILIES, FORM, MACHINE, noisy
