@@ -1,4 +1,4 @@
-"""From records to fitted forms, each with its errors on families of shapes that it did not see."""
+"""Fits of a run's records, each with its errors on families of shapes that it did not see."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ import numpy as np
 from roofline.bench.clock import OTHERS
 from roofline.bench.fit import cross_validate, families_of, fit
 from roofline.bench.forms import columns, form_of
-from roofline.bench.held_out import Labels, coverage, errors
+from roofline.bench.held_out import coverage, errors
 from roofline.bench.prices import SUSTAINED
 from roofline.bench.profile import Fitted
 from roofline.bench.published import Published
@@ -19,7 +19,7 @@ from roofline.bench.stopping import SLOWED
 from roofline.bench.trust import trusted
 from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.catalog import FORMS
-from roofline.cost.kernels.form import Dims, Form, Machine
+from roofline.cost.kernels.form import Dims, Machine
 from roofline.cost.work import Array
 from roofline.errors import InputError
 
@@ -30,7 +30,7 @@ FAMILIES: Final = {
     "decode-attention": ("count", "heads", "kv_heads", "head_dim"),
     "prefill-attention": ("count", "heads", "kv_heads", "head_dim"),
 }
-"""What is left out together, by kind; of any other kind, each place in the form's coordinates."""
+"""Axes of a family by kind, which is left out as one; of others, the form's coordinates."""
 
 
 def fit_records(records: Records, published: Published) -> tuple[list[Fitted], list[str]]:
@@ -106,7 +106,7 @@ def _with_few(fit_of: Callable[[Sequence[Record]], Fitted], rows: Sequence[Recor
 
 
 def with_others(row: Record) -> bool:
-    """Whether others on the device slowed all of a row's samples down."""
+    """True where others on the device slowed all of a row's samples down."""
     return row.stopped == SLOWED and OTHERS in row.dropped
 
 
@@ -118,7 +118,7 @@ def fit_probe(
     Args:
         rows: All of one probe.
         published: Rates of where they were measured.
-        version, form: As of the probe.
+        version, form: Those of the probe.
         provider: ``"numpy"``, ``"cupy"``.
 
     Raises:
@@ -128,7 +128,7 @@ def fit_probe(
     name = form_of(first.kind, first.arithmetic, provider, form)
     equation, dims, measured = FORMS[name], columns(rows, name, published), times(rows)
     machine = published.of(first.arithmetic)
-    families = _families(equation, dims)
+    families = families_of(dims, FAMILIES.get(equation.kind, equation.coordinates))
     source = f"{provider}, {len(rows)} points of the probe {first.probe}"
     model = fit(equation, dims, machine, measured, families=families, source=source)
     predicted, spread = cross_validate(
@@ -157,7 +157,3 @@ def roofline(dims: Dims, machine: Machine) -> Array:
 def times(rows: Iterable[Record]) -> Array:
     """Median of each point. [s]"""
     return np.array([row.median.value for row in rows])
-
-
-def _families(form: Form, dims: Dims) -> Labels:
-    return families_of(dims, FAMILIES.get(form.kind, form.coordinates))

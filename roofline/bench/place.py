@@ -1,11 +1,11 @@
-"""Where a campaign runs: this processor with NumPy, or a GPU with CuPy."""
+"""Places of a campaign: this processor with NumPy, or a GPU with CuPy."""
 
 import platform
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def describe(processor: Processor, threads: int, clock: str) -> dict[str, str]:
 
     Args:
         processor: Of this machine.
-        threads: That BLAS uses. [1]
+        threads: Threads that BLAS uses. [1]
         clock: What was read: ``"processor"`` or ``"wall"``.
     """
     return {
@@ -48,11 +48,11 @@ def blas() -> str:
 
 
 class Noise(Protocol):
-    """How much a machine disturbs equal pieces of work; its text says so in a clause."""
+    """Disturbances of a machine, which its text states in a clause."""
 
     @property
     def calm(self) -> bool:
-        """Whether times can be trusted to a few percent."""
+        """True where times can be trusted to a few percent."""
 
     @property
     def lost(self) -> float:
@@ -61,18 +61,18 @@ class Noise(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where probes run."""
+    """A device and its libraries, on which probes run."""
 
     backend: Backend
     """Runs and times them."""
     published: Published
     """Rates of its datasheet, or what stands in for one."""
     environment: Mapping[str, str]
-    """What the times depend on besides the probes."""
+    """Facts that the times depend on besides the probes."""
     noise: Callable[[], Noise | None]
-    """Looks how calm the machine is."""
+    """Measures the noise of the machine."""
     title: str
-    """What a person calls it."""
+    """Name for people."""
 
 
 def numpy_place() -> Place:
@@ -92,28 +92,8 @@ def numpy_place() -> Place:
     )
 
 
-def _numpy(name: str) -> AbstractContextManager[Place]:
-    if name:
-        raise InputError(
-            f"NumPy does not run on {name}", hint="leave --gpu out, or add --backend cupy"
-        )
-    return nullcontext(numpy_place())
-
-
-def _cupy(name: str) -> AbstractContextManager[Place]:
-    from roofline.bench.gpu.place import cupy_place
-
-    return cupy_place(name)
-
-
-PLACES: Final[Mapping[str, Callable[[str], AbstractContextManager[Place]]]] = {
-    "numpy": _numpy,
-    "cupy": _cupy,
-}
-
-
 def place(backend: str, name: str = "") -> AbstractContextManager[Place]:
-    """Where a backend runs; entering it takes the device.
+    """Place where a backend runs; entering it takes the device.
 
     Args:
         backend: ``"numpy"`` or ``"cupy"``.
@@ -123,11 +103,19 @@ def place(backend: str, name: str = "") -> AbstractContextManager[Place]:
         InputError: A GPU is named, and the backend has none.
         MissingEnvironmentError: It is not to be had here.
     """
-    if backend not in PLACES:
+    if backend == "cupy":
+        from roofline.bench.gpu.place import cupy_place
+
+        return cupy_place(name)
+    if backend != "numpy":
         raise MissingEnvironmentError(
-            f"the backend {backend} cannot run here", hint=f"use one of {', '.join(PLACES)}"
+            f"the backend {backend} cannot run here", hint="use one of numpy, cupy"
         )
-    return PLACES[backend](name)
+    if name:
+        raise InputError(
+            f"NumPy does not run on {name}", hint="leave --gpu out, or add --backend cupy"
+        )
+    return nullcontext(numpy_place())
 
 
 def chosen() -> tuple[str, str]:

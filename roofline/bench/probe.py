@@ -223,7 +223,8 @@ def _run(path: Path) -> Any:
 
 def _check(probe: Probe, path: Path) -> None:
     """Refuse a probe that could not be measured or fitted."""
-    where = _line_of(path, "PROBE")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    where = next((i for i, line in enumerate(lines, 1) if line.startswith("PROBE")), 1)
 
     def refuse(message: str, hint: str) -> DocumentError:
         return _refusal(path, where, message, hint)
@@ -270,9 +271,3 @@ def _line(path: Path, error: Exception) -> int:
         return error.lineno or 1
     frames = traceback.extract_tb(error.__traceback__)
     return next((f.lineno or 1 for f in reversed(frames) if f.filename == str(path)), 1)
-
-
-def _line_of(path: Path, name: str) -> int:
-    """Line on which a name is given its value."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return next((i for i, line in enumerate(lines, 1) if line.startswith(name)), 1)

@@ -45,7 +45,7 @@ class Products:
         """
         product = self._product(call)
         arrays = (call.values, call.weight, call.output, self._workspace)
-        values, weight, output, workspace = (address(array) for array in arrays)
+        values, weight, output, workspace = (int(address(array)) for array in arrays)
         current = self._cupy.cuda.get_current_stream
 
         def run() -> None:
@@ -103,7 +103,7 @@ def products(cupy: Any) -> Iterator[Products]:
 
 
 def available(cupy: Any) -> bool:
-    """Whether CuPy finds NCCL."""
+    """True where CuPy finds NCCL."""
     try:
         from cupy.cuda import nccl
     except ImportError:

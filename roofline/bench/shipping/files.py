@@ -157,7 +157,7 @@ def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
         fits: All of them, packed.
         into: Folder, as `folder` is.
     """
-    ordered = sorted(fits, key=lambda fit: _order(fit[0]))
+    ordered = sorted(fits, key=lambda fit: fit[0].label)
     archives: dict[tuple[str, str], list[tuple[Entry, bytes]]] = {}
     for entry, packed in ordered:
         archives.setdefault((entry.device, entry.provider), []).append((entry, packed))
@@ -175,7 +175,3 @@ def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
         for entry, _ in ordered:
             values = (getattr(entry, each.name) for each in fields(Entry))
             table.writerow(f"{v:.4g}" if isinstance(v, float) else v for v in values)
-
-
-def _order(entry: Entry) -> tuple[str, ...]:
-    return entry.device, entry.provider, entry.kind, entry.variant
