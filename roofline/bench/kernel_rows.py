@@ -22,6 +22,7 @@ from roofline.cost.kernels import (
     prefill,
 )
 from roofline.cost.kernels.form import Form, Machine, machine, take
+from roofline.cost.kernels.gemm import PRODUCTS
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 
@@ -30,14 +31,6 @@ if TYPE_CHECKING:
 
 WIDTHS: Final[Mapping[str, float]] = {"bfloat16": 2.0, "float16": 2.0, "fp8": 1.0}
 """Bytes per element of activations and caches."""
-PROJECTED: Final[Mapping[str, str]] = {
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "fp8": "fp8",
-    "fp8_block": "fp8",
-    "nvfp4": "fp4",
-}
-"""Arithmetic of the projections of a module by their format."""
 WEIGHTS: Final[Mapping[str, float]] = {
     "bfloat16": 2.0,
     "float16": 2.0,
@@ -71,7 +64,7 @@ class Group:
     """Device, library, version, kernel and formats."""
     form: Form
     machine: Machine
-    """What they are fitted with."""
+    """Equation, and the device at published rates."""
     dims: dict[str, Array]
     """Columns of the form."""
     measured: Array
@@ -81,7 +74,7 @@ class Group:
     index: Labels
     """Places of the rows in the file. [1]"""
     arithmetic: str
-    """Whose published rate the machine is given."""
+    """Type of arithmetic whose published rate the machine is given."""
 
     def __len__(self) -> int:
         """Rows."""
@@ -230,7 +223,7 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         wide = rows.replace({"dtype": {"fp8_block": "bfloat16"}})  # of the projections only
         shape = (*columns(rows, LATENT), *_widths(wide))
         device = gpu(name["gpu"])
-        narrow = PROJECTED[name["gemm_dtype"]]
+        narrow = PRODUCTS[name["gemm_dtype"]].arithmetic
         faster = device.rate(narrow) / device.rate("bf16") if narrow in device.flops_per_s else 1.0
         own = (
             columns(rows, ("n_heads",))[0],

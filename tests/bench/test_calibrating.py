@@ -96,9 +96,9 @@ def planted(name: str, noise: float = 0.0) -> list[Record]:
                 found.arithmetic,
                 point.at,
                 {key: float(getattr(work, key)) for key in WORK},
-                float(dims["reuse"][0]),
-                (time,),
-                "converged",
+                reuse=float(dims["reuse"][0]),
+                samples=(time,),
+                stopped="converged",
             )
         )
     return rows
@@ -346,4 +346,5 @@ def test_the_naive_time_is_the_larger_of_both() -> None:
 
 def test_measurements_know_their_median() -> None:
     point = next(points(find("call").probe))
-    assert Measurement(point, (3.0, 1.0, 2.0), 1, 1, 1.0, "time").median.value == 2.0
+    found = Measurement(point, 1, 1, reuse=1.0, samples=(3.0, 1.0, 2.0), stopped="time")
+    assert found.median.value == 2.0

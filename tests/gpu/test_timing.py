@@ -9,11 +9,10 @@ import pytest
 
 from roofline.bench.engine import FILLED, samples
 from roofline.bench.gpu import nvml
-from roofline.bench.gpu.backend import CupyBackend
+from roofline.bench.gpu.backend import CupyBackend, Graphs
 from roofline.bench.gpu.cublaslt import WORKSPACE_BYTES, Product, handle
 from roofline.bench.gpu.device import Device
 from roofline.bench.gpu.kernels import nothing, stream
-from roofline.bench.gpu.timer import Graphs
 from roofline.bench.stopping import Samples, Stop, median
 from roofline.units import parse
 

@@ -7,16 +7,15 @@ from typing import Final
 
 import numpy as np
 
+from roofline.bench.campaign import Place
 from roofline.bench.gpu import nvml
-from roofline.bench.gpu.backend import backend
+from roofline.bench.gpu.backend import Graphs, backend
 from roofline.bench.gpu.compiling import OLDEST
 from roofline.bench.gpu.device import Device, describe, device
 from roofline.bench.gpu.kernels import nothing, stream
 from roofline.bench.gpu.libraries import products
 from roofline.bench.gpu.nvml import Monitor
 from roofline.bench.gpu.sku import recognised
-from roofline.bench.gpu.timer import Graphs
-from roofline.bench.place import Place
 from roofline.bench.published import of_gpu
 from roofline.errors import MissingEnvironmentError
 from roofline.hardware.catalog import gpu
@@ -58,11 +57,11 @@ class Calm:
 
     @property
     def calm(self) -> bool:
-        """Whether times can be trusted to a few percent."""
+        """True where times can be trusted to a few percent."""
         return self.spread <= SPREAD and not self.others
 
     def __str__(self) -> str:
-        """In percent."""
+        """Difference in percent, company and clock."""
         held = f", held down: {', '.join(self.slowed)}" if self.slowed else ""
         held += f", limited by its settings: {', '.join(self.limited)}" if self.limited else ""
         held += "" if self.told else "; the driver does not tell when it holds the clock down"
@@ -102,11 +101,10 @@ def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECO
 
 @contextmanager
 def cupy_place(name: str = "", index: int = 0) -> Iterator[Place]:
-    """That GPU, with all that measuring on it needs; everything is given back at the end.
+    """A GPU with all that measuring on it needs; everything is given back at the end.
 
     Args:
-        name: Whose published rates apply, a name or path; those of the product that it is, if
-            empty.
+        name: GPU whose published rates apply, a name or path; the product that it is, if empty.
         index: Of the device, as CUDA counts.
 
     Raises:

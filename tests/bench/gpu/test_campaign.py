@@ -15,7 +15,7 @@ import pytest
 from roofline.bench import campaign
 from roofline.bench.calibrating import fit_records
 from roofline.bench.forms import columns, form_of, needed
-from roofline.bench.gpu.timer import SPAN_S
+from roofline.bench.gpu.backend import SPAN_S
 from roofline.bench.own import find as find_profile
 from roofline.bench.planner import plan
 from roofline.bench.probe import Loaded, Point, find, points, probes

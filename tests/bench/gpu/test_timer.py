@@ -9,9 +9,8 @@ import pytest
 
 from roofline.bench.backend import Backend, CaptureError
 from roofline.bench.engine import samples
-from roofline.bench.gpu.backend import CupyBackend
+from roofline.bench.gpu.backend import CupyBackend, Graphs
 from roofline.bench.gpu.device import Device, Sku
-from roofline.bench.gpu.timer import Graphs
 from roofline.bench.stopping import Samples, Stop, median, sample
 
 

@@ -10,7 +10,7 @@ from roofline.bench.held_out import coverage, errors
 from roofline.bench.kernel_rows import Group
 from roofline.bench.predictors import shipped
 from roofline.bench.shipping import files
-from roofline.bench.shipping.archive import pack, unpack
+from roofline.bench.shipping.files import pack, unpack
 from roofline.bench.shipping.making import FILES
 from roofline.bench.validation import READERS
 from roofline.cost.calibration.kernel import MEASURED

@@ -1,8 +1,9 @@
-"""Linear layers on a GPU: one probe for each arithmetic type, all of the same shapes.
+"""Probes of libraries on a GPU: linear layers by cuBLASLt, and collectives by NCCL.
 
-Where the multiplier takes 8 bits, the 16-bit input is converted first, with a scale for each token,
-as an engine has to: both kernels are timed. Scales of the product itself, which a library applies
-as it writes the result, are left out.
+There is one for each arithmetic type, all of the same shapes, and one for each operation, all of
+the same sizes. Where the multiplier takes 8 bits, the 16-bit input is converted first, with a scale
+for each token, as an engine has to: both kernels are timed. Scales of the product itself, which a
+library applies as it writes the result, are left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +13,11 @@ from roofline.bench.elements import stored
 from roofline.bench.gpu.cublaslt import TYPES, Arithmetic
 from roofline.bench.gpu.device import Sku
 from roofline.bench.gpu.kernels import LARGEST, quantise
-from roofline.bench.gpu.launch import Call, Multiply
+from roofline.bench.gpu.launch import Call, Collective, Multiply, Operation
 from roofline.bench.probe import Maker, Probe, Shape
+from roofline.cost.regimes import moved
 from roofline.cost.work import Work
+from roofline.units import PREFIX
 
 ROWS: Final = (
     *(1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768),
@@ -53,6 +56,13 @@ SUSTAINED_S: Final = 3.0
 FEW: Final = 16
 SOME: Final = 256
 """Tokens up to which weights bind, and up to which tiles are not full."""
+SIZES: Final = tuple(
+    sorted(
+        int(PREFIX["Ki"]) * factor * 2**power for factor in (1, 3) for power in range(21 - factor)
+    )
+)
+"""Payloads from 1 KiB to 1 GiB, two for each octave. [B]"""
+RANKS: Final = (2, 4, 8)
 
 
 def linear(
@@ -130,3 +140,37 @@ def sustained(name: str, arithmetic: Arithmetic) -> Probe:
 def regime(at: Shape) -> str:
     """Weights, tiles that are not full, or arithmetic."""
     return "few" if at["m"] <= FEW else "some" if at["m"] <= SOME else "many"
+
+
+def collective(name: str, operation: Operation, way: str, ranks: Sequence[int] = RANKS) -> Probe:
+    """Probe of an operation of NCCL on the first GPUs of a machine, in half precision.
+
+    Args:
+        name: As its file is called.
+        operation, way: Keys of `roofline.cost.regimes.PATHS`; the way says what the wires are
+            counted to carry.
+        ranks: GPUs that take part. [1]
+    """
+
+    def arguments(make: Maker, at: Shape) -> dict[str, object]:
+        return {"payload": at["payload"], "ranks": at["ranks"]}
+
+    def kernels(gpu: Sku, payload: int, ranks: int) -> Sequence[Collective]:
+        return (Collective(operation, payload, ranks),)
+
+    def work(at: Shape) -> Work:
+        messages, share = moved(operation, way, float(at["ranks"]))
+        return Work(wire_bytes=float(share) * at["payload"], messages=float(messages))
+
+    return Probe(
+        name=name,
+        version=1,
+        kind="collective",
+        axes={"ranks": ranks, "payload": SIZES},
+        arguments=arguments,
+        work=work,
+        backends=("cupy",),
+        kernels=kernels,
+        devices=lambda at: at["ranks"],
+        form=f"collective-{name}",
+    )
