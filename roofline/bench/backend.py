@@ -30,11 +30,7 @@ class CaptureError(RuntimeError):
 
 
 class Backend(Protocol):
-    """A device and its libraries, on which probes run.
-
-    Those who derive from it run whatever is installed, on a device that tells nothing of itself and
-    has nothing to wait for.
-    """
+    """A device and its libraries, on which probes run."""
 
     @property
     def name(self) -> str:
@@ -78,7 +74,6 @@ class Backend(Protocol):
 
     def refusal(self, point: Point) -> str:
         """Reason why a point cannot run there; empty where it can."""
-        return missing(point.probe)
 
     def bind(self, probe: Probe, arguments: Mapping[str, Any]) -> Launch:
         """One run on these arguments, everything that is done once already done."""
@@ -93,18 +88,15 @@ class Backend(Protocol):
 
     def synchronise(self) -> None:
         """Wait until everything launched is done."""
-        return
 
     def recover(self) -> None:
         """Give back what a point that failed left behind; raises where the device is lost."""
-        return
 
     def slowed(self) -> tuple[str, ...]:
         """Reasons for which the clock is held down now; none where it is free or unknown."""
 
     def clocks(self) -> Mapping[str, float]:
         """Clocks, power and temperature now, by name with unit; empty where unknown."""
-        return {}
 
 
 def missing(probe: Probe) -> str:

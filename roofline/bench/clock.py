@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from roofline.bench.backend import Backend, Launch, Timer
+from roofline.bench.backend import Launch, Timer, missing
 from roofline.bench.capacity import look
-from roofline.bench.probe import Probe
+from roofline.bench.probe import Point, Probe
 from roofline.bench.published import Processor
 from roofline.units import PREFIX, parse
 
@@ -110,7 +110,7 @@ class Quiet:
 
 
 @dataclass(frozen=True, slots=True)
-class NumpyBackend(Backend):
+class NumpyBackend:
     """Probes in this process; see `roofline.bench.backend.Backend`."""
 
     threads: int
@@ -126,6 +126,10 @@ class NumpyBackend(Backend):
     name: str = "numpy"
     xp: Any = np
 
+    def refusal(self, point: Point) -> str:
+        """Packages of the probe that are not installed."""
+        return missing(point.probe)
+
     def bind(self, probe: Probe, arguments: Mapping[str, Any]) -> Launch:
         """The launch of the probe itself."""
         return partial(probe.launch, np, **arguments)
@@ -137,6 +141,16 @@ class NumpyBackend(Backend):
     def timer(self, launches: Sequence[Launch], *, captured: bool = True) -> Timer:
         """Times runs of these launches in rotation."""
         return rotating(launches, clock(self.threads))
+
+    def clocks(self) -> Mapping[str, float]:
+        """Unknown."""
+        return {}
+
+    def synchronise(self) -> None:
+        """Nothing to wait for."""
+
+    def recover(self) -> None:
+        """Nothing is left behind."""
 
 
 def rotating(launches: Sequence[Launch], now: Callable[[], float]) -> Timer:
