@@ -1,4 +1,4 @@
-"""How well measured kernels are predicted, row by row, beside the plain roofline."""
+"""Errors of predicted kernels, row by row, beside the plain roofline."""
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -88,7 +88,7 @@ class Validation:
     log_sd: Array
     """Standard deviation of the logarithm of the prediction. [1]"""
     basis: NDArray[np.object_]
-    """How each row is known, in words; empty where it is not."""
+    """Origin of the prediction of each row, in words; empty where there is none."""
     refused: tuple[Refused, ...]
     """Rows that are not predicted, and why."""
 

@@ -1,4 +1,4 @@
-"""From CUDA source to machine code with NVRTC: no toolkit and no device is needed.
+"""Compiler of CUDA sources to machine code, NVRTC: no toolkit and no device is needed.
 
 Machine code rather than PTX: a driver older than the compiler cannot translate its PTX.
 """

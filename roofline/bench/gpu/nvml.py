@@ -1,4 +1,4 @@
-"""What the driver says of a GPU while it measures. Read only: no clock or limit is ever set."""
+"""State of a GPU as its driver tells it. Read only: no clock or limit is ever set."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -114,7 +114,7 @@ class Monitor:
         return "pcie"
 
     def board(self) -> Board:
-        """As it is set up."""
+        """Name, memory, limits and modes of the GPU."""
         n, gpu = self._nvml, self._handle
         return Board(
             self._text(lambda: n.nvmlDeviceGetName(gpu)),
