@@ -24,8 +24,7 @@ from roofline.bench.kernel_rows import (
 )
 from roofline.cost.kernels import exchange
 from roofline.cost.kernels.catalog import FORMS
-from roofline.cost.kernels.collective import CUSTOM, NCCL, collective_dims, form
-from roofline.cost.regimes import IN_SWITCH
+from roofline.cost.kernels.collective import CUSTOM, IN_SWITCH, NCCL, collective_dims, form
 from roofline.cost.work import Array
 from roofline.errors import LayoutError, UnknownNameError
 from roofline.hardware.catalog import USUAL_BOX, default_node, gpu

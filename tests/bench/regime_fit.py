@@ -1,4 +1,4 @@
-"""Fit of `roofline.cost.regimes` to measured collectives, apart from that of forms: a reference.
+"""Fit of `roofline.cost.kernels.collective` to measured collectives, apart from that of forms: a reference.
 
 The package fits collectives as all kernels, by `roofline.bench.fit`; this fit has exact derivatives
 and knows nothing of forms.
@@ -12,16 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.rows import beginnings, least
-from roofline.cost.kernels.collective import SHARPNESS, prior
-from roofline.cost.regimes import (
+from roofline.cost.kernels.collective import (
     BOUNDS,
+    SHARPNESS,
     Constants,
     Regime,
     by_regime,
     moved,
+    prior,
     seconds,
     usable,
 )
+from roofline.cost.kernels.collective import CUSTOM as CUSTOM
+from roofline.cost.kernels.collective import NCCL as NCCL
 from roofline.cost.work import Array
 from roofline.errors import InputError
 
@@ -36,7 +39,7 @@ class Rows:
     """Measured times of one operation of one library on one machine."""
 
     payload: Array
-    """As `roofline.cost.regimes.PATHS` defines it. [B]"""
+    """As `roofline.cost.kernels.collective.PATHS` defines it. [B]"""
     ranks: Array
     """Devices. [1]"""
     measured: Array
@@ -76,7 +79,7 @@ def fit(
 
     Args:
         rows: Of one operation, library and machine.
-        op, paths: Keys of `roofline.cost.regimes.PATHS`.
+        op, paths: Keys of `roofline.cost.kernels.collective.PATHS`.
         bytes_per_s: Published rate of a device's link in one direction. [B/s]
         starts: Beginnings of the search: the prior values, then random ones from a fixed seed. [1]
 

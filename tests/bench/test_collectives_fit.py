@@ -7,8 +7,7 @@ import pytest
 
 from roofline.bench.exchange_rows import algorithms
 from roofline.bench.held_out import octaves
-from roofline.cost.kernels.collective import CUSTOM, NCCL
-from roofline.cost.regimes import BOUNDS, Constants, Regime
+from roofline.cost.kernels.collective import BOUNDS, CUSTOM, NCCL, Constants, Regime
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from tests.bench.folds import with_spread
