@@ -1,4 +1,4 @@
-"""Fit of `roofline.cost.kernels.collective` to measured collectives, apart from that of forms: a reference.
+"""Fit of `roofline.cost.kernels.collective` to measured collectives: a reference for that of forms.
 
 The package fits collectives as all kernels, by `roofline.bench.fit`; this fit has exact derivatives
 and knows nothing of forms.
