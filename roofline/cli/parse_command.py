@@ -8,7 +8,7 @@ import typer
 
 from roofline import api
 from roofline.cli import completing, options
-from roofline.cli.render import WIDTH, Format, clean, echo, print_json, print_rows, say, wrap
+from roofline.cli.render import Format, clean, echo, page_width, print_json, print_rows, say, wrap
 
 _MOST_STDIN: Final = 2**20 + 1
 _FILES: Final = (".yaml", ".yml", ".sh", ".txt")
@@ -56,7 +56,7 @@ def parse_command(
 
 def _broken(line: str) -> str:
     """A command as it is, or with an option on each line where it is wider than the page."""
-    if len(line) <= WIDTH:
+    if len(line) <= page_width():
         return line
     return line.replace(" --", " \\\n  --")
 
