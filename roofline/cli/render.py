@@ -36,8 +36,10 @@ CONTROL: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that steer a terminal or the direction of text, and that JSON takes as they are."""
 REASONS: Final = 10
 """Reasons for rows without a prediction that are printed; JSON has them all."""
-_PARTS: Final = re.compile(r"[^\s/]*/+|[^\s/]+")
-"""Words, and parts of a path with the slash behind each."""
+LONG: Final = 20
+"""Characters of the longest word that is never broken; paths and identifiers may be, at a mark."""
+_PARTS: Final = re.compile(r"[^/_.-]*[/_.-]+|[^/_.-]+")
+"""Parts of a path or of an identifier, each with the mark behind it."""
 STYLED: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 """Settings by which a terminal is assumed where there is none."""
 
@@ -321,7 +323,10 @@ def _fitting(
 def _least(column: Sequence[str], right: bool) -> int:
     """Width below which a word of a column would be broken; numbers keep to their units."""
     head, *cells = column
-    texts = cells if right else [part for cell in cells for part in _PARTS.findall(cell)]
+    texts = cells
+    if not right:
+        words = [word for cell in cells for word in cell.split()]
+        texts = [p for w in words for p in ([w] if _length(w) <= LONG else _PARTS.findall(w))]
     return max((_length(text) for text in (*head.split(), *texts)), default=1)
 
 
@@ -356,7 +361,7 @@ def _widths(
 
 
 def _broken(cell: str, width: int) -> list[str]:
-    """Lines of a cell: broken between words, in a path behind a slash, else where there must be."""
+    """Lines of a cell: broken between words, in long ones behind a mark, else where it must be."""
     lines: list[str] = []
     for text in cell.split("\n"):
         if _length(text) <= width:
