@@ -16,8 +16,7 @@ from roofline.serving.asking import check_parts, one_of, refuse_unused
 from roofline.serving.draft_trees import chain
 from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import Requests
-from roofline.serving.run.doubt import Doubt, doubt_of
-from roofline.serving.run.intervals import intervals
+from roofline.serving.run.intervals import Doubt, doubt_of, intervals
 from roofline.serving.run.result import Run, result_of
 from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
 from roofline.serving.run.setup import Asked, page_of, server_of

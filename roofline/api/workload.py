@@ -7,10 +7,9 @@ from typing import Final
 from roofline.errors import InputError
 from roofline.interop.traces import read_trace
 from roofline.serving.asking import refuse_unused
-from roofline.serving.requests import Requests
+from roofline.serving.requests import Requests, at_rate, check_rate, in_blocks, mean_rate
 from roofline.serving.run.result import Load
-from roofline.serving.traffic import arrivals as arriving
-from roofline.serving.traffic.columns import at_rate, check_rate, in_blocks, mean_rate
+from roofline.serving.traffic import traffic as arriving
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.files import traffic_named
 from roofline.serving.traffic.harnesses import Harness, harness_named

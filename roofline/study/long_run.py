@@ -10,7 +10,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError, RooflineError
 from roofline.serving.requests import Requests
-from roofline.serving.run.doubt import doubt_of
+from roofline.serving.run.intervals import doubt_of
 from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.run.steady_intervals import Lasting, arriving_within, closed_within
 from roofline.serving.simulate.prices import StepPrices, step_prices

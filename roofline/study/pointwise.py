@@ -15,7 +15,8 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory
 from roofline.cost.work import Array
 from roofline.errors import LayoutError, RooflineError
-from roofline.serving import drafting, room
+from roofline.serving import room
+from roofline.serving import speculative as drafting
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.draft_trees import chain
 from roofline.serving.phases import LIMITS

@@ -14,7 +14,7 @@ import numpy as np
 from roofline.errors import DocumentError
 from roofline.interop.traces.lines import Line
 from roofline.interop.traces.rows import Place, Rows
-from roofline.serving.traffic.columns import MOST_TOKENS
+from roofline.serving.requests import MOST_TOKENS
 from roofline.units import PREFIX
 
 BLOCK: Final = 512

@@ -15,8 +15,7 @@ from roofline.interop.traces.formats import FORMATS, Format
 from roofline.interop.traces.lines import Line, cut_off, lines, located, source_of
 from roofline.interop.traces.rows import Place, Rows
 from roofline.schema.building import collector_paused
-from roofline.serving.requests import Requests
-from roofline.serving.traffic.columns import joined, part, requests
+from roofline.serving.requests import Requests, joined, part, requests
 from roofline.units import PREFIX
 
 CHUNK: Final = 2**16

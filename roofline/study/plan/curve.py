@@ -12,7 +12,7 @@ from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet
 from roofline.serving.simulate.drafting import in_rounds
 from roofline.serving.simulate.steady import Steady, arriving, share_of
-from roofline.serving.simulate.steady.saturation import most
+from roofline.serving.simulate.steady.pace import most
 from roofline.serving.simulate.steady.share import Share
 from roofline.study.plan.demand import Demand
 

@@ -11,8 +11,7 @@ from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving.acceptance import Acceptance
 from roofline.serving.objectives import Objective
-from roofline.serving.requests import Requests
-from roofline.serving.traffic.columns import picked_rows
+from roofline.serving.requests import Requests, picked_rows
 
 HIGHEST: Final = 0.99
 """Probability beyond which an interval of so few measurements says nothing."""

@@ -10,7 +10,7 @@ from roofline.cost.layout import Layout
 from roofline.errors import LayoutError
 from roofline.serving.draft_trees import Tree, chain
 from roofline.serving.drafts import Draft
-from roofline.serving.run.doubt import Doubt as Misses
+from roofline.serving.run.intervals import Doubt as Misses
 from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import StepPrices
 from roofline.study.plan.demand import Demand

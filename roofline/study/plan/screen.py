@@ -17,7 +17,7 @@ from roofline.cost.memory import held, memory_budget
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op
 from roofline.serving.run.setup import typical
-from roofline.serving.simulate.parts import GROUP, attends, rest
+from roofline.serving.simulate.kernels import GROUP, attends, rest
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.stages import laid_out
 from roofline.study.enumeration import candidates

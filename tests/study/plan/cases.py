@@ -6,11 +6,10 @@ from functools import cache
 import numpy as np
 
 from roofline.serving.objectives import Objective, parse_slo
-from roofline.serving.traffic.arrivals import Poisson
-from roofline.serving.traffic.columns import requests
+from roofline.serving.requests import requests
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lognormal
-from roofline.serving.traffic.traffic import Traffic
+from roofline.serving.traffic.traffic import Poisson, Traffic
 from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.kinds import Kind, PriceUncertainty

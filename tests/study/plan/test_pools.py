@@ -11,10 +11,9 @@ from roofline.serving.objectives import Objective, kept, parse_slo
 from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.simulate import disaggregated as pooled
 from roofline.serving.simulate.prices import step_prices
-from roofline.serving.traffic.arrivals import Poisson
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lognormal
-from roofline.serving.traffic.traffic import Traffic
+from roofline.serving.traffic.traffic import Poisson, Traffic
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.kinds import Kind
 from roofline.study.plan.option import Option
