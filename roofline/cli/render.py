@@ -45,7 +45,7 @@ STYLED: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 
 
 class Format(StrEnum):
-    """How to print an answer."""
+    """Format of a printed answer."""
 
     TABLE = "table"
     JSON = "json"

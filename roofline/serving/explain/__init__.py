@@ -1,4 +1,4 @@
-"""How each headline figure of a static batch came about, down to facts with sources."""
+"""Derivation of each headline figure of a static batch, down to facts with sources."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final

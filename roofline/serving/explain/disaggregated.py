@@ -46,7 +46,7 @@ def kv(pools: Disaggregated) -> Derivation:
 
 
 def transfer(pools: Disaggregated) -> Derivation:
-    """What decode waits for the cache."""
+    """Time that decode waits for the cache."""
     handed = pools.transfer
     ends = (("send", handed.send, pools.prefill), ("receive", handed.receive, pools.decode))
     name, side, batch = max(ends, key=lambda end: end[1].seconds(handed.together))
@@ -201,7 +201,7 @@ def throughput(pools: Disaggregated) -> Derivation:
 
 
 def memory(pools: Disaggregated) -> Derivation:
-    """What is in use on a device of the pool that has less to spare."""
+    """Memory in use on a device of the pool that has less to spare."""
     first = pools.prefill_memory.free < pools.decode_memory.free
     batch = pools.prefill if first else pools.decode
     sequences = pools.in_flight if first else batch.workload.batch + pools.arriving

@@ -60,7 +60,7 @@ def kv(batch: StaticBatch) -> Derivation:
 
 
 def _layer(batch: StaticBatch, block: Block, number: int) -> Derivation:
-    """What layers of one kind keep of a sequence."""
+    """Cache that layers of one kind keep of a sequence."""
     part = kept(batch.deployment, block, float(batch.workload.longest))
     terms = part.symbols
     inputs = [
@@ -223,7 +223,7 @@ def _layers(batch: StaticBatch, block: Block, number: int) -> Derivation:
 
 
 def _called(block: Block) -> str:
-    """What a layer is made of, in a few words."""
+    """Parts of a layer in a few words."""
     mixer, feedforward = block.mixer, block.feedforward
     names = {"Mla": "latent attention", "CompressedAttention": "compressed attention"}
     parts = []

@@ -197,7 +197,7 @@ def software(entry: OpTime, batch: StaticBatch, *, decodes: bool) -> Derivation:
 
 
 def _headline(ops: Mapping[str, OpTime]) -> str:
-    """What is summed: of operators on the device, of wires, of loads."""
+    """Formula of the sum: operators on the device, wires, loads."""
     kinds = {entry.op.kind for entry in ops.values()}
     hidden = any(
         differs(entry.wire + entry.host - entry.seconds, entry.seconds)
@@ -213,7 +213,7 @@ def _headline(ops: Mapping[str, OpTime]) -> str:
 
 
 def counts(entry: OpTime) -> Iterator[Derivation]:
-    """What one execution of an operator computes and moves."""
+    """FLOPs and bytes of one execution of an operator."""
     work, symbols = entry.op.work, entry.symbols()
     told: dict[str, Derivation] = {}
     for made in work.formulas:
@@ -258,7 +258,7 @@ def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> D
 
 
 def _note(known: Measured, found: "Found") -> str:
-    """How far the fit is from what was asked for, and how well it is known."""
+    """Note on a fit: its spread, and the device or engine that it stands in from."""
     parts = [f"log standard deviation {float(known.log_sd):.2g}"]
     if found.foreign:
         parts.append("measured on another device and carried over by published rates")
