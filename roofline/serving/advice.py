@@ -1,4 +1,4 @@
-"""What binds a static batch, and what would help most: each change is priced, not guessed."""
+"""Bounds of a static batch, and the changes that would help most, each of them priced."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ from roofline.serving.workload import Workload
 from roofline.units import show_binary
 
 PARTS: Final = ("arithmetic", "weights", "KV cache", "activations", "wires", "host", "engine")
-"""What the time of a step is divided into."""
+"""Parts of the time of a step."""
 ELSEWHERE: Final = {"wire": "wires", "host": "host", "engine": "engine"}
 """Part for each limit of an operator that is neither arithmetic nor device memory."""
 SHOWN: Final = {"wires": "interconnect", "engine": "the engine"}
@@ -31,9 +31,9 @@ class Change:
     """One change and what it does, as factors on the figures of the original."""
 
     name: str
-    """What is changed: ``"fp8 weights"``."""
+    """Change in words: ``"fp8 weights"``."""
     option: str
-    """How to ask for it on the command line; empty for a change of hardware."""
+    """Option of the command line; empty for a change of hardware."""
     ttft: float
     tpot: float
     throughput: float
@@ -143,7 +143,7 @@ def shares(ops: dict[str, OpTime]) -> dict[str, float]:
 def sentences(
     batch: StaticBatch, changed: tuple[Change, ...], most: int, reason: str = ""
 ) -> tuple[str, ...]:
-    """What a reader should take away: whether it fits, what binds, what would help most.
+    """Summary: whether it fits, what binds, what would help most.
 
     Args:
         batch, changed: What was asked, and changes of it.
@@ -173,7 +173,7 @@ def sentences(
 
 
 def listed(parts: dict[str, float]) -> str:
-    """What takes most of a step's time, and what else takes a good part, in words."""
+    """Largest parts of a step's time, in words."""
     largest = sorted(parts.items(), key=lambda item: -item[1])
     name, share = largest[0]
     lead = {
@@ -209,7 +209,7 @@ def _memory_sentence(batch: StaticBatch, most: int) -> str:
 
 
 def _asked(layout: Layout) -> str:
-    """How to ask for a layout on as many devices as it takes."""
+    """Options for a layout on as many devices as it takes."""
     devices = int(layout.devices)
     if layout == Layout(tp=devices):
         return f"--gpus {devices} --tp {devices}"
@@ -217,7 +217,7 @@ def _asked(layout: Layout) -> str:
 
 
 def _or_on_the_host(batch: StaticBatch) -> str:
-    """Whether it would fit with part of the weights on the host, in words."""
+    """Hint that it would fit with part of the weights on the host; empty where it would not."""
     deployment = batch.deployment
     if deployment.offload.any or host_link(deployment.node.gpu) is None:
         return ""

@@ -1,4 +1,4 @@
-"""What is drafted: a chain of tokens, or a tree of alternatives that one verification checks.
+"""Drafts: a chain of tokens, or a tree of alternatives that one verification checks.
 
 A node of a tree is a drafted token; its children are alternatives for the token after it. The
 target accepts one path from the root: of the alternatives at each position, one or none.
@@ -25,7 +25,7 @@ class Level:
     nodes: int
     """Tokens drafted for it. [token]"""
     inner: int
-    """Those of them that have children. [token]"""
+    """Nodes that have children. [token]"""
     reached: float
     """Probability that one of them is accepted. [1]"""
     ended: float
@@ -34,7 +34,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What is drafted in a round, position by position."""
+    """Draft of a round, position by position."""
 
     levels: tuple[Level, ...]
 
@@ -69,7 +69,7 @@ class Tree:
         return sum(level.ended for level in self.levels)
 
     def __str__(self) -> str:
-        """As it is called."""
+        """Description in words."""
         if self.is_chain:
             return f"{self.nodes} token{'s' * (self.nodes != 1)} in a row"
         return f"a tree of {self.nodes} tokens, {self.depth} deep"

@@ -1,4 +1,4 @@
-"""What a reader must know to read the figures of a static batch right, one sentence each."""
+"""Notes on the figures of a static batch, one sentence each."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ FORMS: Final = ("expanded", "absorbed")
 def notes(
     batch: StaticBatch, replicas: int, forms: Mapping[str, Phases] | None = None
 ) -> tuple[str, ...]:
-    """What times rest on; conventions, omissions and choices behind the figures."""
+    """Basis of the times; conventions, omissions and choices behind the figures."""
     return (*_grounds(batch), *conventions(batch, replicas, forms))
 
 
@@ -108,7 +108,7 @@ def conventions(
 
 
 def _grounds(batch: StaticBatch) -> list[str]:
-    """What times rest on: the datasheet, or which measured kernels."""
+    """Basis of the times: the datasheet, or measured kernels by name."""
     if batch.deployment.calibration is None:
         return [
             "Times are the datasheet roofline: the least the hardware allows, not a forecast; real "
@@ -174,7 +174,7 @@ def _told(label: "Label") -> str:
 
 
 def _kinds(batch: StaticBatch, forms: Mapping[str, Phases]) -> list[str]:
-    """What must be known of kinds of layer that are not plain attention and dense products."""
+    """Notes on experts, latent attention and caches of several page tables."""
     deployment, work = batch.deployment, batch.workload
     out = []
     mixtures = [
@@ -220,7 +220,7 @@ def latent_forms(batch: StaticBatch) -> dict[str, Phases]:
 
 
 def _latent(batch: StaticBatch, forms: Mapping[str, Phases]) -> str:
-    """What latent attention takes in each of its forms, and which one is used."""
+    """Times of latent attention in each of its forms, and the one in use."""
     taken = {form: priced(steps, operators=False) for form, steps in forms.items()}
     told = []
     for phase, ops, attribute in (

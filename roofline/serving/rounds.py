@@ -92,7 +92,7 @@ def verification(target: Deployment, tree: Tree, batch: Number, cached: Number) 
 def drafter(
     draft: Draft, target: Deployment, batch: Number, cached: Number
 ) -> Callable[[Tree], tuple[Span, ...]]:
-    """What each pass that drafts a tree takes; what trees have in common is priced once.
+    """Times of the passes that draft a tree; passes that trees have in common are priced once.
 
     Sequential drafts take a pass for each position. The first takes in what the draft has not in
     its cache yet: a model of its own the last token, and the one before where all that it drafted
@@ -140,11 +140,11 @@ class Sheet:
     """Mean times over the answer, of several trees at several batches."""
 
     trees: tuple[Tree, ...]
-    """What is drafted."""
+    """Drafts."""
     passes: tuple[tuple[Span, ...], ...]
-    """Of what drafts each tree, one after the other, at each batch. [s]"""
+    """Drafting passes of each tree, one after the other, at each batch. [s]"""
     verify: tuple[Span, ...]
-    """Of each tree, at each batch. [s]"""
+    """Verification of each tree, at each batch. [s]"""
     step: Span
     """A decode step without drafts, at each batch. [s]"""
 

@@ -73,7 +73,7 @@ def stream(
 
 
 class _Source:
-    """Where a stream is: the time, the requests and the ids that are used up."""
+    """State of a stream: the time, the requests and the ids that are used up."""
 
     def __init__(
         self, traffic: Traffic, streams: dict[str, np.random.Generator], block: int
@@ -150,7 +150,7 @@ class _Source:
         return times
 
     def _groups(self, sessions: int) -> Integers:
-        """Which shared prefix each session starts with."""
+        """Shared prefix that each session starts with."""
         shared = self._traffic.shared
         if shared is None or shared.number == 1:
             return np.zeros(sessions, np.int64)

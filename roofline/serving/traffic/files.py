@@ -1,4 +1,4 @@
-"""Workloads as files: what those of ``scenarios/workloads/`` may say, and how they are read."""
+"""Workloads as files, like those of ``scenarios/workloads/``: schema and reader."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -33,7 +33,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         for name in ("tokens", "low", "high", "median", "mean", "most")
     },
 }
-"""What a figure of a workload must be, by its path or the last key of it."""
+"""Unit and limits of a figure of a workload, by its path or the last key of it."""
 
 
 class _Constant(Strict):
