@@ -10,7 +10,6 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
 from roofline.hardware.links import host_link
-from roofline.hardware.machine import Link
 from roofline.model import parameters, precision
 from roofline.serving import room
 from roofline.serving.phases import GridStep, ask_together, remembering
@@ -101,20 +100,17 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
     node = replace(deployment.node, gpu=faster)
     yield "twice the memory bandwidth", "", replace(deployment, node=node), workload
     if batch.devices > 1:
-        yield "twice the rate of the interconnect", "", _twice_the_wires(deployment), workload
+        own = deployment.node
+        link, network = (
+            wire and replace(wire, bytes_per_s=2 * wire.bytes_per_s)
+            for wire in (own.link, own.network)
+        )
+        changed_node = replace(own, link=link, network=network)
+        faster_links = replace(deployment, node=changed_node)
+        yield "twice the rate of the interconnect", "", faster_links, workload
     rates = {name: 2 * rate for name, rate in gpu.flops_per_s.items()}
     node = replace(deployment.node, gpu=replace(gpu, flops_per_s=rates))
     yield "twice the arithmetic", "", replace(deployment, node=node), workload
-
-
-def _twice_the_wires(deployment: Deployment) -> Deployment:
-    node = deployment.node
-
-    def twice(link: Link | None) -> Link | None:
-        return None if link is None else replace(link, bytes_per_s=2 * link.bytes_per_s)
-
-    faster = replace(node, link=twice(node.link), network=twice(node.network))
-    return replace(deployment, node=faster)
 
 
 def shares(ops: dict[str, OpTime]) -> dict[str, float]:

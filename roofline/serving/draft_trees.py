@@ -169,15 +169,10 @@ def best(acceptance: Acceptance, nodes: int, depth: int = LONGEST) -> Tree:
         if len(path) < deepest:
             first = acceptance.ranks(len(path) + 1)[0]
             heapq.heappush(waiting, (unlikely * first, (*path, 0), -unlikely))
-    return _levels(made)
-
-
-def _levels(paths: dict[tuple[int, ...], float]) -> Tree:
-    """Tree of these paths, each with its probability."""
-    parents = {path[:-1] for path in paths}
+    parents = {path[:-1] for path in made}
 
     def level(position: int) -> Level:
-        here = {path: value for path, value in paths.items() if len(path) == position}
+        here = {path: value for path, value in made.items() if len(path) == position}
         return Level(
             nodes=len(here),
             inner=len(parents & here.keys()),
@@ -185,7 +180,7 @@ def _levels(paths: dict[tuple[int, ...], float]) -> Tree:
             ended=sum(value for path, value in here.items() if path not in parents),
         )
 
-    return Tree(tuple(level(position) for position in range(1, max(map(len, paths)) + 1)))
+    return Tree(tuple(level(position) for position in range(1, max(map(len, made)) + 1)))
 
 
 def _check_depth(depth: int) -> None:

@@ -1,6 +1,6 @@
 """Notes on the figures of a static batch, one sentence each."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -125,7 +125,13 @@ def _grounds(batch: StaticBatch) -> list[str]:
         "are the central 80 % on shapes that the fits did not see, and roof is the least that "
         "published rates allow over the time."
     ]
-    out += _mine({label for label, _, _ in fits})
+    used = {label for label, _, _ in fits}
+    if own_runs := sorted({label.mine for label in used if label.mine}):
+        kernels = sorted({_told(label) for label in used if label.mine})
+        rest = sorted({f"{label.kind} {label.variant}" for label in used if not label.mine})
+        shipped = f"; shipped with this program: {', '.join(rest)}" if rest else ""
+        mine = f"{' and '.join(own_runs)}: {', '.join(kernels)}{shipped}"
+        out.append(f"By your own calibration {mine}.")
     local = [entry for entry in entries if entry.measured and entry.op.kind != "collective"]
     if any(0.0 < entry.seconds < entry.roof for entry in local):
         out.append(
@@ -154,17 +160,6 @@ def _grounds(batch: StaticBatch) -> list[str]:
     if bare:
         out.append(f"At datasheet rates, since nothing like it was measured: {', '.join(bare)}.")
     return out
-
-
-def _mine(used: "Iterable[Label]") -> list[str]:
-    """Which kernels are the user's own, and which are shipped."""
-    own = sorted({label.mine for label in used if label.mine})
-    if not own:
-        return []
-    kernels = sorted({_told(label) for label in used if label.mine})
-    rest = sorted({f"{label.kind} {label.variant}" for label in used if not label.mine})
-    shipped = f"; shipped with this program: {', '.join(rest)}" if rest else ""
-    return [f"By your own calibration {' and '.join(own)}: {', '.join(kernels)}{shipped}."]
 
 
 def _told(label: "Label") -> str:

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from roofline.cost.measured import Measured
 from roofline.errors import RooflineError
 from roofline.serving import advice, grounds, room, tables
 from roofline.serving.asking import asked_of
@@ -17,9 +16,6 @@ from roofline.serving.static import CENTRAL, OpTime, StaticBatch, micro
 from roofline.serving.static_columns import StaticBatches, batch_axis, static_batches
 from roofline.serving.steady import steady_state
 from roofline.table import Result, Table, table, units_of
-
-if TYPE_CHECKING:
-    from roofline.cost.calibration.kernel import Found
 
 SOFTWARE: Final = "scheduling, sampling, launches: fitted to serving measured end to end"
 UNMEASURED: Final = "nothing like it was measured: the least that published rates allow"
@@ -65,27 +61,22 @@ def _told(entry: OpTime) -> Mapping[str, str]:
     if known is None or found is None:
         note = UNMEASURED if known is None else SHARED
         return {"kernel": "", "of": "", "measured on": "", "note": note, "source": ""}
+    distance = []
+    if found.foreign:
+        alike = "another generation" if found.far else "a device of the same generation"
+        distance.append(f"carried over from {alike} by published rates")
+    elif found.fit.model.transferred:
+        distance.append("form of a like device, scaled to a sample of this one")
+    if found.borrowed:
+        distance.append("another engine's, in place of one that was not measured")
     label = found.fit.label
     return {
         "kernel": f"{label.kind} {label.variant}",
         "of": label.provider,
         "measured on": label.device,
-        "note": _distance(known, found),
+        "note": "; ".join([*distance, known.assumed] if known.assumed else distance),
         "source": found.fit.model.source,
     }
-
-
-def _distance(known: Measured, found: "Found") -> str:
-    """Reasons that the fit may be off, in words; empty where it is of this very kernel."""
-    parts = []
-    if found.foreign:
-        alike = "another generation" if found.far else "a device of the same generation"
-        parts.append(f"carried over from {alike} by published rates")
-    elif found.fit.model.transferred:
-        parts.append("form of a like device, scaled to a sample of this one")
-    if found.borrowed:
-        parts.append("another engine's, in place of one that was not measured")
-    return "; ".join([*parts, known.assumed] if known.assumed else parts)
 
 
 def curve(batch: StaticBatch, most: int) -> Table:

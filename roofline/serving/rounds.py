@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.roof import Parts
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number
 from roofline.serving.draft_trees import Tree
@@ -113,7 +112,8 @@ def drafter(
         key = (new, ahead, rows)
         if key not in known:
             group = Group(batch, new, cached + (1.0 + ahead))
-            known[key] = _span(pass_(draft, target, group, rows), target)
+            parts = pass_(draft, target, group, rows)
+            known[key] = Span(parts.seconds(target), parts.serial, parts.log_sd)
         return known[key]
 
     def drafted(tree: Tree) -> tuple[Span, ...]:
@@ -129,10 +129,6 @@ def drafter(
         return tuple(every)
 
     return drafted
-
-
-def _span(parts: Parts, deployment: Deployment) -> Span:
-    return Span(parts.seconds(deployment), parts.serial, parts.log_sd)
 
 
 @dataclass(frozen=True, slots=True)

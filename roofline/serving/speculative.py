@@ -191,6 +191,11 @@ def speculate(
         one = sheet(draft, target, workload, [tree], np.array([float(batch)]))
         return one.round().speed_up >= 1.0
 
+    lengths = float(workload.prompt), float(workload.output)
+    contexts, shares = answer_nodes(target.architecture, *lengths)
+    step_of_all = verification(target, tree, float(workload.batch), contexts - 1.0)
+    verify = operator_times(step_of_all, shares, target.engine_costs.decode_gain)
+    added = priced.round().verify_s - sum(entry.seconds for entry in verify.values())
     memory = memory_of(target, tree, workload, utilization)
     weights, kv = taken(target, draft, tree, workload)
     return Speculation(
@@ -203,7 +208,7 @@ def speculate(
         fast=priced.round(deviations=-CENTRAL),
         slow=priced.round(deviations=CENTRAL),
         passes=tuple(float(np.asarray(each.seconds)[0]) for each in priced.passes[0]),
-        verify=_operators(target, tree, workload, priced.round().verify_s),
+        verify=verify | engine_time(added, target.engine_costs),
         prefill=prefill_of(draft, target, workload),
         memory=memory,
         draft_weights=weights,
@@ -238,19 +243,6 @@ def _trees(
         trees = (best(acceptance, size) for size in sorted({*BUDGETS, tokens}))
         return best(acceptance, tokens), list(dict.fromkeys(trees))
     return chain(acceptance, length), [chain(acceptance, n) for n in range(1, deepest + 1)]
-
-
-def _operators(
-    target: Deployment, tree: Tree, workload: Workload, whole_s: float
-) -> dict[str, OpTime]:
-    """Operators of the verification, mean over the answer, and what the engine adds to it."""
-    lengths = float(workload.prompt), float(workload.output)
-    contexts, weights = answer_nodes(target.architecture, *lengths)
-    priced = verification(target, tree, float(workload.batch), contexts - 1.0)
-    costs = target.engine_costs
-    kernels = operator_times(priced, weights, costs.decode_gain)
-    added = whole_s - sum(entry.seconds for entry in kernels.values())
-    return kernels | engine_time(added, costs)
 
 
 def at_batch(many: Sheet, place: int, batch: int, most: int) -> AtBatch:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Deployment
 from roofline.cost.step import Group
 from roofline.cost.work import Array
-from roofline.serving.objectives import Finished, Objective, kept, spread, window
+from roofline.serving.objectives import Finished, kept, spread, window
 from roofline.serving.phases import turns
 from roofline.serving.requests import Integers, Requests, part
 from roofline.serving.run import tables
@@ -206,8 +206,10 @@ def intervals(run: "Run", doubt: Doubt) -> Intervals:
 
     Everything but the prices is the same. Of a figure above zero the logarithm is taken.
     """
-    short = _shortened(run)
-    there = figures(run)
+    short, there = run, figures(run)
+    if len(run.requests) > MOST:
+        first = part(run.requests, 0, _whole(run.requests.after, MOST))
+        short = replace(run, requests=first, served=_served(run, run.fleet, first))
     center = there if short is run else figures(short)
     others = [figures(_again(short, doubt, *point)) for point in AROUND.tolist()]
     noise, grid = noise_of(run), terms(*np.meshgrid(PLACES, PLACES))
@@ -225,9 +227,11 @@ def intervals(run: "Run", doubt: Doubt) -> Intervals:
         within = (values[promise.name, "value_s"] <= promise.limit_s).mean(axis=1)
         chances[promise.name] = float((within * served).mean())
         name = (promise.name, "attainment")
-        values[name] = values[name] + _shift(
-            run.finished, promise, _miss(doubt, (promise.name, "value_s"))
-        )
+        # Misses change the share of requests within the limit.
+        misses = np.exp(_miss(doubt, (promise.name, "value_s")) * PLACES)
+        seconds, limit = run.finished.seconds(promise.metric), promise.limit_s
+        late = np.array([(seconds * factor > limit).mean() for factor in misses])
+        values[name] = values[name] + ((seconds > limit).mean() - late)
     bounds = {name: _bounds(each, name) for name, each in values.items()}
     return Intervals(doubt, bounds, chances, float(served.mean()))
 
@@ -289,26 +293,10 @@ def terms(first: Array, second: Array) -> Array:
     return np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1)
 
 
-def _shift(done: Finished, promise: Objective, miss: float) -> Array:
-    """Change by misses in the share of requests within a limit. [1]"""
-    seconds = done.seconds(promise.metric)
-    late = [(seconds * factor > promise.limit_s).mean() for factor in np.exp(miss * PLACES)]
-    shifted: Array = (seconds > promise.limit_s).mean() - np.array(late)
-    return shifted
-
-
 def _bounds(values: Array, name: Name) -> tuple[float, float]:
     """Central 80 %: nothing below 0, no share above 1."""
     low, high = (max(float(each), 0.0) for each in np.quantile(values, (0.1, 0.9)))
     return (min(low, 1.0), min(high, 1.0)) if name[1] == "attainment" else (low, high)
-
-
-def _shortened(run: "Run") -> "Run":
-    """The run, or that of its first requests alone."""
-    if len(run.requests) <= MOST:
-        return run
-    first = part(run.requests, 0, _whole(run.requests.after, MOST))
-    return replace(run, requests=first, served=_served(run, run.fleet, first))
 
 
 def _whole(after: Integers, most: int) -> int:
