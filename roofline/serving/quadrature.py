@@ -147,8 +147,13 @@ class Answers:
 
     def taken(self, rows: NDArray[np.intp]) -> "Answers":
         """Some of them."""
-        columns = (self.first, self.last, self.before, self.beyond, self.steps)
-        return Answers(*(column[rows] for column in columns))
+        return Answers(
+            self.first[rows],
+            self.last[rows],
+            self.before[rows],
+            self.beyond[rows],
+            self.steps[rows],
+        )
 
     def weights(self, nodes: Array) -> Array:
         """Share of each node in the mean over the steps of a single answer. [1]"""
