@@ -101,11 +101,12 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
     yield "twice the memory bandwidth", "", replace(deployment, node=node), workload
     if batch.devices > 1:
         own = deployment.node
-        link, wider = (
+        faster_link, faster_network = (
             wire and replace(wire, bytes_per_s=2 * wire.bytes_per_s)
             for wire in (own.link, own.network)
         )
-        faster_links = replace(deployment, node=replace(own, link=link, network=wider))
+        faster_node = replace(own, link=faster_link, network=faster_network)
+        faster_links = replace(deployment, node=faster_node)
         yield "twice the rate of the interconnect", "", faster_links, workload
     rates = {name: 2 * rate for name, rate in gpu.flops_per_s.items()}
     node = replace(deployment.node, gpu=replace(gpu, flops_per_s=rates))
