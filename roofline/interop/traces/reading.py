@@ -14,7 +14,7 @@ from roofline.interop.traces import mooncake
 from roofline.interop.traces.formats import FORMATS, Format
 from roofline.interop.traces.lines import Line, cut_off, lines, located, source_of
 from roofline.interop.traces.rows import Place, Rows
-from roofline.schema.building import collector_paused
+from roofline.schema.document import collector_paused
 from roofline.serving.requests import Requests, joined, part, requests
 from roofline.units import PREFIX
 
