@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from roofline.model.compressed import CompressedAttention
-from roofline.model.feedforward import Mlp, Moe
-from roofline.model.linear import Linear
-from roofline.model.mixers import Attention, Indexer, Mla
+from roofline.model.linear import Linear, Mlp, Moe
+from roofline.model.mixers import Attention, CompressedAttention, Indexer, Mla
 from roofline.model.recurrent import Recurrent
 
 __all__ = [

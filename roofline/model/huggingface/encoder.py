@@ -9,7 +9,7 @@ from typing import Final
 from roofline.model.architecture import Architecture, Attention, Block, Linear, Mlp
 from roofline.model.huggingface.common import Names, family, geometry, neutral, stack
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.stacking import block_parameters
+from roofline.model.huggingface.layers import block_parameters
 
 BERT_NAMES: Final = Names(kv_heads=())
 T5_NAMES: Final = Names(

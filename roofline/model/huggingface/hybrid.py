@@ -18,6 +18,7 @@ from roofline.model.huggingface.common import (
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.layers import LEFT_OUT, window_size, windows
 from roofline.model.huggingface.routing import (
     after_dense,
     indices,
@@ -26,8 +27,6 @@ from roofline.model.huggingface.routing import (
     routed,
     shared_width,
 )
-from roofline.model.huggingface.stacking import LEFT_OUT
-from roofline.model.huggingface.windows import window_size, windows
 
 
 @family("gpt_oss")

@@ -12,9 +12,9 @@ from typing import Any, Final
 from roofline.model.architecture import Architecture, Block, Linear, Mixer, Mla, Recurrent
 from roofline.model.huggingface.common import Geometry, family, gated, neutral, stack
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
+from roofline.model.huggingface.layers import layer_words
 from roofline.model.huggingface.linear_attention import WORDS
 from roofline.model.huggingface.routing import after_dense, placed, routed
-from roofline.model.huggingface.stacking import layer_words
 from roofline.model.huggingface.vision import Wrapper, wrapped
 
 CONFIG: Final = "linear_attn_config"

@@ -18,10 +18,9 @@ from roofline.model.huggingface.common import (
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.layers import LEFT_OUT, no_windows, window_size, windows
 from roofline.model.huggingface.routing import after_dense, constant, indices, placed, routed
-from roofline.model.huggingface.stacking import LEFT_OUT
 from roofline.model.huggingface.vision import Wrapper, wrapped
-from roofline.model.huggingface.windows import no_windows, window_size, windows
 
 
 @family("dbrx")

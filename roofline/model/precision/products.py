@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from roofline.errors import MissingRateError, UnknownNameError
 from roofline.hardware.machine import Gpu
 from roofline.model.precision.formats import FORMATS, KV_FORMATS, Format
-from roofline.model.precision.naming import named
-from roofline.model.precision.sparse import PATTERN
+from roofline.model.precision.naming import PATTERN, named
 from roofline.units import BITS_PER_BYTE
 
 Value: TypeAlias = float | NDArray[np.float64]

@@ -11,7 +11,7 @@ from roofline.model.architecture import Architecture
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.storage.assigning import assign
 from roofline.model.huggingface.storage.methods import scheme_of
-from roofline.model.huggingface.storage.place import Place
+from roofline.model.huggingface.storage.patterns import Place
 
 if TYPE_CHECKING:
     from roofline.schema import Document

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from roofline.model.architecture import UNQUANTISED, Architecture, Block
-from roofline.model.huggingface.storage.patterns import Rule, Scheme
-from roofline.model.huggingface.storage.place import Place
+from roofline.model.huggingface.storage.patterns import Place, Rule, Scheme
 from roofline.model.huggingface.storage.spellings import spellings, vocabulary
 from roofline.model.parameters import formats
 

@@ -11,8 +11,7 @@ from roofline.model.huggingface.storage.numbers import (
     of_quark,
     of_tensors,
 )
-from roofline.model.huggingface.storage.patterns import Rule, Scheme
-from roofline.model.huggingface.storage.place import Place
+from roofline.model.huggingface.storage.patterns import Place, Rule, Scheme
 
 LINEAR: Final = "Linear"
 """Target that means every linear layer."""
