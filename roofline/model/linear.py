@@ -18,7 +18,7 @@ class Linear:
     biased: int = 0
     """Outputs that have a bias: 0, n, or only some of them. [1]"""
     split: Split = "column"
-    """How tensor parallelism divides it: by outputs (column), by inputs (row), or not at all."""
+    """Division by tensor parallelism: by outputs (column), by inputs (row), or none."""
 
     @property
     def parameters(self) -> int:
@@ -33,10 +33,10 @@ class Mlp:
     width: int
     """Inner width F. [1]"""
     gated: bool
-    """Whether there is a gate projection beside the up projection."""
+    """True with a gate projection beside the up projection."""
     up_bias: bool = False
     down_bias: bool = False
-    """Whether those projections have biases."""
+    """True if those projections have biases."""
     activation: str = "silu"
     """Name, as the config has it: ``"silu"``."""
 
@@ -67,26 +67,26 @@ class Moe:
     up_bias: bool = False
     down_bias: bool = False
     activation: str = "silu"
-    """As in `Mlp`, of the routed experts."""
+    """Fields of `Mlp`, of the routed experts."""
     shared_width: int = 0
     """Inner width of what every token passes beside the routed experts: shared experts together,
     or a dense part; 0 without one. [1]"""
     shared_gate: bool = False
-    """Whether a D → 1 gate scales the shared part."""
+    """True if a D → 1 gate scales the shared part."""
     router_bias: bool = False
-    """Whether the router's logits have biases that are parameters (buffers are not counted)."""
+    """True if the router's logits have biases that are parameters (buffers are not counted)."""
     latent: int = 0
     """Width that routed experts work at where it is not D: tokens are projected to it and back;
     0 for D. [1]"""
     latent_norm: bool = False
-    """Whether what routed experts add up to is normed before it is projected back."""
+    """True if the sum of routed experts is normed before it is projected back."""
     groups: int = 1
     active_groups: int = 1
     """Equal groups of experts, and how many of them the experts of a token may come from
     (node-limited routing); 1 and 1 where they may come from anywhere. [1]"""
 
     def linears(self, d_model: int) -> tuple[Linear, ...]:
-        """What every token is multiplied with: router, latent projections, shared part."""
+        """Matrices of every token: router, latent projections, shared part."""
         out = [Linear("router", self.experts, d_model, self.experts * self.router_bias, "none")]
         if self.latent:
             out.append(Linear("latent-in", self.latent, d_model, split="none"))

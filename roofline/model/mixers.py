@@ -14,7 +14,7 @@ class Indexer:
 
     heads: int
     head_dim: int
-    """Of the index queries; there is one index key per token. [1]"""
+    """Heads of the index queries and their width; there is one index key per token. [1]"""
     top_k: int
     """Keys that attention reads at most. [token]"""
     query_width: int
@@ -24,7 +24,7 @@ class Indexer:
     computes: bool = True
     """False in a layer that takes over the choice of an earlier one: no index of its own."""
     weighted: bool = True
-    """Whether a projection weighs the heads against each other."""
+    """True if a projection weighs the heads against each other."""
     key_bytes: int | None = None
     """Size of an index key where it is not in fp8 with its scale. [B]"""
 
@@ -69,19 +69,19 @@ class Attention:
     norm_parameters: int = 0
     """Weights of norms on queries and keys (qk-norm). [parameter]"""
     rotary: bool = True
-    """Whether queries and keys are rotated."""
+    """True if queries and keys are rotated."""
     value_dim: int | None = None
     """Width of a value head where it is not H. [1]"""
     chunk: int | None = None
     """Keys are seen only inside the query's own chunk of this many tokens. [token]"""
     gate: bool = False
-    """Whether the output is gated by a projection as wide as the queries (fused into qkv)."""
+    """True if a projection as wide as the queries gates the output (fused into qkv)."""
     head_gate: bool = False
-    """Whether each head's output is gated by one number (fused into qkv)."""
+    """True if one number gates each head's output (fused into qkv)."""
     keys_are_values: bool = False
-    """Whether one projection makes both keys and values; both are cached."""
+    """True if one projection makes both keys and values; both are cached."""
     reuses_kv: bool = False
-    """Whether the layer reads the cache of an earlier one (CLA): no keys and values of its own."""
+    """True if the layer reads the cache of an earlier one (CLA): no keys and values of its own."""
     sink_parameters: int = 0
     """Learned attention sinks. [parameter]"""
     index: Indexer | None = None
@@ -162,9 +162,9 @@ class Mla:
     biased: int = 0
     """Outputs of the projections into the latents with a bias. [1]"""
     out_bias: bool = False
-    """Whether the output projection has one."""
+    """True if the output projection has a bias."""
     gate: bool = False
-    """Whether the output is gated by a projection as wide as the values."""
+    """True if a projection as wide as the values gates the output."""
     index: Indexer | None = None
     """Chooses the tokens that are attended, for sparse attention."""
 
@@ -269,13 +269,11 @@ class CompressedAttention:
     def other_parameters(self) -> int:
         """Norms, sinks, and the place of a token in its group. [parameter]"""
         own = self.query_rank + self.head_dim + self.heads
-        return own + self._entry_parameters(self.head_dim) + self._index_parameters()
+        entries = self._entry_parameters(self.head_dim)
+        return own + entries + (self._entry_parameters(self.index.head_dim) if self.index else 0)
 
     def _entry_parameters(self, width: int) -> int:
         return (self.ratio * self.series + 1) * width if self.ratio else 0
-
-    def _index_parameters(self) -> int:
-        return self._entry_parameters(self.index.head_dim) if self.index else 0
 
     def linears(self, d_model: int) -> tuple[Linear, ...]:
         """Latent and key, queries, entries and their weights, index, output in two steps."""

@@ -30,9 +30,9 @@ class NetworkChange:
     fields: tuple[str, ...] = ()
     """Provenance that no longer holds."""
     training: Cost = "retrain"
-    """What makes it a usable network: training again, or distilling from the unchanged one."""
+    """Way to a usable network: training again, or distilling from the unchanged one."""
     textbook: bool = False
-    """Whether published closed forms see it."""
+    """True if published closed forms see it."""
 
 
 NETWORK: Final[Mapping[str, NetworkChange]] = {

@@ -31,7 +31,7 @@ def layers(network: Architecture, value: str) -> Architecture:
 
 
 def layers_reason(before: Architecture, after: Architecture, _: str) -> str:
-    """How deep it is."""
+    """Layers after and before."""
     return f"{len(after.layers)} of {len(before.layers)} layers"
 
 
@@ -55,7 +55,7 @@ def ffn(network: Architecture, value: str) -> Architecture:
 
 
 def ffn_reason(before: Architecture, after: Architecture, _: str) -> str:
-    """How wide the feed-forward parts are."""
+    """Width of the feed-forward parts after and before."""
     parts = [block.feedforward for network in (before, after) for block in network.layers]
     old, new = (
         max(block.feedforward.width for block in network.layers if block.feedforward is not None)
@@ -93,7 +93,7 @@ def heads(network: Architecture, value: str) -> Architecture:
 
 
 def heads_reason(before: Architecture, after: Architecture, _: str) -> str:
-    """How many query heads stay."""
+    """Query heads after and before."""
     old, new = (
         next(b.mixer.heads for b in network.layers if isinstance(b.mixer, Attention | Mla))
         for network in (before, after)
@@ -130,7 +130,7 @@ def d_model(network: Architecture, value: str) -> Architecture:
 
 
 def d_model_reason(before: Architecture, after: Architecture, _: str) -> str:
-    """How wide the model is."""
+    """Model width after and before."""
     return f"a model {after.d_model:,} wide instead of {before.d_model:,}"
 
 
@@ -151,11 +151,13 @@ def experts(network: Architecture, value: str) -> Architecture:
     if number > 2**16:
         raise InputError(f"{number:,} experts", hint="give at most 65,536")
 
+    mixed = any(isinstance(block.feedforward, Moe) for block in network.layers)
+
     def change(block: Block) -> Block | None:
         part = block.feedforward
         if isinstance(part, Moe):
             return replace(block, feedforward=replace(part, experts=number, active=active))
-        if not isinstance(part, Mlp):
+        if mixed or not isinstance(part, Mlp):
             return None
         made = Moe(
             experts=number,
@@ -168,17 +170,11 @@ def experts(network: Architecture, value: str) -> Architecture:
         )
         return replace(block, feedforward=made)
 
-    mixed = any(isinstance(block.feedforward, Moe) for block in network.layers)
-
-    def only_mixtures(block: Block) -> Block | None:
-        return change(block) if isinstance(block.feedforward, Moe) else None
-
-    return in_layers(network, only_mixtures if mixed else change)
+    return in_layers(network, change)
 
 
-def experts_reason(_: Architecture, network: Architecture, value: str) -> str:
-    """How many there are and how many a token meets."""
-    del network
+def experts_reason(_: Architecture, _after: Architecture, value: str) -> str:
+    """Experts in all, and for each token."""
     number, active = value.split("/")
     return f"{number} experts, {active} of them for each token"
 
@@ -216,7 +212,7 @@ def sparsity(network: Architecture, value: str) -> Architecture:
 
 
 def sparsity_reason(_: Architecture, network: Architecture, value: str) -> str:
-    """What a weight takes."""
+    """Zeros, bits of a weight and rate of arithmetic."""
     stored = named(network.weight_format)
     what = (
         "two of every four weights are" if value == "2:4" else f"{float(value):.0%} of weights are"

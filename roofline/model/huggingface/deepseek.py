@@ -18,7 +18,15 @@ from roofline.model.architecture import (
     Linear,
     Mla,
 )
-from roofline.model.huggingface.common import Geometry, assemble, family, gated, neutral, stack
+from roofline.model.huggingface.common import (
+    Geometry,
+    assemble,
+    family,
+    gated,
+    neutral,
+    outline,
+    stack,
+)
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.layers import (
     block_parameters,
@@ -135,7 +143,7 @@ def deepseek_sparse(fields: Fields) -> Architecture:
 
 
 def _computing(fields: Fields, layers: int) -> list[bool]:
-    """Which layers have an indexer of their own.
+    """True for each layer that has an indexer of its own.
 
     ``indexer_types`` says so layer by layer, ``index_topk_pattern`` by letters; else every n-th
     layer after the first few has one.
@@ -193,18 +201,9 @@ def deepseek_v4(fields: Fields) -> Architecture:
     """DeepSeek-V4: its first layers choose experts by token; all keep several residual streams."""
     fields.seen |= SEEN
     neutral(fields, num_key_value_heads=1, attention_bias=False, mlp_bias=False)
-    layers = fields.integer("layers", "num_hidden_layers", high=MOST_LAYERS)
-    shape = Geometry(
-        d_model=fields.integer("d_model", "hidden_size"),
-        layers=layers,
-        heads=fields.integer("heads", "num_attention_heads"),
-        kv_heads=1,
-        head_dim=fields.integer("head_dim", "head_dim", default=512),
-        vocab=fields.integer("vocab", "vocab_size"),
-        context=fields.optional("max_context", "max_position_embeddings"),
-    )
+    shape = outline(fields, "head_dim", "head_dim", default=512)
     width = shape.d_model
-    kinds, further = _kinds(fields, layers)
+    kinds, further = _kinds(fields, shape.layers)
     mixers = {kind: _mixer(fields, shape, kind) for kind in {*kinds, *further}}
     each = fields.integer("expert_width", "moe_intermediate_size")
     moe = routed(fields, shared_width=shared_width(fields, each, 1))

@@ -100,7 +100,7 @@ def t5(fields: Fields) -> Architecture:
 
 
 def _t5_activation(fields: Fields) -> tuple[bool, str]:
-    """Whether ``feed_forward_proj`` has a gate, and its function."""
+    """Gate and function in ``feed_forward_proj``: true if there is a gate."""
     fields.seen |= {"feed_forward_proj", "is_gated_act"}
     word = fields.data.get("feed_forward_proj") or "relu"
     if (

@@ -79,17 +79,17 @@ class Fields:
 
     document: "Document"
     path: tuple[str | int, ...]
-    """Where it is."""
+    """Keys that lead to the mapping."""
     model_type: str
-    """What it says it is."""
+    """``model_type`` of the config."""
     name: str
-    """What the network will be called."""
+    """Name of the network."""
     outer: "Fields | None" = None
     """The config it is a part of; such parts leave out what is at its default."""
     seen: set[str] = field(default_factory=set)
     """Keys that have been understood."""
     provenance: dict[str, str] = field(default_factory=dict)
-    """By field of the architecture: key, value and place."""
+    """Key, value and place by field of the architecture."""
     notes: list[str] = field(default_factory=list)
     """Conventions worth a sentence."""
 
@@ -104,7 +104,7 @@ class Fields:
 
     @property
     def nested(self) -> bool:
-        """Whether it is a part of a larger config."""
+        """True for a part of a larger config."""
         return self.outer is not None
 
     def part(self, key: str) -> "Fields":
@@ -186,18 +186,11 @@ class Fields:
         if (found := self.get(*keys)) is None:
             return None
         key, value = found
+        given, bounds = f"{key} = {_show(value)}", f"number between {low} and {high}"
         if isinstance(value, bool) or not isinstance(value, int):
-            self.refuse(
-                key,
-                f"{key} = {_show(value)} is not a whole number",
-                f"write one number between {low} and {high}",
-            )
+            self.refuse(key, f"{given} is not a whole number", f"write one {bounds}")
         if not low <= value <= high:
-            self.refuse(
-                key,
-                f"{key} = {_show(value)} is out of range",
-                f"write a number between {low} and {high}",
-            )
+            self.refuse(key, f"{given} is out of range", f"write a {bounds}")
         self.cite(name, key)
         return int(value)
 
@@ -292,7 +285,7 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def _show(value: object) -> str:
-    """As JSON has it, short and printable."""
+    """Value as JSON has it, short and printable."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
     text = "".join(letter if letter.isprintable() else "?" for letter in text[:61])
     return text if len(text) <= 60 else text[:57] + "..."

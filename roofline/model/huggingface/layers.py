@@ -15,9 +15,9 @@ def windows(
 
     Args:
         fields: The config.
-        layers: How many. [1]
+        layers: Their number. [1]
         size: Keys a query sees in a sliding layer; None if the config has no window. [token]
-        sliding: The family's rule: which layers slide.
+        sliding: The family's rule: true for layers that slide.
 
     Raises:
         UnsupportedModelError: ``layer_types`` is not one known word per layer, or slides without a
@@ -180,7 +180,8 @@ def further_tokens(fields: Fields, body: Architecture) -> Architecture:
     """
     number = fields.optional("prediction_layers", "num_nextn_predict_layers", low=0) or 0
     width = body.d_model
-    like = next(block for block in reversed(body.layers) if _chooses(block))
+    indices = ((block, getattr(block.mixer, "index", None)) for block in reversed(body.layers))
+    like = next(block for block, index in indices if index is None or index.computes)
     each = block_parameters(like, width) + 2 * width * width + 3 * width
     return with_prediction(fields, body, number * each)
 
@@ -191,12 +192,6 @@ def with_prediction(fields: Fields, body: Architecture, parameters: int) -> Arch
         return body
     fields.notes.append(LEFT_OUT)
     return replace(body, other_parameters={"multi-token prediction": parameters})
-
-
-def _chooses(block: Block) -> bool:
-    """Whether the layer leans on no earlier one for what it attends to."""
-    index = getattr(block.mixer, "index", None)
-    return index is None or index.computes
 
 
 def block_parameters(block: Block, d_model: int) -> int:

@@ -9,10 +9,8 @@ from functools import cache
 from typing import Final
 
 from roofline.errors import InputError, UnknownNameError
-from roofline.hardware.machine import SPARSE as PATTERN
+from roofline.hardware.machine import SPARSE
 from roofline.model.precision.formats import FORMATS, Format, grouped
-
-__all__ = ["PATTERN", "split", "suffix", "thinned"]
 
 _SUFFIX: Final = re.compile(r"(.+)-(2:4|sparse0\.[0-9]{1,6})")
 _SHARE: Final = re.compile(r"0?\.[0-9]{1,6}")
@@ -29,7 +27,7 @@ def split(name: str) -> tuple[str, str]:
 
 
 def suffix(value: str) -> str:
-    """What a pattern adds to the name of a format.
+    """Suffix of the name of a format with a pattern of zeros.
 
     Args:
         value: ``"2:4"``, or the share of weights that are zero: ``"0.5"``.
@@ -42,7 +40,7 @@ def suffix(value: str) -> str:
         ('-2:4', '-sparse0.5')
     """
     if value == "2:4":
-        return PATTERN
+        return SPARSE
     if _SHARE.fullmatch(value) and float(value):
         return f"-sparse{float(value):g}" if "e" not in f"{float(value):g}" else f"-sparse{value}"
     raise InputError(
@@ -51,6 +49,7 @@ def suffix(value: str) -> str:
     )
 
 
+@cache
 def thinned(dense: Format, pattern: str) -> Format:
     """The format with zeros left out; scales stay as they are.
 
@@ -164,21 +163,11 @@ def named(name: str) -> Format:
     )
 
 
-@cache
-def _by_pattern(bits: int, group: int, zero_bits: int | None) -> Format:
-    return grouped(bits, group, zero_bits=zero_bits)
-
-
-@cache
-def _by_zeros(dense: Format, pattern: str) -> Format:
-    return thinned(dense, pattern)
-
-
 def _find(name: str) -> Format | None:
     stem, pattern = split(name)
     if pattern:
         dense = _find(stem)
-        return None if dense is None else _by_zeros(dense, pattern)
+        return None if dense is None else thinned(dense, pattern)
     name = ALIASES.get(name, name)
     if name in FORMATS:
         return FORMATS[name]
@@ -189,4 +178,4 @@ def _find(name: str) -> Format | None:
     if bits == 8 and not (match["group"] or match["row"] or "q" in name):
         return None
     group = 0 if match["row"] else int(match["group"] or 128)
-    return _by_pattern(bits, group, _ZERO[match["zero"]])
+    return grouped(bits, group, zero_bits=_ZERO[match["zero"]])
