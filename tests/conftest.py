@@ -1,7 +1,8 @@
-"""One thread for NumPy, and one browser.
+"""One thread for NumPy, one browser, and examples that may take their time.
 
 More threads only wait for one another on matrices as small as these; it is set before anything
 loads NumPy, which reads it once. Playwright allows one of its own in a process.
+Hypothesis fails examples of more than 200 ms, as any is on a busy machine.
 """
 
 import os
@@ -9,12 +10,17 @@ import shutil
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+import hypothesis
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+
+
+hypothesis.settings.register_profile("roofline", deadline=None)
+hypothesis.settings.load_profile("roofline")
 
 
 def absent(why: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What a deployment costs, and why."""
+"""Costs of a deployment, and their derivation."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What users of a deployment feel under traffic: requests come, wait, are served."""
+"""Latencies that users of a deployment see under traffic: requests come, wait, are served."""
 
 from dataclasses import replace
 
@@ -16,8 +16,7 @@ from roofline.serving.asking import check_parts, one_of, refuse_unused
 from roofline.serving.draft_trees import chain
 from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import Requests
-from roofline.serving.run.doubt import Doubt, doubt_of
-from roofline.serving.run.intervals import intervals
+from roofline.serving.run.intervals import Doubt, doubt_of, intervals
 from roofline.serving.run.result import Run, result_of
 from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
 from roofline.serving.run.setup import Asked, page_of, server_of
@@ -129,7 +128,7 @@ def _room(asked: str) -> float:
 
 
 def _doubt(run: Run) -> Doubt:
-    """What is not known of the prices of a run's steps, with what is in them on average."""
+    """Uncertainty of the prices of a run's steps, at their average content."""
     totals, requests, server = run.served.totals, run.requests, run.fleet.server
     prompt = float(requests.prompt.mean())
     return doubt_of(

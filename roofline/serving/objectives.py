@@ -1,4 +1,4 @@
-"""What users feel and what is promised them: latencies of served requests, and limits on them.
+"""Latencies that users see, and service-level objectives on them.
 
 TTFT is from arrival to first token, queueing included; TPOT = (E2E − TTFT) / (tokens − 1), which a
 request of one token does not have; E2E is from arrival to last token.
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.errors import InputError, QuantityError
+from roofline.serving.requests import Integers
 from roofline.units import parse
 
 Metric = Literal["ttft", "tpot", "e2e"]
@@ -29,41 +30,45 @@ class Finished:
     admitted: Array
     first_token: Array
     finish: Array
-    """When each came, was first worked on, and had its first and its last token. [s]"""
-    prompt: NDArray[np.int64]
-    output: NDArray[np.int64]
-    """Tokens. [token]"""
+    """Arrival, start of the first step, and ends of those of the first and last token. [s]"""
+    prompt: Integers
+    output: Integers
+    """Lengths. [token]"""
 
     def __len__(self) -> int:
         """Requests."""
         return len(self.arrival)
 
     @property
-    def ttft(self) -> Array:
+    def ttft_s(self) -> Array:
         """Arrival to first token. [s]"""
         return self.first_token - self.arrival
 
     @property
-    def queueing(self) -> Array:
-        """The part of TTFT before anything is done for the request. [s]"""
+    def queue_s(self) -> Array:
+        """Arrival to the first step. [s]"""
         return self.admitted - self.arrival
 
     @property
-    def e2e(self) -> Array:
+    def latency_s(self) -> Array:
         """Arrival to last token. [s]"""
         return self.finish - self.arrival
 
     @property
-    def tpot(self) -> Array:
-        """(E2E − TTFT) / (tokens − 1); NaN for a single token. [s]"""
+    def tpot_s(self) -> Array:
+        """(latency − TTFT) / (tokens − 1); NaN for a single token. [s]"""
         gaps = self.output - 1.0
         out = np.full(len(self), np.nan)
         np.divide(self.finish - self.first_token, gaps, out=out, where=gaps > 0)
         return out
 
+    def seconds(self, metric: Metric) -> Array:
+        """Latency that an objective is about. [s]"""
+        return {"ttft": self.ttft_s, "tpot": self.tpot_s, "e2e": self.latency_s}[metric]
+
 
 def counted(served: Finished, warmup: int) -> Finished:
-    """The requests that count: all but the first ones to arrive.
+    """Requests after the warm-up.
 
     Args:
         served: All requests.
@@ -82,7 +87,7 @@ def counted(served: Finished, warmup: int) -> Finished:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How a latency spreads over requests. Percentiles between two requests are interpolated."""
+    """Distribution of a latency over requests. Percentiles between two are interpolated."""
 
     mean: float
     p50: float
@@ -113,27 +118,27 @@ def spread(seconds: Array) -> Spread | None:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A promise about one latency."""
+    """Limit on one latency."""
 
     metric: Metric
     """``"ttft"``, ``"tpot"`` or ``"e2e"``."""
     limit_s: float
-    """What it may be at most. [s]"""
+    """Longest allowed. [s]"""
     percentile: float | None = 99.0
     """Share of the requests that must keep to it, in percent; None for their mean. [1]"""
 
     @property
     def name(self) -> str:
-        """As it is written: ``"ttft_p99"``."""
+        """Metric and percentile: ``"ttft_p99"``."""
         said = "mean" if self.percentile is None else f"p{self.percentile:g}"
         return f"{self.metric}_{said}"
 
 
 def parse_slo(text: str) -> tuple[Objective, ...]:
-    """Read promises: ``ttft=500ms,tpot_p90=50ms,e2e_mean=10s``; without a percentile it is p99.
+    """Read objectives: ``ttft=500ms,tpot_p90=50ms,e2e_mean=10s``; without a percentile it is p99.
 
     Raises:
-        InputError: It is not like that, or says something twice.
+        InputError: The text has another form, or an objective twice.
 
     Examples:
         >>> [(promise.name, promise.limit_s) for promise in parse_slo("ttft=500ms,tpot_p90=50ms")]
@@ -149,76 +154,60 @@ def parse_slo(text: str) -> tuple[Objective, ...]:
                 f"{words.strip()!r:.60} is no objective",
                 hint="write ttft=500ms,tpot=50ms; e2e, and _p90 or _mean after a name, go too",
             )
-        promise = Objective(metric, _seconds(words, limit), _percentile(found[2]))
+        try:
+            seconds = parse(limit, "s")
+        except QuantityError as error:
+            raise InputError(
+                f"{words.strip()!r:.60}: {error.message}", hint="write 500ms or 2s"
+            ) from None
+        if seconds <= 0:
+            raise InputError(
+                f"{words.strip()!r:.60} is no time to keep to", hint="give more than 0 s"
+            )
+        share = None if found[2] == "mean" else float((found[2] or "p99").removeprefix("p"))
+        if share == 0:
+            raise InputError("p0 promises nothing", hint="give a percentile above 0, like p90")
+        promise = Objective(metric, seconds, share)
         if any(promise.name == other.name for other in out):
             raise InputError(f"{promise.name} is promised twice", hint="leave out one of the two")
         out.append(promise)
     return tuple(out)
 
 
-def _seconds(words: str, limit: str) -> float:
-    try:
-        seconds = parse(limit, "s")
-    except QuantityError as error:
-        raise InputError(
-            f"{words.strip()!r:.60}: {error.message}", hint="write 500ms or 2s"
-        ) from None
-    if seconds <= 0:
-        raise InputError(f"{words.strip()!r:.60} is no time to keep to", hint="give more than 0 s")
-    return seconds
-
-
-def _percentile(said: str | None) -> float | None:
-    if said is None:
-        return 99.0
-    if said == "mean":
-        return None
-    share = float(said.removeprefix("p"))
-    if not share:
-        raise InputError("p0 promises nothing", hint="give a percentile above 0, like p90")
-    return share
-
-
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How a promise was kept."""
+    """Attainment of an objective."""
 
     objective: Objective
-    """The promise."""
     value_s: float
-    """The percentile, or mean, that it is about; 0 where no request has the latency. [s]"""
+    """Its percentile, or mean; 0 where no request has the latency. [s]"""
     attainment: float
     """Share of the requests within the limit; those without the latency are. [1]"""
     met: bool
-    """Whether the promise holds."""
+    """Whether the value is within the limit."""
 
 
 def kept(served: Finished, objectives: Sequence[Objective]) -> tuple[Kept, ...]:
-    """How each promise was kept."""
+    """Attainment of each objective."""
     out = []
     for objective in objectives:
-        seconds = getattr(served, objective.metric)
+        seconds, percentile = served.seconds(objective.metric), objective.percentile
         have = seconds[~np.isnan(seconds)]
         value = 0.0
         if len(have):
-            value = float(
-                have.mean()
-                if objective.percentile is None
-                else np.percentile(have, objective.percentile)
-            )
+            value = float(have.mean() if percentile is None else np.percentile(have, percentile))
         within = float(_within(served, objective).mean())
         out.append(Kept(objective, value, within, value <= objective.limit_s))
     return tuple(out)
 
 
 def _within(served: Finished, objective: Objective) -> NDArray[np.bool_]:
-    """Requests within a limit, each held to it by itself; those without the latency are."""
-    out: NDArray[np.bool_] = ~(getattr(served, objective.metric) > objective.limit_s)
-    return out
+    """Requests within a limit; those without the latency are."""
+    return ~(served.seconds(objective.metric) > objective.limit_s)
 
 
 def good(served: Finished, objectives: Sequence[Objective]) -> NDArray[np.bool_]:
-    """Requests that are within the limits of all promises."""
+    """Requests within the limits of all objectives."""
     out = np.ones(len(served), np.bool_)
     for objective in objectives:
         out &= _within(served, objective)
@@ -231,7 +220,7 @@ def window(served: Finished) -> float:
 
 
 def goodput(served: Finished, objectives: Sequence[Objective]) -> float:
-    """Requests a second that are within the limits of all promises. [1/s]
+    """Requests a second that are within the limits of all objectives. [1/s]
 
     Source: DistServe (arXiv 2401.09670), section 1, here without a target for the share.
     """

@@ -1,11 +1,18 @@
 """Requests as columns: when they arrive, how long they are, what they wait for and share."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from roofline.cost.work import Array
+from roofline.errors import InputError
+
+Integers: TypeAlias = NDArray[np.int64]
+MOST_TOKENS: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +43,271 @@ class Requests:
     def __len__(self) -> int:
         """Requests."""
         return len(self.arrival)
+
+
+def requests(
+    arrival: ArrayLike,
+    prompt: ArrayLike,
+    output: ArrayLike,
+    *,
+    priority: ArrayLike = 0,
+    after: ArrayLike = -1,
+    think: ArrayLike = 0.0,
+    blocks: Sequence[Sequence[int]] = (),
+    block: int = 0,
+) -> Requests:
+    """Requests of columns; one number stands for a whole column.
+
+    Args:
+        arrival, prompt, output, priority, after, think, block: As in `Requests`.
+        blocks: Ids of the whole prompt blocks of each request; nothing where unknown.
+
+    Raises:
+        InputError: They cannot be.
+
+    Examples:
+        >>> made = requests([0.0, 0.5], 100, [10, 20])
+        >>> len(made), made.prompt.tolist()
+        (2, [100, 100])
+    """
+    start = np.atleast_1d(np.asarray(arrival, np.float64))
+
+    def column(values: ArrayLike) -> Integers:
+        return np.broadcast_to(np.asarray(values, np.int64), start.shape).copy()
+
+    sizes = [len(ids) for ids in blocks] if blocks else [0] * len(start)
+    made = Requests(
+        arrival=start,
+        prompt=column(prompt),
+        output=column(output),
+        priority=column(priority),
+        after=column(after),
+        think=np.broadcast_to(np.asarray(think, np.float64), start.shape).copy(),
+        prefix=np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64),
+        hashes=np.fromiter(chain.from_iterable(blocks), np.int64),
+        block=block,
+    )
+    check(made)
+    return made
+
+
+def check(made: Requests, *, earlier: int = 0) -> None:
+    """Refuse requests that cannot be.
+
+    Args:
+        made: Columns.
+        earlier: Requests of the stream before these. [1]
+
+    Raises:
+        InputError: At the first request that is at fault, counted from 0.
+    """
+    rows = np.arange(earlier, earlier + len(made))
+    listed = np.diff(made.prefix)
+    faults = (
+        (~np.isfinite(made.arrival) | (made.arrival < 0), "arrives at no time", "0 s or later"),
+        (
+            np.diff(made.arrival, prepend=0.0) < 0,
+            "arrives before the one above it",
+            "requests in order of arrival",
+        ),
+        (~_whole(made.prompt), "has no prompt that can be", f"1 to {MOST_TOKENS:,} tokens"),
+        (~_whole(made.output), "has no answer that can be", f"1 to {MOST_TOKENS:,} tokens"),
+        (made.priority < 0, "has a negative priority", "0 or more; 0 goes first"),
+        (
+            (made.after < -1) | (made.after >= rows),
+            "follows one that is not before it",
+            "the row of an earlier request, or -1",
+        ),
+        (~np.isfinite(made.think) | (made.think < 0), "has no thinking time that can be", "0 s on"),
+        (
+            listed * made.block > made.prompt,
+            "has more hashed blocks than its prompt is long",
+            "ids of whole blocks only",
+        ),
+    )
+    for wrong, message, hint in faults:
+        if wrong.any():
+            raise InputError(
+                f"request {rows[int(np.argmax(wrong))]} {message}", hint=f"give {hint}"
+            )
+    if len(made.hashes) and made.block < 1:
+        raise InputError(
+            "blocks are hashed, but their size is not said", hint="give the tokens of a block"
+        )
+
+
+def _whole(tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return (tokens >= 1) & (tokens <= MOST_TOKENS)
+
+
+def part(made: Requests, start: int, stop: int) -> Requests:
+    """Rows from one up to another; what they follow stays counted from the start of the stream.
+
+    Examples:
+        >>> part(requests([0.0, 1.0, 2.0], 5, 5), 1, 3).arrival.tolist()
+        [1.0, 2.0]
+    """
+    rows = slice(start, stop)
+    first, last = made.prefix[start], made.prefix[min(stop, len(made))]
+    return Requests(
+        arrival=made.arrival[rows],
+        prompt=made.prompt[rows],
+        output=made.output[rows],
+        priority=made.priority[rows],
+        after=made.after[rows],
+        think=made.think[rows],
+        prefix=made.prefix[start : min(stop, len(made)) + 1] - first,
+        hashes=made.hashes[first:last],
+        block=made.block,
+    )
+
+
+def joined(parts: Iterable[Requests]) -> Requests:
+    """Parts of one stream, one after the other.
+
+    Examples:
+        >>> whole = requests([0.0, 1.0, 2.0], 5, 5)
+        >>> len(joined([part(whole, 0, 1), part(whole, 1, 3)]))
+        3
+    """
+    every = list(parts)
+    if not every:
+        return requests(np.empty(0), 1, 1)
+    ends = np.cumsum([0, *(len(made.hashes) for made in every)])
+    prefix = [made.prefix[:-1] + end for made, end in zip(every, ends[:-1], strict=True)]
+
+    def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        whole: np.ndarray[tuple[int], np.dtype[np.int64]]
+        whole = np.concatenate([getattr(made, name) for made in every])
+        return whole
+
+    return Requests(
+        arrival=np.concatenate([made.arrival for made in every]),
+        prompt=column("prompt"),
+        output=column("output"),
+        priority=column("priority"),
+        after=column("after"),
+        think=np.concatenate([made.think for made in every]),
+        prefix=np.concatenate([*prefix, ends[-1:]]).astype(np.int64),
+        hashes=column("hashes"),
+        block=max(made.block for made in every),
+    )
+
+
+def picked_rows(made: Requests, rows: Integers) -> Requests:
+    """Some of the requests, with whole sessions: what they follow is counted among them.
+
+    Args:
+        made: All requests.
+        rows: Places of those that are kept, ascending. [1]
+
+    Examples:
+        >>> three = requests([0, 1, 2], 5, 5, after=[-1, -1, 1])
+        >>> picked_rows(three, np.array([1, 2])).after.tolist()
+        [-1, 0]
+    """
+    place = np.full(len(made) + 1, -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    sizes = np.diff(made.prefix)[rows]
+    ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    inside = np.arange(ends[-1]) - np.repeat(ends[:-1], sizes)
+    return Requests(
+        arrival=made.arrival[rows],
+        prompt=made.prompt[rows],
+        output=made.output[rows],
+        priority=made.priority[rows],
+        after=place[made.after[rows]],
+        think=made.think[rows],
+        prefix=ends,
+        hashes=made.hashes[np.repeat(made.prefix[:-1][rows], sizes) + inside],
+        block=made.block,
+    )
+
+
+def numbered(hashes: Integers) -> Integers:
+    """Ids from 0 on, equal where those given are: any 64 bits may come in a trace."""
+    _, numbers = np.unique(hashes, return_inverse=True)
+    return np.asarray(numbers, np.int64).reshape(-1)
+
+
+def in_blocks(made: Requests, block: int) -> Requests:
+    """The same requests with ids of smaller blocks, of which each old one has as many.
+
+    Args:
+        made: Requests.
+        block: Tokens of a new block, a divisor of those of an old one. [token]
+
+    Raises:
+        InputError: It is no divisor.
+
+    Examples:
+        >>> fine = in_blocks(requests([0.0], 9, 1, blocks=[(3, 5)], block=4), 2)
+        >>> fine.hashes.tolist(), fine.block
+        ([0, 1, 2, 3], 2)
+    """
+    if not made.block or made.block == block:
+        return made
+    if block < 1 or made.block % block:
+        raise InputError(
+            f"blocks of {made.block} tokens cannot be divided into pages of {block}",
+            hint="give an engine whose pages fit into them",
+        )
+    each = made.block // block
+    fine = (numbered(made.hashes)[:, None] * each + np.arange(each)).ravel()
+    return replace(made, prefix=made.prefix * each, hashes=fine, block=block)
+
+
+def mean_rate(made: Requests) -> float:
+    """Requests a second between the first and the last arrival; 0 where all arrive at once. [1/s]
+
+    Examples:
+        >>> mean_rate(requests([0.0, 1.0, 2.0], 5, 5))
+        1.0
+    """
+    span = float(made.arrival[-1] - made.arrival[0]) if len(made) else 0.0
+    return (len(made) - 1) / span if span else 0.0
+
+
+def check_rate(made: Requests) -> None:
+    """Refuse requests that have no rate at all.
+
+    Raises:
+        InputError: There is one alone, or all arrive at once.
+    """
+    if not mean_rate(made):
+        raise InputError(
+            f"{_together(made)} no rate",
+            hint="a rate wants two requests, one after the other: give a longer trace, or --rate "
+            "with --prompt and --output in its place",
+        )
+
+
+def _together(made: Requests) -> str:
+    return (
+        "a trace of one request has" if len(made) == 1 else "requests that all arrive at once have"
+    )
+
+
+def at_rate(made: Requests, rate: float) -> Requests:
+    """The same requests, sooner or later by one factor, so that they come at a rate.
+
+    Args:
+        made: Recorded requests, from the first arrival on.
+        rate: Mean rate they shall have. [1/s]
+
+    Raises:
+        InputError: The rate is not above 0, or the trace has none that could be changed.
+
+    Examples:
+        >>> at_rate(requests([0.0, 1.0, 2.0], 5, 5), 2.0).arrival.tolist()
+        [0.0, 0.5, 1.0]
+    """
+    if not 0 < rate < np.inf:
+        raise InputError(f"requests cannot come at {rate:g} a second", hint="give a rate above 0")
+    if not (had := mean_rate(made)):
+        raise InputError(
+            f"{_together(made)} no rate that could be changed",
+            hint="give a trace of requests that arrive one after the other, or none with --rate",
+        )
+    first = made.arrival[0]
+    return replace(made, arrival=first + (made.arrival - first) * (had / rate))

@@ -1,42 +1,68 @@
 """A static batch that decodes speculatively, beside the same batch without drafts."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.memory import Memory
+from roofline.cost.memory import Memory, budget
+from roofline.cost.work import Array, distinct
 from roofline.errors import InputError
 from roofline.serving import room
 from roofline.serving.acceptance import Acceptance
 from roofline.serving.draft_trees import LONGEST, Tree, best, chain, full
-from roofline.serving.drafting import check, memory_of, prefill_of, taken
-from roofline.serving.drafts import Draft
+from roofline.serving.drafts import Draft, held, pass_
 from roofline.serving.quadrature import answer_nodes
-from roofline.serving.rounds import Round, Span, sheet, verification
+from roofline.serving.rounds import Round, Sheet, Span, sheet, verification
 from roofline.serving.static import (
     CENTRAL,
     OpTime,
     StaticBatch,
+    check_context,
     engine_time,
     operator_times,
     static_batch,
-)
-from roofline.serving.turning import (
-    AtBatch,
-    Choice,
-    Turn,
-    at_batch,
-    batch_axis,
-    least_acceptance,
-    turns,
 )
 from roofline.serving.workload import Workload
 
 BUDGETS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 """Sizes of the best trees that are compared. [token]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Something else that could be drafted, and its round."""
+
+    tree: Tree
+    round: Round
+
+
+@dataclass(frozen=True, slots=True)
+class AtBatch:
+    """Another batch: the round there, and what would be best to draft."""
+
+    batch: int
+    """Sequences. [1]"""
+    round: Round
+    """With the same draft."""
+    best: Choice
+    """With what takes least there."""
+    fits: bool
+    """Whether it fits in memory, with what drafts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Where a gain becomes a loss as the batch grows, or a loss a gain."""
+
+    batch: int
+    """The first that is otherwise. [1]"""
+    gains: bool
+    """Whether it gains from there on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,3 +250,109 @@ def _operators(
     kernels = operator_times(priced, weights, costs.decode_gain)
     added = whole_s - sum(entry.seconds for entry in kernels.values())
     return kernels | engine_time(added, costs)
+
+
+def at_batch(many: Sheet, place: int, batch: int, most: int) -> AtBatch:
+    """A batch of a sheet whose first tree is what is drafted, the others what could be."""
+    other = Sheet(many.trees[1:], many.passes[1:], many.verify[1:], many.step)
+    found = other.best(place)
+    choice = Choice(other.trees[found], other.round(found, place))
+    return AtBatch(batch, many.round(0, place), choice, batch <= most)
+
+
+def batch_axis(batch: int, most: int) -> Array:
+    """Powers of two to beyond what fits, and the batch itself."""
+    last = max(4 * batch, 2 * most, 16)
+    return distinct(np.append(2.0 ** np.arange(0, min(np.log2(last) + 1, 20)), batch))
+
+
+def turns(many: Sheet, batches: Array, gains: Callable[[int], bool]) -> tuple[Turn, ...]:
+    """Where gain and loss change places, to the sequence."""
+    out = []
+    signs = [many.round(0, place).speed_up >= 1.0 for place in range(len(batches))]
+    for (low, before), (high, after) in pairwise(zip(batches.astype(int), signs, strict=True)):
+        if before == after:
+            continue
+        first, last = int(low), int(high)
+        while last - first > 1:
+            middle = (first + last) // 2
+            first, last = (first, middle) if gains(middle) == after else (middle, last)
+        out.append(Turn(last, after))
+    return tuple(out)
+
+
+def least_acceptance(
+    draft: Draft,
+    target: Deployment,
+    workload: Workload,
+    tree: Tree,
+    acceptance: Acceptance,
+    batch: Array,
+) -> float | None:
+    """Acceptance from which a chain of that length gains, where all positions are alike. [1]"""
+    if not tree.is_chain or acceptance.deepest is not None:
+        return None
+
+    def gains(rate: float) -> bool:
+        other = chain(Acceptance(((rate,),)), tree.depth)
+        return sheet(draft, target, workload, [other], batch).round().speed_up >= 1.0
+
+    if not gains(1.0):
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (low, middle) if gains(middle) else (middle, high)
+    return high
+
+
+def prefill_of(draft: Draft, target: Deployment, workload: Workload) -> Span:
+    """What drafts takes in the prompts, as many in a step as the target does."""
+    if not draft.sequential:
+        return Span(0.0, 0.0)
+    parts = pass_(draft, target, workload.prefill(float(workload.together)))
+    # Inside the target's steps, as drafting is: the engine's factor on kernels, and no more.
+    times = target.engine_costs.prefill_gain * workload.batch / workload.together
+    seconds, serial = float(parts.seconds(target)), float(parts.serial)
+    return Span(seconds, serial, float(parts.log_sd)) * times
+
+
+def memory_of(
+    target: Deployment, tree: Tree, workload: Workload, utilization: float | None
+) -> Memory:
+    """Budget of one device whose steps verify: drafted tokens are cached, and have logits."""
+    rows = float(workload.batch * (1 + tree.nodes))
+    return budget(
+        target,
+        batch=workload.batch,
+        context=workload.longest + tree.nodes,
+        step_tokens=max(float(room.step_tokens(target, workload)), rows),
+        step_rows=rows,
+        utilization=utilization,
+    )
+
+
+def taken(target: Deployment, draft: Draft, tree: Tree, workload: Workload) -> tuple[float, float]:
+    """Weights and cache of what drafts, on each device. [B]"""
+    context = workload.longest + tree.nodes
+    return held(draft, target, workload.batch, context, tree.depth)
+
+
+def check(target: Deployment, draft: Draft, workload: Workload) -> None:
+    """Refuse what speculative decoding is not priced for."""
+    network, layout = target.architecture, target.layout
+    if network.is_encoder or not network.causal:
+        raise InputError(
+            f"{network.name} does not decode token by token",
+            hint="speculative decoding is for decoders",
+        )
+    if workload.output < 2:
+        raise InputError("nothing is decoded", hint="give --output 2 or more")
+    if layout.pp != 1 or layout.cp != 1:
+        raise InputError(
+            f"speculative decoding under {layout} is not priced",
+            hint="use tensor, expert and attention data parallelism",
+        )
+    check_context(target, workload)
+    if draft.kind == "model" and draft.deployment is not None:
+        check_context(draft.deployment, workload)

@@ -20,8 +20,8 @@ from roofline.hardware import catalog as machines
 from roofline.hardware.engine import engine
 from roofline.model import catalog as networks
 from roofline.model import parameters
+from roofline.serving.requests import requests
 from roofline.serving.run.setup import Asked, server_of
-from roofline.serving.traffic.columns import requests
 
 H100 = machines.gpu("h100-sxm")
 PRICED = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm", "llamacpp": "ideal"}

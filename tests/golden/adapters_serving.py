@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from roofline.cost.textbook import bounds, scheduling
-from roofline.serving import speculation
+from roofline.serving import acceptance as speculation
 from tests.golden.rows import Adapter, Entry, Printed, Quoted
 
 SCHEDULING: Final[Mapping[str, Entry]] = {

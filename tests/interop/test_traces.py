@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 
 from roofline.errors import DocumentError, InputError, RooflineError
 from roofline.interop.traces import read_trace, stream_trace, write_trace
-from roofline.serving.requests import Requests
-from roofline.serving.traffic.arrivals import Poisson
-from roofline.serving.traffic.columns import joined, requests
+from roofline.serving.requests import Requests, joined, requests
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Constant, Uniform
-from roofline.serving.traffic.traffic import Shared, Traffic, Turns
+from roofline.serving.traffic.traffic import Poisson, Shared, Traffic, Turns
 
 AZURE = """\
 TIMESTAMP,ContextTokens,GeneratedTokens

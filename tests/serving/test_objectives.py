@@ -37,19 +37,19 @@ BY_HAND = served([(0.0, 0.0, 0.5, 2.5, 5),
 
 
 def test_latencies_by_hand() -> None:
-    assert BY_HAND.ttft.tolist() == [0.5, 1.0, 3.0, 0.25]
-    assert BY_HAND.queueing.tolist() == [0.0, 0.5, 2.0, 0.0]
-    assert BY_HAND.e2e.tolist() == [2.5, 1.0, 4.0, 4.25]
+    assert BY_HAND.ttft_s.tolist() == [0.5, 1.0, 3.0, 0.25]
+    assert BY_HAND.queue_s.tolist() == [0.0, 0.5, 2.0, 0.0]
+    assert BY_HAND.latency_s.tolist() == [2.5, 1.0, 4.0, 4.25]
     # 2.0 s over 4 gaps, no gap, 1.0 s over 2, 4.0 s over 20
-    assert BY_HAND.tpot[[0, 2, 3]].tolist() == [0.5, 0.5, 0.2]
-    assert np.isnan(BY_HAND.tpot[1])
+    assert BY_HAND.tpot_s[[0, 2, 3]].tolist() == [0.5, 0.5, 0.2]
+    assert np.isnan(BY_HAND.tpot_s[1])
 
 
 def test_spread_by_hand() -> None:
     made = spread(np.arange(101.0))
     assert made is not None
     assert (made.p50, made.p90, made.p95, made.p99, made.mean) == (50.0, 90.0, 95.0, 99.0, 50.0)
-    tpot = spread(BY_HAND.tpot)
+    tpot = spread(BY_HAND.tpot_s)
     assert tpot is not None
     assert (tpot.requests, tpot.p50) == (3, 0.5)
     assert tpot.mean == pytest.approx(0.4)
@@ -73,7 +73,7 @@ def test_promises_and_goodput_by_hand() -> None:
 
 def test_warm_up_leaves_out_the_first_to_arrive() -> None:
     made = counted(BY_HAND, 1)
-    assert made.ttft.tolist() == [1.0, 3.0, 0.25]
+    assert made.ttft_s.tolist() == [1.0, 3.0, 0.25]
     assert window(made) == 7.25
     assert len(counted(BY_HAND, 0)) == 4
     for warmup in (-1, 4, 5):
@@ -109,10 +109,10 @@ def test_one_more_promise_is_never_easier_and_a_looser_one_never_harder(
 
 @given(RUNS)
 def test_latency_is_first_token_and_the_gaps_after_it(run: Finished) -> None:
-    rest = np.where(run.output > 1, np.nan_to_num(run.tpot) * (run.output - 1), 0.0)
+    rest = np.where(run.output > 1, np.nan_to_num(run.tpot_s) * (run.output - 1), 0.0)
     several = run.output > 1
-    assert (run.ttft + rest)[several] == pytest.approx(run.e2e[several])
-    assert (run.queueing <= run.ttft).all()
+    assert (run.ttft_s + rest)[several] == pytest.approx(run.latency_s[several])
+    assert (run.queue_s <= run.ttft_s).all()
 
 
 @given(RUNS, PROMISES.filter(lambda promise: promise.percentile is not None))

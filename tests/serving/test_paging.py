@@ -13,15 +13,16 @@ from roofline.cost.layout import Layout
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.textbook.memory import slots_never_used, token_state_share
 from roofline.errors import InputError
-from roofline.serving.paged import Paged, paged
-from roofline.serving.paged_result import explain_all, notes, result_of, sentences
-from roofline.serving.paging import (
+from roofline.serving.paged import (
+    Paged,
     copied_pages,
     mean_paged_slots,
+    paged,
     paged_slots,
     power_of_two,
     shared_slots,
 )
+from roofline.serving.paged_result import explain_all, notes, result_of, sentences
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from tests.formulas import evaluated

@@ -9,9 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import InputError
-from roofline.serving.acceptance import PUBLISHED, Acceptance, conditional, parse, published
+from roofline.serving.acceptance import (
+    PUBLISHED,
+    Acceptance,
+    conditional,
+    expected_tokens,
+    parse,
+    published,
+    walltime_improvement,
+)
 from roofline.serving.draft_trees import Tree, best, chain, full
-from roofline.serving.speculation import expected_tokens, walltime_improvement
 
 RATE = st.floats(0.0, 1.0)
 LENGTH = st.integers(1, 16)

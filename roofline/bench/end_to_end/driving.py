@@ -8,10 +8,9 @@ from typing import Final
 
 from roofline.bench.end_to_end.cases import Row
 from roofline.hardware.engine import engine
-from roofline.serving.traffic.arrivals import Arrivals, Bursty, Closed, Even, Poisson
 from roofline.serving.traffic.harnesses import Harness, RowOrigin, harness_of
 from roofline.serving.traffic.lengths import Constant, Lengths
-from roofline.serving.traffic.traffic import Traffic
+from roofline.serving.traffic.traffic import Arrivals, Bursty, Closed, Even, Poisson, Traffic
 
 CLOSED: Final = "steady_concurrency"
 MOST_ROUNDS: Final = 20.0

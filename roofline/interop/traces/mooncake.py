@@ -16,8 +16,7 @@ from roofline.errors import DocumentError, InputError
 from roofline.files import text_output
 from roofline.interop.traces.lines import Line
 from roofline.interop.traces.tables import Place, Rows
-from roofline.serving.requests import Requests
-from roofline.serving.traffic.columns import MOST_TOKENS
+from roofline.serving.requests import MOST_TOKENS, Requests
 from roofline.units import PREFIX
 
 BLOCK: Final = 512

@@ -14,9 +14,8 @@ from roofline.interop.files import source_of
 from roofline.interop.traces import mooncake
 from roofline.interop.traces.lines import Line, cut_off, lines, located
 from roofline.interop.traces.tables import FORMATS, Format, Place, Rows
-from roofline.schema.building import collector_paused
-from roofline.serving.requests import Requests
-from roofline.serving.traffic.columns import joined, part, requests
+from roofline.schema.document import collector_paused
+from roofline.serving.requests import Requests, joined, part, requests
 from roofline.units import PREFIX
 
 CHUNK: Final = 2**16

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from roofline.cost.work import Array
 from roofline.errors import DocumentError
 from roofline.interop.traces.lines import Line, cut_off, located
-from roofline.serving.traffic.columns import MOST_TOKENS
+from roofline.serving.requests import MOST_TOKENS
 
 Ints = NDArray[np.int64]
 Texts = Mapping[str, Sequence[str]]

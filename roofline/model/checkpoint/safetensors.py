@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from roofline.errors import DocumentError
-from roofline.schema.building import collector_paused
+from roofline.schema.document import collector_paused
 from roofline.units import BITS_PER_BYTE, PREFIX
 
 LARGEST_HEADER: Final = int(16 * PREFIX["Mi"])

@@ -8,22 +8,25 @@ of TTFT and TPOT, what predictions of the engine were off by for reasons that no
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from math import sqrt
+from math import exp, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.deployment import Deployment
+from roofline.cost.step import Group
 from roofline.cost.work import Array
 from roofline.serving.objectives import Finished, Objective, kept, spread, window
-from roofline.serving.requests import Requests
+from roofline.serving.phases import turns
+from roofline.serving.requests import Integers, Requests, part
 from roofline.serving.run import tables
-from roofline.serving.run.doubt import Doubt
 from roofline.serving.run.serve import Fleet, saturation, serve
+from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.served import Served
+from roofline.serving.stages import Priced, slowest, through
 from roofline.serving.static import CENTRAL
-from roofline.serving.traffic.columns import Ints, part
 
 if TYPE_CHECKING:
     from roofline.serving.run.result import Run
@@ -36,6 +39,95 @@ LEAST: Final = 5
 """Requests of a part."""
 LASTING: Final = ("offered_requests_per_s", "saturation_requests_per_s")
 """Rates that no run of this length measures."""
+MOST: Final = 32_768
+"""Requests that are served again at other prices; of more, the first ones."""
+ANGLES: Final = np.arange(6) * np.pi / 3.0
+AROUND: Final = CENTRAL * np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
+"""Prices that are tried beside those predicted, in standard deviations."""
+POINTS: Final = 24
+"""Of each direction and of the noise, equally likely."""
+PLACES: Final = np.array([NormalDist().inv_cdf((i + 0.5) / POINTS) for i in range(POINTS)])
+SATURATION: Final = ("saturation_requests_per_s", "value")
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Errors of step prices, lognormal."""
+
+    decode_sd: float
+    prefill_sd: float
+    """Log standard deviation of what decode takes, and of what prompts add. [1]"""
+    correlation: float
+    """Of the two. [1]"""
+    misses: Mapping[str, float]
+    """Log standard deviation of measured from predicted, by metric (``"ttft_s"``): of the engine
+    end to end, on what its profile never saw. [1]"""
+
+    def scaled(self, prices: StepPrices, first: float, second: float) -> StepPrices:
+        """Prices that are off by as much.
+
+        Args:
+            prices: As predicted.
+            first, second: Independent, in standard deviations: of decode; of prompts beside what
+                they share. [1]
+        """
+        rest = sqrt(1.0 - self.correlation**2)
+        decode = exp(self.decode_sd * first)
+        prefill = exp(self.prefill_sd * (self.correlation * first + rest * second))
+        costs = prices.engine
+        return replace(
+            prices,
+            engine=replace(
+                costs,
+                step_s=costs.step_s * decode,
+                sequence_s=costs.sequence_s * decode,
+                front_end_s=costs.front_end_s * decode,
+                prefill_s=costs.prefill_s * prefill,
+                launch_s=costs.launch_s * prefill,
+                decode_gain=costs.decode_gain * decode,
+                prefill_gain=costs.prefill_gain * prefill,
+            ),
+        )
+
+
+def doubt_of(
+    deployment: Deployment,
+    *,
+    batch: float,
+    context: float,
+    prompt: float,
+    misses: Mapping[str, float],
+) -> Doubt:
+    """Errors of the steps of a deployment, with what is in them on average.
+
+    Errors of kernels of one kind go together, those of two kinds do not. What an engine is off by
+    end to end contains those of its kernels: where it is more, the rest is common to all steps.
+    Source: variances and covariance of two sums, by the delta method.
+
+    Args:
+        deployment: With measured kernels.
+        batch, context: Sequences that decode in a step, and what each sees. [1] [token]
+        prompt: Tokens that a prompt has in a step. [token]
+        misses: As of `Doubt`; may be empty.
+    """
+    number, size = turns(np.array(max(batch, 1.0)), deployment.layout)
+    del number
+    decode = _spreads(slowest(through(deployment, Group(size, 1.0, max(context, 1.0)))))
+    groups = float(deployment.layout.dp)
+    tokens = max(prompt / groups, 1.0)
+    prefill = _spreads(slowest(through(deployment, Group(groups, tokens, tokens))))
+    own, other = (sum(each**2 for each in some.values()) for some in (decode, prefill))
+    both = sum(spread * prefill.get(kind, 0.0) for kind, spread in decode.items())
+    common = max(misses.get("tpot_s", 0.0) ** 2 - own, 0.0)
+    own, other, both = own + common, other + common, both + common
+    correlation = both / sqrt(own * other) if own and other else 0.0
+    return Doubt(sqrt(own), sqrt(other), min(correlation, 1.0), misses)
+
+
+def _spreads(stage: Priced) -> dict[str, float]:
+    """By kind of operator, log standard deviation of the step for that of the kind alone. [1]"""
+    whole = float(np.mean(stage.seconds()))
+    return {kind: float(np.mean(each)) / whole for kind, each in stage.parts.spreads.items()}
 
 
 def noise_of(run: "Run") -> dict[Name, float]:
@@ -53,9 +145,8 @@ def noise_of(run: "Run") -> dict[Name, float]:
     every = [_rows(done, each) for each in np.array_split(np.arange(len(done)), number)]
     values: dict[Name, list[float]] = {}
     for some in every:
-        for metric in ("ttft", "queueing", "tpot", "e2e"):
-            if (made := spread(getattr(some, metric))) is not None:
-                name = "latency_s" if metric == "e2e" else f"{metric}_s"
+        for name, attribute, _ in tables.LATENCIES:
+            if (made := spread(getattr(some, attribute))) is not None:
                 for each in ("mean", "p50", "p90", "p95", "p99"):
                     values.setdefault((name, each), []).append(getattr(made, each))
         for promise in kept(some, run.objectives):
@@ -90,17 +181,6 @@ def _rate_error(done: Finished, number: int) -> float:
 
 def _rows(done: Finished, rows: NDArray[np.intp]) -> Finished:
     return Finished(*(getattr(done, column.name)[rows] for column in fields(Finished)))
-
-
-MOST: Final = 32_768
-"""Requests that are served again at other prices; of more, the first ones."""
-ANGLES: Final = np.arange(6) * np.pi / 3.0
-AROUND: Final = CENTRAL * np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
-"""Prices that are tried beside those predicted, in standard deviations."""
-POINTS: Final = 24
-"""Of each direction and of the noise, equally likely."""
-PLACES: Final = np.array([NormalDist().inv_cdf((i + 0.5) / POINTS) for i in range(POINTS)])
-SATURATION: Final = ("saturation_requests_per_s", "value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +291,7 @@ def terms(first: Array, second: Array) -> Array:
 
 def _shift(done: Finished, promise: Objective, miss: float) -> Array:
     """What misses change of the share of requests within a limit. [1]"""
-    seconds = getattr(done, promise.metric)
+    seconds = done.seconds(promise.metric)
     late = [(seconds * factor > promise.limit_s).mean() for factor in np.exp(miss * PLACES)]
     shifted: Array = (seconds > promise.limit_s).mean() - np.array(late)
     return shifted
@@ -231,7 +311,7 @@ def _shortened(run: "Run") -> "Run":
     return replace(run, requests=first, served=_served(run, run.fleet, first))
 
 
-def _whole(after: Ints, most: int) -> int:
+def _whole(after: Integers, most: int) -> int:
     """Rows up to the last session that ends by then. [1]"""
     starts = np.flatnonzero(after < 0)
     return int(starts[np.searchsorted(starts, most, side="right") - 1]) or len(after)

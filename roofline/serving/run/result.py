@@ -6,14 +6,15 @@ from typing import Final
 
 from roofline.cost.deployment import Deployment
 from roofline.serving.asking import asked_of
-from roofline.serving.objectives import Finished, Kept, Objective, counted, good, kept
+from roofline.serving.objectives import Finished, Kept, Objective, counted, good, kept, spread
 from roofline.serving.requests import Requests
 from roofline.serving.run import tables
-from roofline.serving.run.formed import formed
 from roofline.serving.run.intervals import Intervals
 from roofline.serving.run.serve import Fleet
 from roofline.serving.running_cost import IDLE_SHARE
+from roofline.serving.simulate.drafting import in_rounds
 from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.steady import ERRORS, arriving, lacking, share_of
 from roofline.serving.static import CENTRAL
 from roofline.table import Result
 from roofline.units import chance, show, significant
@@ -297,4 +298,43 @@ def _grounds(deployment: Deployment) -> str:
         f"to end: {show(costs.step_s, 's')} a step, {each} a sequence in it, "
         f"{show(costs.prefill_s, 's')} where it has prompts, {show(costs.request_s, 's')} a "
         "request. `roofline validate --kind e2e` says how far such predictions are off."
+    )
+
+
+LOADS: Final = ((0.7, "open to 70 %"), (0.85, "open to 85 %"))
+"""Shares of saturation up to which errors of the closed form are known."""
+
+
+def formed(run: "Run") -> str:
+    """TTFT, TPOT and saturation in closed form, and how far such figures are off.
+
+    Args:
+        run: What was simulated. Of a closed loop nothing is said: its run begins with a burst.
+    """
+    fleet, requests = run.fleet, run.requests
+    if not run.load.rate or lacking(requests, fleet.server):
+        return ""
+    if fleet.drafting is not None:
+        requests = in_rounds(requests, fleet.drafting)
+    rate = run.load.rate / fleet.replicas
+    share = share_of(requests, fleet.prices, fleet.server)
+    most = float(arriving(share, rate * 2.0**-10).saturation_per_s[0]) if rate else 0.0
+    kind = next((name for load, name in LOADS if rate < load * most), "")
+    if not kind:
+        return ""
+    steady = arriving(share, rate)
+    gaps = float(run.requests.output.mean()) - 1.0
+    found = {"ttft": float(steady.ttft_s[0])}
+    if gaps:
+        found["tpot"] = float(steady.latency_s[0] - steady.ttft_s[0]) / gaps
+    parts = []
+    for name, value in found.items():
+        simulated = spread(getattr(run.finished, f"{name}_s"))
+        assert simulated is not None, "a mean of nothing"
+        error = ERRORS[kind][f"{name}_s"].p90
+        off = round(value / simulated.mean - 1.0, 2) + 0.0  # not −0
+        parts.append(f"{name.upper()} {show(value, 's')} ({off:+.0%}; 9 of 10: ± {error:.0%})")
+    return (
+        f"In closed form: {', '.join(parts)}, saturation at {significant(most * fleet.replicas)} "
+        "requests/s. It is what a search over many loads can ask."
     )

@@ -8,14 +8,13 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
-from roofline.serving.requests import Requests
+from roofline.serving.requests import Integers, Requests, joined, numbered, part, picked_rows
 from roofline.serving.simulate.drafting import Drafting, in_rounds, in_tokens, reached, rounds_of
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import simulate, stream
 from roofline.serving.simulate.served import Served, Totals
 from roofline.serving.simulate.served import joined as served_joined
 from roofline.serving.simulate.server import Server
-from roofline.serving.traffic.columns import Ints, joined, numbered, part, picked_rows
 
 Progress = Callable[[int, int], None]
 PART: Final = 4096
@@ -98,15 +97,15 @@ def serve(
     return whole if fleet.drafting is None else in_tokens(whole, asked)
 
 
-def turn(requests: Requests) -> Ints:
+def turn(requests: Requests) -> Integers:
     """Which session, or single request, each row belongs to, counted from 0. [1]
 
     Examples:
-        >>> from roofline.serving.traffic.columns import requests
+        >>> from roofline.serving.requests import requests
         >>> turn(requests([0.0, 0.0, 1.0], 5, 5, after=[-1, 0, -1])).tolist()
         [0, 0, 1]
     """
-    out: Ints = np.zeros(len(requests), np.int64)
+    out: Integers = np.zeros(len(requests), np.int64)
     first = requests.after < 0
     out[first] = np.arange(int(first.sum()))
     for row in np.flatnonzero(~first):

@@ -15,13 +15,12 @@ import numpy as np
 
 from roofline.cost.work import Array
 from roofline.serving.requests import Requests
-from roofline.serving.run.doubt import Doubt
-from roofline.serving.run.intervals import AROUND, PLACES, quadric, terms
+from roofline.serving.run.intervals import AROUND, PLACES, Doubt, quadric, terms
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import Server
 from roofline.serving.simulate.steady import Share, Steady, arriving, closed, share_of
 from roofline.serving.simulate.steady.errors import CLOSED, OPEN, SATURATION, open_sd
-from roofline.serving.simulate.steady.saturation import most
+from roofline.serving.simulate.steady.pace import most
 from roofline.serving.static import CENTRAL
 
 NEAR: Final = 0.98

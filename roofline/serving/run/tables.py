@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from roofline.serving.objectives import Finished, Kept, goodput, spread, window
+from roofline.serving.requests import Integers
 from roofline.serving.run.serve import running, waiting
 from roofline.serving.running_cost import joule_per_token, power, usd_per_mtok
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import UNLIMITED
-from roofline.serving.traffic.columns import Ints
 from roofline.table import Column, Table, table
 from roofline.units import MILLION
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from roofline.serving.run.intervals import Intervals
     from roofline.serving.run.result import Run
 
-_LATENCIES: Final = (
-    ("ttft_s", "ttft", "arrival to first token"),
-    ("queueing_s", "queueing", "of it: before the first step"),
-    ("tpot_s", "tpot", "between tokens, mean of a request"),
-    ("latency_s", "e2e", "arrival to last token"),
+LATENCIES: Final = (
+    ("ttft_s", "ttft_s", "arrival to first token"),
+    ("queueing_s", "queue_s", "of it: before the first step"),
+    ("tpot_s", "tpot_s", "between tokens, mean of a request"),
+    ("latency_s", "latency_s", "arrival to last token"),
 )
+"""Name in tables, attribute and meaning of each."""
 SPREAD_UNITS: Final = dict.fromkeys(("reported", "mean", "p50", "p90", "p95", "p99"), "s")
 
 
@@ -33,7 +34,7 @@ def latencies(done: Finished, basis: str, statistic: str, sure: "Intervals | Non
     were measured, ``low`` and ``high`` are its central 80 %, and others have theirs: ``p99_low``.
     """
     rows: list[dict[str, Any]] = []
-    for name, attribute, meaning in _LATENCIES:
+    for name, attribute, meaning in LATENCIES:
         if (made := spread(getattr(done, attribute))) is not None:
             rows.append(
                 {
@@ -200,7 +201,7 @@ def workload(run: "Run") -> Table:
     return table([{"what": what, "value": value} for what, value in named.items()], {})
 
 
-def _drawn(lengths: Ints) -> str:
+def _drawn(lengths: Integers) -> str:
     return f"mean {lengths.mean():,.0f}, {lengths.min():,} to {lengths.max():,} tokens"
 
 

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roofline.cost.work import Array
-from roofline.serving.simulate.compiled.state import Rules
-from roofline.serving.simulate.compiled.tables import Prices
+from roofline.serving.simulate.compiled.state import Prices, Rules
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import BATCHED, UNLIMITED, Server
 

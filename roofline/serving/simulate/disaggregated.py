@@ -1,7 +1,7 @@
-"""Instances that prefill, wires that carry caches, and instances that decode: request by request.
+"""Disaggregated serving simulated: prefill instances, an interconnect and decode instances.
 
-Requests take turns at the prefill instances, and caches at the decode instances. A wire carries
-one cache after the other. The prefill makes the first token, so TTFT does not see the wires.
+Requests take turns at the prefill instances, and caches at the decode instances. A link carries
+one cache after the other. The prefill makes the first token, so TTFT does not see the transfer.
 
 Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670); Splitwise, Patel et al. 2024
 (arXiv 2311.18677).
@@ -16,14 +16,12 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving.kv_transfer import Wires, transfer
-from roofline.serving.requests import Requests
-from roofline.serving.simulate.checks import check
-from roofline.serving.simulate.integers import Integers
+from roofline.serving.objectives import Finished
+from roofline.serving.requests import Integers, Requests, part, picked_rows
 from roofline.serving.simulate.prices import StepPrices
-from roofline.serving.simulate.run import simulate
+from roofline.serving.simulate.run import check, simulate
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import Server
-from roofline.serving.traffic.columns import part, picked_rows
 
 SETTLED: Final = 2.0**-10
 """Mean change of when clients ask, over their mean latency, from which on a loop is found. [1]"""
@@ -35,9 +33,9 @@ class Pool:
 
     prices: StepPrices
     server: Server
-    """Of each of them."""
+    """Prices and policy of each of them."""
     instances: int = 1
-    """How many there are. [1]"""
+    """Number of instances. [1]"""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -47,59 +45,33 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """Wires of the two ends of a transfer."""
+    """Rates and latency of the two ends of a transfer."""
 
     send_s_per_token: float = 0.0
     receive_s_per_token: float = 0.0
-    """Time of the wires of an instance for each token of a prompt. [s]"""
+    """Time of the links of an instance for each token of a prompt. [s]"""
     latency_s: float = 0.0
-    """Until the first byte arrives. [s]"""
+    """Time until the first byte arrives. [s]"""
 
 
 @dataclass(frozen=True, slots=True)
-class Pooled:
-    """When each request was served, and by whom."""
+class Pooled(Finished):
+    """Requests as two pools served them; their TPOT has the transfer in it."""
 
     prefill: tuple[Served, ...]
     decode: tuple[Served, ...]
-    """What each instance did; the prompts of the first with their first token as answer, the
-    caches of the second as they came."""
-    arrival: Array
-    first_token: Array
+    """Requests by instance: prompts with their first token as answer, and caches as they came."""
     handed: Array
-    finish: Array
-    """Of each request; ``handed`` is when its cache had come to the decode instance, which is
-    when its first token was made for an answer of one. [s]"""
-    prompt: Integers
-    output: Integers
-    """Lengths. [token]"""
-
-    @property
-    def ttft_s(self) -> Array:
-        """Arrival to first token. [s]"""
-        return self.first_token - self.arrival
+    """Arrival of the cache at the decode instance; of an answer of one token, its time. [s]"""
 
     @property
     def transfer_s(self) -> Array:
-        """First token to the cache's arrival, waiting for wires included. [s]"""
+        """First token to the cache's arrival, waiting for the interconnect included. [s]"""
         return self.handed - self.first_token
-
-    @property
-    def latency_s(self) -> Array:
-        """Arrival to last token. [s]"""
-        return self.finish - self.arrival
-
-    @property
-    def tpot_s(self) -> Array:
-        """(latency − TTFT) / (tokens − 1), so with the transfer. [s]"""
-        with np.errstate(invalid="ignore"):
-            return (self.finish - self.first_token) / np.where(
-                self.output > 1, self.output - 1.0, np.nan
-            )
 
 
 def handover(prefill: Deployment, decode: Deployment, prompt: int, wires: Wires) -> Handover:
-    """Wires between instances of two deployments.
+    """Transfer between instances of two deployments.
 
     Source: `roofline.serving.kv_transfer.transfer`.
 
@@ -113,7 +85,7 @@ def handover(prefill: Deployment, decode: Deployment, prompt: int, wires: Wires)
 
 
 def wires_between(prefill: Deployment, decode: Deployment, gpus: int) -> Wires:
-    """Wires of two pools: links where one node holds all of their devices, else the network.
+    """Interconnect of two pools: links where one node holds all of their devices, else the network.
 
     Args:
         prefill, decode: An instance of each kind.
@@ -136,9 +108,9 @@ def disaggregated(
     right. Source: waveform relaxation, Lelarasmee et al. 1982, IEEE Trans. CAD 1 (3).
 
     Args:
-        given: What comes; no conversations, whose next turn would have to wait for both pools.
+        given: Requests; no conversations, whose next turn would have to wait for both pools.
         prefill, decode: Instances of each kind.
-        wires: Between them.
+        wires: Transfer between them.
         concurrency: Clients that send the next request, in order, when one is finished; 0 where
             requests come when they do. [1]
 
@@ -173,11 +145,11 @@ def _served(given: Requests, prefill: Pool, decode: Pool, wires: Handover) -> Po
     count = len(given)
     turn = np.arange(count) % prefill.instances
     alone = replace(given, output=np.ones_like(given.output))
-    first, before = np.zeros(count), []
+    admitted, first, before = np.zeros(count), np.zeros(count), []
     for instance in range(min(prefill.instances, count)):
         mine = np.flatnonzero(turn == instance)
         before.append(simulate(picked_rows(alone, mine), prefill.prices, prefill.server))
-        first[mine] = before[-1].first_token
+        admitted[mine], first[mine] = before[-1].admitted, before[-1].first_token
     on_decode = np.zeros(count, dtype=np.int64)
     order = np.argsort(first, kind="stable")
     order = order[given.output[order] > 1]
@@ -194,6 +166,7 @@ def _served(given: Requests, prefill: Pool, decode: Pool, wires: Handover) -> Po
         prefill=tuple(before),
         decode=tuple(after),
         arrival=given.arrival,
+        admitted=admitted,
         first_token=first,
         handed=handed,
         finish=finish,
@@ -210,7 +183,7 @@ def _handed(
     receiver: Integers,
     wires: Handover,
 ) -> Array:
-    """When each cache has come: wires carry one after the other, in the order they are made. [s]"""
+    """Arrivals of caches: links carry one after the other, in the order they are made. [s]"""
     out, into = prompt * wires.send_s_per_token, prompt * wires.receive_s_per_token
     sending = [0.0] * (int(sender.max(initial=0)) + 1)
     receiving = [0.0] * (int(receiver.max(initial=0)) + 1)

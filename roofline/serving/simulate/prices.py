@@ -26,8 +26,8 @@ from roofline.cost.pipeline import pace, period
 from roofline.cost.work import Array, distinct, union
 from roofline.errors import InputError
 from roofline.serving.phases import turns
-from roofline.serving.simulate.kernels import StepKernels
-from roofline.serving.simulate.parts import (
+from roofline.serving.simulate.kernels import (
+    StepKernels,
     alone_part,
     attended_part,
     chunk_part,

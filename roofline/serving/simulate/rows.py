@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.work import Array
-from roofline.serving.requests import Requests
+from roofline.serving.requests import Integers, Requests
 from roofline.serving.simulate.compiled import prefix, records
 from roofline.serving.simulate.compiled.state import (
     COUNTS,
@@ -20,7 +20,6 @@ from roofline.serving.simulate.compiled.state import (
     Rules,
     State,
 )
-from roofline.serving.simulate.integers import Integers
 from roofline.serving.simulate.served import Served, Totals
 
 TIMES: Final = ("arrival", "admitted", "first_token", "finish")

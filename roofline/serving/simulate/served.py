@@ -1,17 +1,17 @@
-"""When each request was served, and what the server did all the while."""
+"""Requests as a simulated server served them, and totals of what it did."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
-from roofline.cost.work import Array
-from roofline.serving.simulate.integers import Integers
+from roofline.serving.objectives import Finished
+from roofline.serving.requests import Integers
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a server did from its first request to its last."""
+    """Work of a server from its first request to its last."""
 
     steps: int
     """Forward steps; a step of a pipeline is a round of its micro-batches. [1]"""
@@ -20,16 +20,15 @@ class Totals:
     makespan_s: float
     """First arrival to last finish. [s]"""
     preemptions: int
-    """How often a sequence lost its place for want of pages. [1]"""
+    """Times that a sequence lost its place for want of pages. [1]"""
     prefilled_tokens: int
     decoded_tokens: int
-    """New tokens that were computed, those of padding included, and those that were computed
-    again. [token]"""
+    """New tokens that were computed, those of padding and recomputation included. [token]"""
     recomputed_tokens: int
     swapped_tokens: int
     """Cache that was dropped, and that went to the host. [token]"""
     loaded_tokens: int
-    """Of prompts, which came back from the host and were not computed again. [token]"""
+    """Tokens of prompts that came back from the host in place of recomputation. [token]"""
     copied_pages: int
     """Shared pages of which a sequence took a copy to write to. [1]"""
     kv_peak_tokens: int
@@ -38,11 +37,11 @@ class Totals:
     kv_stored_tokens: float
     """Cache in use, and tokens in it, each shared one once: mean over the ends of steps. [token]"""
     kv_reserved_tokens: float
-    """Of what is in use, that for tokens still to come. [token]"""
     kv_internal_tokens: float
-    """Of what is in use, that which no token will fill. [token]"""
+    """Parts of the cache in use that are for tokens still to come, and that no token will fill.
+    [token]"""
     kv_external_tokens: float
-    """Free, but in no piece that holds the request which waits for it. [token]"""
+    """Free cache, but in no piece that holds the request which waits for it. [token]"""
 
     @property
     def utilisation(self) -> float:
@@ -51,54 +50,20 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """Columns of requests, and totals of the run until the last of them."""
+class Served(Finished):
+    """Columns of requests, and totals of the run until the last of them.
+
+    Arrivals are as given, or when a client released the request.
+    """
 
     number: Integers
     """Place in the stream of requests. [1]"""
-    arrival: Array
-    """When it came: as given, or when a client released it. [s]"""
-    admitted: Array
-    """Start of the first step it was part of. [s]"""
-    first_token: Array
-    finish: Array
-    """End of the step that made its first token, and of that which returned its last one. [s]"""
-    prompt: Integers
-    output: Integers
-    """Lengths. [token]"""
     cached: Integers
     """Tokens of the prompt that the cache had when it was admitted first. [token]"""
     preemptions: Integers
-    """How often it lost its place. [1]"""
+    """Times that it lost its place. [1]"""
     totals: Totals
-    """Of the server; of a part of a stream, up to its end."""
-
-    def __len__(self) -> int:
-        """Requests."""
-        return len(self.number)
-
-    @property
-    def queue_s(self) -> Array:
-        """Arrival to the first step. [s]"""
-        return self.admitted - self.arrival
-
-    @property
-    def ttft_s(self) -> Array:
-        """Arrival to first token. [s]"""
-        return self.first_token - self.arrival
-
-    @property
-    def latency_s(self) -> Array:
-        """Arrival to last token. [s]"""
-        return self.finish - self.arrival
-
-    @property
-    def tpot_s(self) -> Array:
-        """(latency − TTFT) / (tokens − 1); not a number for a single token. [s]"""
-        with np.errstate(invalid="ignore"):
-            return np.where(
-                self.output > 1, (self.finish - self.first_token) / (self.output - 1.0), np.nan
-            )
+    """Totals of the server; of a part of a stream, up to its end."""
 
     @property
     def throughput_tok_s(self) -> float:

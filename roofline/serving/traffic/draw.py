@@ -9,22 +9,17 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.errors import InputError
-from roofline.serving.requests import Requests
-from roofline.serving.traffic.arrivals import gaps
-from roofline.serving.traffic.columns import joined, part
+from roofline.serving.requests import Integers, Requests, joined, part
 from roofline.serving.traffic.lengths import drawn, picked
-from roofline.serving.traffic.traffic import Traffic, number, together
+from roofline.serving.traffic.traffic import Traffic, gaps, number, together
 
 _PURPOSES: Final = ("arrival", "turns", "shared", "priority", "prompt", "output", "think")
 CHUNK: Final = 2**16
 MOST_TOGETHER: Final = 2**25
 """Requests that are drawn at once: more are streamed."""
-
-Ints = NDArray[np.int64]
 
 
 def draw(traffic: Traffic, seed: int = 0, *, block: int = 16) -> Requests:
@@ -137,7 +132,7 @@ class _Source:
         )
         return self._hashed(made, of, groups[of])
 
-    def _pooled(self, new: Ints) -> Ints:
+    def _pooled(self, new: Integers) -> Integers:
         """Lengths of prompts that are taken from the pool in turn; its own are the first drawn."""
         wanted = self._traffic.pool
         self._pool = np.concatenate([self._pool, new[: max(wanted - len(self._pool), 0)]])
@@ -154,7 +149,7 @@ class _Source:
         self._sessions += sessions
         return times
 
-    def _groups(self, sessions: int) -> Ints:
+    def _groups(self, sessions: int) -> Integers:
         """Which shared prefix each session starts with."""
         shared = self._traffic.shared
         if shared is None or shared.number == 1:
@@ -162,13 +157,13 @@ class _Source:
         shares = np.arange(1.0, shared.number + 1) ** -shared.skew
         return picked(shares, self._uniform("shared", sessions))
 
-    def _classes(self, count: int) -> Ints:
+    def _classes(self, count: int) -> Integers:
         shares = self._traffic.priorities
         if len(shares) < 2:
             return np.zeros(count, np.int64)
         return picked(np.asarray(shares), self._uniform("priority", count))
 
-    def _hashed(self, made: Requests, of: Ints, group: Ints) -> Requests:
+    def _hashed(self, made: Requests, of: Integers, group: Integers) -> Requests:
         """The requests with the ids of the blocks that may be met again.
 
         Those of a shared prefix come first; then those of the session, which are its own.
@@ -206,7 +201,7 @@ class _Source:
         return replace(made, prefix=ends, hashes=ids, block=self._block)
 
 
-def _so_far(values: Ints, turn: Ints) -> Ints:
+def _so_far(values: Integers, turn: Integers) -> Integers:
     """Sum over the turns of the same session up to each one, itself included. [token]"""
     total = np.cumsum(values)
     first = np.arange(len(values)) - turn

@@ -12,9 +12,9 @@ from roofline.errors import DocumentError, InputError, UnknownNameError
 from roofline.hardware.machine import Fact
 from roofline.hardware.reading import Kind, facts_of
 from roofline.schema import Document, Sourced, SourceEntry, Strict, check_sources, read, validate
-from roofline.serving.traffic import arrivals as arriving
+from roofline.serving.requests import MOST_TOKENS
 from roofline.serving.traffic import lengths as lasting
-from roofline.serving.traffic.columns import MOST_TOKENS
+from roofline.serving.traffic import traffic as arriving
 from roofline.serving.traffic.traffic import Shared, Statistic, Traffic, Turns
 
 _LENGTH: Final = Kind("token", "1 token", "2000000000 token", whole=True)

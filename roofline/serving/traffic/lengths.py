@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.errors import InputError
-from roofline.serving.traffic.columns import MOST_TOKENS
+from roofline.serving.requests import MOST_TOKENS
 from roofline.units import significant
 
 

@@ -11,8 +11,8 @@ from roofline.bench.end_to_end.cases import Row
 from roofline.bench.end_to_end.driving import driver, reading, traffic_of, unsure, waiting_clients
 from roofline.bench.end_to_end.replay import known
 from roofline.cost.engine_costs import NO_ENGINE
-from roofline.serving.traffic.arrivals import Bursty, Closed, Even, Poisson
 from roofline.serving.traffic.lengths import Constant, Uniform
+from roofline.serving.traffic.traffic import Bursty, Closed, Even, Poisson
 from tests.bench.end_to_end.synthetic import CASE, lawful, row
 
 SILENT: dict[str, Any] = {"lengths": None}

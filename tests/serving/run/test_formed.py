@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from roofline.serving.run.formed import formed
-from roofline.serving.run.result import result_of
+from roofline.serving.run.result import formed, result_of
 from tests.serving.run.test_intervals import alone, crowd
 
 

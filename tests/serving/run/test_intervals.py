@@ -10,16 +10,15 @@ import pytest
 from roofline.bench.calibrations import calibration_of
 from roofline.cost.step import Group
 from roofline.serving.objectives import parse_slo
+from roofline.serving.requests import requests
 from roofline.serving.run import intervals as module
-from roofline.serving.run.doubt import Doubt, doubt_of
-from roofline.serving.run.intervals import figures, intervals, noise_of
+from roofline.serving.run.intervals import Doubt, doubt_of, figures, intervals, noise_of
 from roofline.serving.run.result import Load, Run, result_of
 from roofline.serving.run.serve import Fleet, saturation, serve
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.server import Server
 from roofline.serving.stages import slowest, through
 from roofline.serving.static import CENTRAL
-from roofline.serving.traffic.columns import requests
 from tests.serving.deployments import on
 from tests.serving.simulate.reference_prices import step_s
 

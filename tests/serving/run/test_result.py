@@ -11,10 +11,9 @@ from roofline.serving.run.result import Load, Run, result_of
 from roofline.serving.run.serve import Fleet, saturation, serve
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.server import Server
-from roofline.serving.traffic.arrivals import Poisson
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Uniform
-from roofline.serving.traffic.traffic import Shared, Traffic
+from roofline.serving.traffic.traffic import Poisson, Shared, Traffic
 from roofline.table import Table
 from tests.serving.deployments import on
 

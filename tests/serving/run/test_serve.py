@@ -8,17 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofline.serving.requests import picked_rows, requests
 from roofline.serving.run.serve import Fleet, running, saturation, serve, turn, waiting
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.served import Served, Totals
 from roofline.serving.simulate.server import Server
 from roofline.serving.simulate.steady import arriving, share_of
-from roofline.serving.traffic.arrivals import Poisson
-from roofline.serving.traffic.columns import picked_rows, requests
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Constant, Uniform
-from roofline.serving.traffic.traffic import Traffic, Turns
+from roofline.serving.traffic.traffic import Poisson, Traffic, Turns
 from tests.serving.deployments import on
 
 PRICES = step_prices(on("llama-3.1-8b"), sequences=32, longest=4096)
@@ -31,7 +30,7 @@ NOTHING = Totals(1, 1.0, 1.0, *([0] * 8), *([0.0] * 5))
 def columns(start: list[float], begun: list[float], end: list[float]) -> Served:
     zeros = np.zeros(len(start), np.int64)
     times = (np.array(start), np.array(begun), np.array(begun), np.array(end))
-    return Served(zeros, *times, zeros + 1, zeros + 1, zeros, zeros, NOTHING)
+    return Served(*times, zeros + 1, zeros + 1, zeros, zeros, zeros, NOTHING)
 
 
 def test_replicas_serve_what_each_of_them_would_serve_alone() -> None:

@@ -13,10 +13,9 @@ from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.run.timeline import events, lanes
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.server import Server
-from roofline.serving.traffic.arrivals import Poisson
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Uniform
-from roofline.serving.traffic.traffic import Traffic
+from roofline.serving.traffic.traffic import Poisson, Traffic
 from tests.serving.deployments import on
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), min_size=1, max_size=25)

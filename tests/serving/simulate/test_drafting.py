@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roofline.errors import InfeasibleError, InputError
-from roofline.serving.acceptance import parse
+from roofline.serving.acceptance import expected_tokens, parse
 from roofline.serving.draft_trees import best, chain
 from roofline.serving.drafts import NGRAM, Draft, eagle
 from roofline.serving.requests import Requests
@@ -15,7 +15,6 @@ from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
 from roofline.serving.simulate.drafting import Drafting, ahead, in_rounds, round_server
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.server import Server
-from roofline.serving.speculation import expected_tokens
 from roofline.serving.speculative import speculate
 from roofline.serving.workload import Workload
 from tests.serving.deployments import on

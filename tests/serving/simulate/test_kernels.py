@@ -13,8 +13,7 @@ from roofline.cost.step import Group
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
-from roofline.serving.simulate.kernels import StepKernels
-from roofline.serving.simulate.parts import GROUP, StepPart, attends, rest
+from roofline.serving.simulate.kernels import GROUP, StepKernels, StepPart, attends, rest
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.stages import laid_out
 

@@ -12,7 +12,7 @@ from roofline.cost.engine_costs import EngineCosts
 from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.links import host_link
 from roofline.serving.room import largest_batch
-from roofline.serving.simulate.placing import server_of
+from roofline.serving.run.setup import with_cache
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate, stream
 from roofline.serving.simulate.server import Server
@@ -94,7 +94,7 @@ def test_an_overhead_is_a_time(name: str) -> None:
 def test_a_deployment_has_room_for_the_batch_that_analyze_says(model: str, tp: int) -> None:
     deployment = on(model, tp=tp)
     longest = 2303
-    server = server_of(deployment, Server(max_sequences=16), context=longest)
+    server = with_cache(deployment, Server(max_sequences=16), context=longest)
     most = largest_batch(deployment, Workload(16, 2048, 256), None)
     # Activations of the largest step are counted in both; batches beyond 16 have more rows.
     assert server.kv_tokens / longest == pytest.approx(most, rel=0.01)
@@ -105,7 +105,7 @@ def test_a_deployment_has_room_for_the_batch_that_analyze_says(model: str, tp: i
 
 def test_a_deployment_without_room_is_refused() -> None:
     with pytest.raises(InfeasibleError, match="leaves no room for a cache"):
-        server_of(on("llama-3.1-70b", tp=1), Server(), context=4096)
+        with_cache(on("llama-3.1-70b", tp=1), Server(), context=4096)
 
 
 def test_a_line_between_points_meets_a_bent_function() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.serving.requests import Requests
-from roofline.serving.simulate.placing import server_of
+from roofline.serving.run.setup import with_cache
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.served import Served
@@ -90,10 +90,10 @@ def test_a_slow_link_is_worse_than_computing_again() -> None:
 
 
 def test_room_is_that_of_bytes_over_all_devices() -> None:
-    one = server_of(on(), Server(sharing=True), context=1000, tier_bytes=1e9)
+    one = with_cache(on(), Server(sharing=True), context=1000, tier_bytes=1e9)
     # 32 layers · 2 · 8 heads · 128 · 2 bytes a token.
     assert one.tier_tokens == int(1e9 / 131072)
-    two = server_of(on(tp=2), Server(sharing=True), context=1000, tier_bytes=1e9)
+    two = with_cache(on(tp=2), Server(sharing=True), context=1000, tier_bytes=1e9)
     assert two.tier_tokens == one.tier_tokens
 
 

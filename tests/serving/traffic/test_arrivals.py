@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from roofline.errors import InputError
-from roofline.serving.traffic.arrivals import Bursty, Closed, Even, Poisson, Recorded, gaps
+from roofline.serving.traffic.traffic import Bursty, Closed, Even, Poisson, Recorded, gaps
 
 EVEN = (np.arange(100_000) + 0.5) / 100_000
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import InputError
-from roofline.serving.traffic.columns import at_rate, check_rate, joined, mean_rate, part, requests
+from roofline.serving.requests import at_rate, check_rate, joined, mean_rate, part, requests
 
 BLOCKS = ((1, 2), (), (1, 2, 3), (7,))
 FOUR = requests([0.0, 1.0, 1.0, 5.0], [40, 9, 50, 16], 3, after=[-1, 0, -1, 1], blocks=BLOCKS,

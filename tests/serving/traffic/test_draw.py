@@ -9,12 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.errors import InputError
-from roofline.serving.requests import Requests
-from roofline.serving.traffic.arrivals import Bursty, Closed, Poisson
-from roofline.serving.traffic.columns import check, joined
+from roofline.serving.requests import Requests, check, joined
 from roofline.serving.traffic.draw import draw, stream
 from roofline.serving.traffic.lengths import Constant, Empirical, Lognormal, Uniform
-from roofline.serving.traffic.traffic import Shared, Traffic, Turns, number, offered_rate, together
+from roofline.serving.traffic.traffic import (
+    Bursty,
+    Closed,
+    Poisson,
+    Shared,
+    Traffic,
+    Turns,
+    number,
+    offered_rate,
+    together,
+)
 
 CHAT = Traffic(Lognormal(300, 0.8), Lognormal(100, 0.9), Poisson(5.0), requests=400)
 SESSIONS = replace(CHAT, turns=Turns(Uniform(1, 5), 10.0), shared=Shared(100, 3, 1.0))

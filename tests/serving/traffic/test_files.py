@@ -6,12 +6,11 @@ import pytest
 
 from roofline.content import shipped
 from roofline.errors import DocumentError, UnknownNameError
-from roofline.serving.traffic.arrivals import Bursty, Closed, Even, Poisson, Recorded
-from roofline.serving.traffic.columns import check
+from roofline.serving.requests import check
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.files import preset_names, read_traffic, traffic_named
 from roofline.serving.traffic.lengths import Constant, Empirical, Lognormal, Uniform
-from roofline.serving.traffic.traffic import Shared, Turns
+from roofline.serving.traffic.traffic import Bursty, Closed, Even, Poisson, Recorded, Shared, Turns
 
 FOLDER = shipped("scenarios") / "workloads"
 

@@ -8,10 +8,9 @@ import pytest
 
 from roofline import simulate
 from roofline.errors import InputError
-from roofline.serving.traffic.arrivals import Closed, Poisson
 from roofline.serving.traffic.draw import draw, stream
 from roofline.serving.traffic.lengths import Constant, Uniform, spread
-from roofline.serving.traffic.traffic import Shared, Traffic
+from roofline.serving.traffic.traffic import Closed, Poisson, Shared, Traffic
 
 POOL = Traffic(Uniform(100, 900), Constant(10), Closed(4), 50, pool=8)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError
-from roofline.serving.traffic.columns import mean_rate, requests
+from roofline.serving.requests import mean_rate, requests
 from roofline.study.plan.demand import Demand, Goal
 from tests.study.plan import cases
 

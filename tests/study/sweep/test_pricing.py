@@ -12,7 +12,7 @@ from roofline.serving import room
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.static_columns import APPROXIMATE, static_batches
 from roofline.study.sweep.columns import SPREADS, Columns, price
-from roofline.study.sweep.lane import Axes, Axis, Lane
+from roofline.study.sweep.points import Axes, Axis, Lane
 from roofline.study.sweep.prices import priced, within
 from roofline.table import BASES
 from tests.study.sweep.lanes import alone, lane, numbers

@@ -45,10 +45,9 @@ from roofline.serving.requests import Requests
 from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.simulate.steady import arriving, most, share_of
 from roofline.serving.simulate.steady.closed_form import Steady
-from roofline.serving.traffic.arrivals import Closed
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lengths
-from roofline.serving.traffic.traffic import Traffic
+from roofline.serving.traffic.traffic import Closed, Traffic
 
 OFFLINE: Final = "mlperf_offline"
 MODES: Final = (OFFLINE, SERVER, INTERACTIVE)

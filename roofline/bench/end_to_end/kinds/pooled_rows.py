@@ -26,6 +26,7 @@ from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine
+from roofline.serving.requests import part
 from roofline.serving.simulate.disaggregated import (
     Pool,
     disaggregated,
@@ -34,7 +35,6 @@ from roofline.serving.simulate.disaggregated import (
 )
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import MOST_SEQUENCES
-from roofline.serving.traffic.columns import part
 
 MODE: Final = "disagg"
 CONFIGS: Final = ("prefill_cfg", "decode_cfg")

@@ -8,10 +8,10 @@ from roofline.serving.simulate.compiled.state import (
     DECODING,
     JOINING,
     WAITING,
+    Prices,
     Rules,
     State,
 )
-from roofline.serving.simulate.compiled.tables import Prices
 
 
 @entry

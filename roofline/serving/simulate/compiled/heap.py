@@ -1,8 +1,8 @@
 """Heaps of rows, the first one on top: the queue, what is to come, who ends next."""
 
+from roofline.serving.requests import Integers
 from roofline.serving.simulate.compiled.compiler import compiled
 from roofline.serving.simulate.compiled.state import FUTURE, WAITING, Record, Records
-from roofline.serving.simulate.integers import Integers
 
 
 @compiled

@@ -4,7 +4,7 @@ import numpy as np
 
 from roofline.cost.work import Array
 from roofline.serving.simulate.compiled.compiler import compiled
-from roofline.serving.simulate.compiled.tables import Prices
+from roofline.serving.simulate.compiled.state import Prices
 
 
 @compiled

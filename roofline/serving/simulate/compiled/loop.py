@@ -14,10 +14,10 @@ from roofline.serving.simulate.compiled.state import (
     JOINING,
     PREFILLED,
     WAITING,
+    Prices,
     Rules,
     State,
 )
-from roofline.serving.simulate.compiled.tables import Prices
 
 
 @entry

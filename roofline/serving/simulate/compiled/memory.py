@@ -1,8 +1,8 @@
 """Giving out the cache and taking it back: pages, prefixes, regions."""
 
-from roofline.serving.simulate.compiled import prefix, regions
+from roofline.serving.simulate.compiled import prefix
 from roofline.serving.simulate.compiled.compiler import compiled
-from roofline.serving.simulate.compiled.state import Rules, State
+from roofline.serving.simulate.compiled.state import ORDER, Rules, State
 
 
 @compiled
@@ -95,11 +95,11 @@ def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
     if g.contiguous:
         size = region(g, r[i].prompt, r[i].output)
         count = n.running
-        place = regions.first_fit(s, count, size, g.pages)
+        place = _first_fit(s, count, size, g.pages)
         if place < 0:
             return False
         r[i].size = size
-        regions.put(s, count, i, place)
+        _put(s, count, i, place)
         n.own += size
         n.final += r[i].prompt + r[i].output - 1
         r[i].done = r[i].goal if ready else 0
@@ -171,7 +171,7 @@ def release(g: Rules, s: State, i: int, held: int, stored: int, other: int) -> N
     r, n = s.rows, s.counts[0]
     n.running -= 1
     if g.contiguous:
-        regions.drop(s, n.running + 1, i)
+        _drop(s, n.running + 1, i)
         n.own -= r[i].size
         n.final -= r[i].prompt + r[i].output - 1
         n.stored -= stored
@@ -186,3 +186,40 @@ def release(g: Rules, s: State, i: int, held: int, stored: int, other: int) -> N
             n.idle += 1
             n.stored -= g.page
     r[i].shared = 0
+
+
+@compiled
+def _first_fit(s: State, count: int, wanted: int, end: int) -> int:
+    """Place among the regions, in order of their start, before which there is room.
+
+    −1 where no hole is large enough.
+    """
+    free = 0
+    for place in range(count):
+        row = s.rows[s.lists[ORDER, place]]
+        if row.start - free >= wanted:
+            return place
+        free = row.start + row.size
+    return count if end - free >= wanted else -1
+
+
+@compiled
+def _put(s: State, count: int, i: int, place: int) -> None:
+    """Lay the region of a row there; its size is known."""
+    for at in range(count, place, -1):
+        s.lists[ORDER, at] = s.lists[ORDER, at - 1]
+    s.lists[ORDER, place] = i
+    s.rows[i].start = 0
+    if place:
+        left = s.rows[s.lists[ORDER, place - 1]]
+        s.rows[i].start = left.start + left.size
+
+
+@compiled
+def _drop(s: State, count: int, i: int) -> None:
+    """Give back the region of a row."""
+    place = 0
+    while s.lists[ORDER, place] != i:
+        place += 1
+    for at in range(place, count - 1):
+        s.lists[ORDER, at] = s.lists[ORDER, at + 1]

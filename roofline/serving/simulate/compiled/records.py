@@ -3,9 +3,9 @@
 import numpy as np
 
 from roofline.cost.work import Array
+from roofline.serving.requests import Integers
 from roofline.serving.simulate.compiled.compiler import entry
 from roofline.serving.simulate.compiled.state import Records
-from roofline.serving.simulate.integers import Integers
 
 
 @entry

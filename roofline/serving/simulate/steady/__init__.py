@@ -2,7 +2,7 @@
 
 from roofline.serving.simulate.steady.closed_form import Steady, arriving, closed
 from roofline.serving.simulate.steady.errors import ERRORS, Error
-from roofline.serving.simulate.steady.saturation import most
+from roofline.serving.simulate.steady.pace import most
 from roofline.serving.simulate.steady.share import Share, lacking, share_of
 
 __all__ = [

@@ -6,11 +6,9 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.work import Array, distinct
-from roofline.serving.simulate.steady.means import Means
-from roofline.serving.simulate.steady.pace import LEAST, Pace, coming, pace
-from roofline.serving.simulate.steady.saturation import Most, last
+from roofline.serving.simulate.steady.pace import LEAST, Most, Pace, coming, last, pace
 from roofline.serving.simulate.steady.share import Share
-from roofline.serving.simulate.steady.waits import ahead, backlog, first_s
+from roofline.serving.simulate.steady.waits import Means, ahead, backlog, first_s
 
 LOADS: Final = 64
 """Numbers of prompts for a step at which its time is looked up."""

@@ -7,13 +7,12 @@ import numpy as np
 
 from roofline.cost.work import Array, distinct
 from roofline.errors import InputError
-from roofline.serving.requests import Requests
-from roofline.serving.simulate.integers import Integers
+from roofline.serving.requests import Integers, Requests
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import BATCHED, UNLIMITED, Server
 
 if TYPE_CHECKING:
-    from roofline.serving.simulate.compiled.tables import Prices
+    from roofline.serving.simulate.compiled.state import Prices
 
 SAMPLE: Final = 128
 """Requests whose lengths stand for those of all, spread evenly over them."""
