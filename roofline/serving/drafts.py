@@ -10,10 +10,9 @@ from typing import Final, Literal
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.layout import Layout
+from roofline.cost.layout import Layout, Stage
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.roof import Parts, parts, roof
-from roofline.cost.stages import Stage
 from roofline.cost.step import Group, step
 from roofline.cost.weights import layer_bytes, outside_bytes, weight_bytes
 from roofline.errors import InputError

@@ -12,9 +12,8 @@ from typing import Final, Literal
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.layout import SINGLE
+from roofline.cost.layout import SINGLE, Stage, pipeline
 from roofline.cost.memory import kept_by_layer, kv_bytes_per_sequence
-from roofline.cost.stages import Stage, pipeline
 from roofline.errors import LayoutError
 
 Wires = Literal["network", "link"]

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from roofline.cost.layout import pipeline
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.moe import touched
-from roofline.cost.stages import pipeline
 from roofline.model.architecture import Mla, Moe, Recurrent
 from roofline.serving import layout_notes
 from roofline.serving.phases import remembering

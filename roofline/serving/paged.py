@@ -7,8 +7,8 @@ import numpy as np
 
 from roofline.cost.branching import samples_held
 from roofline.cost.deployment import Deployment
+from roofline.cost.layout import pipeline
 from roofline.cost.memory import Memory, kv_bytes_per_sequence
-from roofline.cost.stages import pipeline
 from roofline.cost.work import Number
 from roofline.errors import InputError
 from roofline.model.architecture import CompressedAttention

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.layout import Stage, pipeline
 from roofline.cost.measured import Measured
 from roofline.cost.roof import CHOSEN, Parts, Time, measured_each, parts, roofed
-from roofline.cost.stages import Stage, pipeline
 from roofline.cost.step import Group, steps
 from roofline.cost.work import Number, Op
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from roofline.cost.offload import KEPT, Offload
+from roofline.cost.deployment import KEPT, Offload
 from roofline.errors import InputError
 from roofline.schema import Document
 from roofline.serving.acceptance import parse as acceptance_of
