@@ -17,7 +17,7 @@ from roofline.cost.step import Group, step
 from roofline.cost.weights import layer_bytes, outside_bytes, weight_bytes
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture, Block, Linear, Mlp, Recurrent
-from roofline.model.huggingface.stacking import block_parameters
+from roofline.model.huggingface.layers import block_parameters
 
 Kind = Literal["model", "mtp", "eagle", "medusa", "ngram"]
 OWN: Final[tuple[Kind, ...]] = ("mtp", "eagle", "medusa", "ngram")

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from roofline.content import shipped
 from roofline.errors import DocumentError, InputError, UnknownNameError
-from roofline.hardware.facts import Kind, facts_of
 from roofline.hardware.machine import Fact
+from roofline.hardware.reading import Kind, facts_of
 from roofline.schema import Document, Sourced, SourceEntry, Strict, check_sources, read, validate
 from roofline.serving.requests import MOST_TOKENS
 from roofline.serving.traffic import lengths as lasting

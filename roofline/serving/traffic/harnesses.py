@@ -15,7 +15,7 @@ from pydantic import Field
 
 from roofline.content import shipped
 from roofline.errors import DocumentError, UnknownNameError
-from roofline.hardware.facts import Kind, facts_of
+from roofline.hardware.reading import Kind, facts_of
 from roofline.kept import kept
 from roofline.schema import Sourced, SourceEntry, Strict, check_sources, read, validate
 from roofline.serving.traffic.lengths import Constant, Lengths, Uniform
