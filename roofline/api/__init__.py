@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from roofline.api.analysis import analyze as analyze
     from roofline.api.analysis import explain as explain
     from roofline.api.checking import doctor as doctor
-    from roofline.api.command_reading import deployment_of_command as deployment_of_command
-    from roofline.api.command_reading import parse_command as parse_command
+    from roofline.api.commands import deployment_of_command as deployment_of_command
+    from roofline.api.commands import parse_command as parse_command
     from roofline.api.commands import serve_command as serve_command
     from roofline.api.comparison import compare as compare
+    from roofline.api.comparison import layouts as layouts
     from roofline.api.disaggregation import disaggregate as disaggregate
     from roofline.api.learning import learn_engine as learn_engine
     from roofline.api.measured import compare_measured as compare_measured
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from roofline.api.parameters import DEFAULT_GPU as DEFAULT_GPU
     from roofline.api.parameters import DEFAULT_MODEL as DEFAULT_MODEL
     from roofline.api.parameters import Convention as Convention
-    from roofline.api.placing import layouts as layouts
     from roofline.api.planning import plan as plan
     from roofline.api.scores import scoreboard as scoreboard
     from roofline.api.setting import MOST_GPUS as MOST_GPUS
@@ -30,30 +30,25 @@ if TYPE_CHECKING:
     from roofline.api.speculation import speculate as speculate
     from roofline.api.sweeps import sweep as sweep
 
-_WHERE: Final = {
-    "analyze": "analysis",
-    "explain": "analysis",
-    "doctor": "checking",
-    "deployment_of_command": "command_reading",
-    "parse_command": "command_reading",
-    "serve_command": "commands",
-    "compare": "comparison",
-    "disaggregate": "disaggregation",
-    "learn_engine": "learning",
-    "compare_measured": "measured",
-    "Given": "measured_rows",
-    "paging": "pages",
-    "DEFAULT_GPU": "parameters",
-    "DEFAULT_MODEL": "parameters",
-    "Convention": "parameters",
-    "layouts": "placing",
-    "plan": "planning",
-    "scoreboard": "scores",
-    "MOST_GPUS": "setting",
-    "simulate": "simulation",
-    "speculate": "speculation",
-    "sweep": "sweeps",
+_MODULES: Final = {
+    "analysis": ("analyze", "explain"),
+    "checking": ("doctor",),
+    "commands": ("deployment_of_command", "parse_command", "serve_command"),
+    "comparison": ("compare", "layouts"),
+    "disaggregation": ("disaggregate",),
+    "learning": ("learn_engine",),
+    "measured": ("compare_measured",),
+    "measured_rows": ("Given",),
+    "pages": ("paging",),
+    "parameters": ("DEFAULT_GPU", "DEFAULT_MODEL", "Convention"),
+    "planning": ("plan",),
+    "scores": ("scoreboard",),
+    "setting": ("MOST_GPUS",),
+    "simulation": ("simulate",),
+    "speculation": ("speculate",),
+    "sweeps": ("sweep",),
 }
+_WHERE: Final = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = sorted(_WHERE)
 
 

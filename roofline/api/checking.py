@@ -1,4 +1,4 @@
-"""What of roofline works here: versions, extras, GPU, calibration, folders."""
+"""Checks of an installation: versions, extras, GPU, calibration, folders."""
 
 import os
 import platform
@@ -29,7 +29,7 @@ LIBRARIES: Final = (
     "jinja2", "numba", "numpy", "nvidia-ml-py", "pandas", "plotly", "pyarrow", "pydantic",
     "pyyaml", "scipy", "typer",
 )  # fmt: skip
-"""What roofline does not run without."""
+"""Libraries that roofline does not run without."""
 OLDEST_PYTHON: Final = (3, 11)
 EXTRAS: Final = {
     "ray": ("ray",),
@@ -50,7 +50,7 @@ CONTENT: Final[Mapping[str, tuple[Folder, str]]] = {
     "workloads": ("scenarios", "workloads"),
 }
 NEEDS: Final = ("driver", "gpu", "cupy", "calibration", "own calibration", "ray", "home")
-"""What can be asked for."""
+"""Checks that can be asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,35 @@
-"""Commands that start a deployment under a serving engine."""
+"""Commands of serving engines: written for a deployment, and read back to one."""
 
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from roofline import schema
 from roofline.api import setting
 from roofline.api.parameters import Serving
 from roofline.api.question import question
 from roofline.api.serving_room import (
     checkpoint,
+    deployment_of,
     fitted,
     head,
+    network_named,
     other_format,
     room_of,
     usual_memory,
     usual_sequences,
     usual_step,
 )
-from roofline.api.serving_tables import about, settings
+from roofline.api.setting import machine_of, network_of
+from roofline.cost.deployment import KEPT, Deployment, Offload
 from roofline.cost.measured import NONE
-from roofline.cost.offload import KEPT, Offload
 from roofline.errors import InputError
+from roofline.hardware.machine import Gpu, Node
 from roofline.interop.commands import targets, vllm
 from roofline.interop.commands.command import shell
 from roofline.interop.commands.memory import converted
+from roofline.interop.commands.reading import Read
 from roofline.interop.commands.served import (
     METHODS,
     Load,
@@ -30,8 +40,99 @@ from roofline.interop.commands.served import (
     Speculation,
 )
 from roofline.model import precision
+from roofline.model.architecture import Architecture
+from roofline.schema import Document
 from roofline.serving.drafts import MTP
-from roofline.table import Result
+from roofline.table import Result, Table, table
+
+
+def about(served: Served, deployment: Deployment) -> dict[str, Any]:
+    """Network, devices and formats of a server, as plain values."""
+    gpu = deployment.node.gpu
+    return {
+        "engine": served.engine,
+        "model": deployment.architecture.name,
+        "checkpoint": served.model,
+        "gpu": gpu.name,
+        "gpu_title": gpu.title,
+        "gpus": served.replicas * deployment.devices,
+        "replicas": served.replicas,
+        "layout": deployment.layout.spelled,
+        "weights": deployment.precision.weights.name,
+        "kv": deployment.precision.kv.name,
+    }
+
+
+def settings(served: Served, deployment: Deployment, share: float | None) -> Table:
+    """Settings of the server, in words."""
+    draft = served.speculation
+    drafts = "none" if draft is None else f"{draft.tokens} by {draft.method} {draft.model}".strip()
+    outside = deployment.offload.weights
+    rows = {
+        "engine": served.engine,
+        "checkpoint": served.model,
+        "layout": str(deployment.layout),
+        "replicas": str(served.replicas),
+        "weights": deployment.precision.weights.name + ("" if served.weights else ", as stored"),
+        "KV cache": deployment.precision.kv.name,
+        "memory": "the engine's own share" if share is None else f"{share:.4g} of each device",
+        "sequences at once": _or_own(served.max_sequences),
+        "new tokens of a step": _or_own(served.token_budget),
+        "steps between looks at new requests": f"{served.recv_interval:,}",
+        "tokens sent together": f"{served.stream_interval:,}",
+        "steps that prompts wait for others": f"{served.dp_timeout_iters:,}",
+        "longest sequence": _or_own(served.max_context),
+        "chunked prefill": "yes" if served.chunked_prefill else "no",
+        "prefix caching": "yes" if served.prefix_caching else "no",
+        "CUDA graphs": "yes" if served.cuda_graphs else "no",
+        "weights on the host": f"{outside:.4g} of the layers" if outside else "none",
+        "drafted tokens": drafts,
+    }
+    return table([{"setting": name, "value": value} for name, value in rows.items()], {})
+
+
+def _or_own(value: int | None) -> str:
+    return "the engine's own" if value is None else f"{value:,}"
+
+
+def asking(
+    served: Served, deployment: Deployment, share: float | None, node: list[str]
+) -> tuple[str, str]:
+    """Commands of roofline about the same deployment."""
+    layout, outside = deployment.layout, deployment.offload.weights
+    replicas = served.replicas * deployment.devices if served.replicas > 1 else None
+    same = [
+        ("--gpu", deployment.node.gpu.name),
+        ("--node", *node),
+        ("--layout", layout.spelled if deployment.devices > 1 else ""),
+        ("--gpus", replicas),
+        ("--weights", served.weights),
+        ("--kv", "" if served.kv == "auto" else served.kv),
+        ("--engine", targets.PRICED_AS[served.engine]),
+        ("--memory-utilization", None if served.memory is None else f"{share:.4g}"),
+    ]
+    stages = ",".join(map(str, layout.stages))
+    analyze = [("--stages", stages), ("--offload-weights", f"{outside:.4g}" if outside else "")]
+    simulate = [
+        ("--max-sequences", served.max_sequences),
+        ("--token-budget", served.token_budget),
+        ("--recv-interval", served.recv_interval if served.recv_interval > 1 else None),
+        ("--stream-interval", served.stream_interval if served.stream_interval > 1 else None),
+        ("--dp-timeout-iters", served.dp_timeout_iters or None),
+    ]
+    eager = "" if served.cuda_graphs else " --no-cuda-graphs"
+    return (
+        _asked("analyze", deployment, [*same, *analyze]) + eager,
+        _asked("simulate", deployment, [*same, *simulate])
+        + eager
+        + ("" if served.prefix_caching else " --no-prefix-caching"),
+    )
+
+
+def _asked(question: str, deployment: Deployment, given: Sequence[tuple[Any, ...]]) -> str:
+    """A command of roofline; options without a value are left out."""
+    words = [str(word) for option in given if option[1:] and option[1] for word in option]
+    return shlex.join(["roofline", question, deployment.architecture.name, *words])
 
 
 @question(Serving)
@@ -151,3 +252,95 @@ def _speculation(draft: str, tokens: int, model: str) -> Speculation | None:
     if method is None:
         raise InputError(f"draft is {draft!r:.40}", hint=f"it is one of {', '.join(METHODS)}")
     return Speculation(method, tokens, head(model) if model else "")
+
+
+def parse_command(
+    command: str,
+    gpu: str | Gpu | None = None,
+    *,
+    node: str | Node | None = None,
+    model: str | Architecture = "",
+    files: Mapping[str, str] | None = None,
+    source: str = "command",
+) -> Result:
+    """Say what a command of a serving engine deploys, and ask roofline the same.
+
+    Args:
+        command: ``"vllm serve …"``, ``"python -m sglang.launch_server …"``, ``"trtllm-serve …"``,
+            ``"llama-server …"``; or the text of a Kubernetes manifest or a Ray Serve configuration.
+        gpu, node: Where it runs, which it does not say; as for `roofline.api.analyze`.
+        model: Network, where the catalog does not know the checkpoint by its name.
+        files: Text of files that the command names; others are read from disk.
+        source: What errors call the command.
+
+    Returns:
+        Result: Tables ``settings`` and ``unused`` (flags that change nothing that is modelled);
+            metadata ``analyze`` and ``simulate``, the same deployment as commands of roofline.
+
+    Raises:
+        RooflineError: Anything the user can mend: also flags that contradict each other, with their
+            place.
+    """
+    found, deployment, share = _understood(command, gpu, node, model, files, source)
+    served = found.served
+    unused = table([{"flag": flag} for flag in found.unused], {"flag": ""})
+    machine = [node] if isinstance(node, str) else []
+    asked = asking(served, deployment, share, machine)
+    notes = [*found.notes]
+    if served.engine not in ("vllm", "sglang", "trtllm"):
+        notes.append("llama.cpp is priced as an ideal engine: its own costs are not known")
+    return Result(
+        "parse-command",
+        {"settings": settings(served, deployment, share), "unused": unused},
+        notes=tuple(notes),
+        metadata={
+            **about(served, deployment),
+            "memory_utilization": share,
+            "max_sequences": served.max_sequences,
+            "token_budget": served.token_budget,
+            "max_context": served.max_context,
+            "cuda_graphs": served.cuda_graphs,
+            "analyze": asked[0],
+            "simulate": asked[1],
+        },
+    )
+
+
+def deployment_of_command(
+    command: str,
+    gpu: str | Gpu | None = None,
+    *,
+    node: str | Node | None = None,
+    model: str | Architecture = "",
+    files: Mapping[str, str] | None = None,
+) -> Deployment:
+    """Deployment that a command starts, at the datasheet's rates.
+
+    Args:
+        command, gpu, node, model, files: As for `parse_command`.
+
+    Raises:
+        RooflineError: Anything the user can mend.
+    """
+    return _understood(command, gpu, node, model, files)[1]
+
+
+def _understood(
+    command: str,
+    gpu: str | Gpu | None,
+    node: str | Node | None,
+    model: str | Architecture,
+    files: Mapping[str, str] | None,
+    source: str = "command",
+) -> tuple[Read, Deployment, float | None]:
+    device, box = machine_of(gpu, node, None)
+
+    def read_file(name: str) -> Document:
+        if files is not None and name in files:
+            return schema.parse_yaml(files[name], name)
+        return schema.read(Path(name))
+
+    found = targets.read(command, read_file, source)
+    network = network_of(model) if model else network_named(found.served.model)
+    deployment, share = deployment_of(found.served, network, device, box)
+    return found, deployment, share

@@ -1,18 +1,19 @@
-"""Variants of a deployment side by side."""
+"""Deployments side by side: variants of one, and its layouts."""
 
 from typing import Final
 
 import roofline
 from roofline.api import setting
-from roofline.api.parameters import Comparison, shared
+from roofline.api.parameters import Comparison, Layouts, shared
 from roofline.api.question import question
 from roofline.bench.calibrations import calibration_of
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.changes.settings import setup_of
-from roofline.serving.asking import one_of
+from roofline.serving.asking import check_parts, one_of
 from roofline.serving.workload import Workload
 from roofline.study import compare as variants
+from roofline.study.choice import layouts as layouts_result
 from roofline.study.figures import Conditions
 from roofline.table import Result
 
@@ -58,4 +59,27 @@ def compare(asked: Comparison) -> Result:
         ),
         training_tokens=trained,
         version=roofline.__version__,
+    )
+
+
+@question(Layouts)
+def layouts(asked: Layouts) -> Result:
+    """Price every layout of a network on a number of GPUs, best first.
+
+    Returns:
+        Result: Tables ``layouts`` (those that fit first, best first) and ``best`` (one for each
+            objective, with the reason).
+    """
+    one_of("rank", asked.rank, ("steady", "static"))
+    setting.check_gpus(asked.gpus)
+    setting.check_share(asked.memory_utilization)
+    network = setting.network_of(asked.model)
+    check_parts(network, asked.mla, asked.routing)
+    device, box = setting.machine_of(asked.gpu, asked.node, asked.usd_per_hour)
+    base = setting.deployed_as(asked, network, device, box or setting.roomiest(device, asked.gpus))
+    work = shared(asked, Workload)
+    if network.is_encoder:
+        work["output"] = 1
+    return layouts_result(
+        base, Workload(**work), asked.gpus, asked.objective, asked.memory_utilization, asked.rank
     )

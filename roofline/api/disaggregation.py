@@ -1,12 +1,18 @@
-"""What prefill and decode on pools of their own cost, and what share of devices each needs."""
+"""Prefill and decode on pools of their own, and published results of single pools."""
+
+from dataclasses import dataclass
+from typing import Any
 
 from roofline.api import setting
 from roofline.api.parameters import Pools
 from roofline.api.question import question
+from roofline.bench.end_to_end.naming import number_format
+from roofline.bench.end_to_end.published_results import PublishedResult
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import parse
 from roofline.errors import InputError, RooflineError
 from roofline.hardware import catalog as hardware
+from roofline.hardware.engine import engine_of
 from roofline.hardware.machine import Gpu, Node
 from roofline.serving.asking import check_parts, one_of
 from roofline.serving.disaggregated import disaggregated
@@ -68,3 +74,84 @@ def disaggregate(asked: Pools) -> Result:
         utilization=asked.memory_utilization,
     )
     return result_of(priced)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPrediction:
+    """Prediction of a published figure, with the central 80 %."""
+
+    value: float
+    low: float
+    high: float
+    """In the unit of the figure, a rate of as many devices as the result counts."""
+    basis: str
+    """Fit of the engine, or the worst basis of a pool's step: one of `roofline.table.BASES`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedScore:
+    """Prediction of a published figure, or the reason why there is none."""
+
+    predicted: PublishedPrediction | None
+    why: str = ""
+    """Prediction; None with the reason where there is none."""
+    rule: str = ""
+    reason: str = ""
+    """Name of the rule and the likeliest reason, where the figure is outside the interval."""
+
+
+def score_pool(result: PublishedResult) -> PublishedScore:
+    """Prediction of a published rate of prefill or decode alone.
+
+    The other pool is of the same layout and never waits.
+    """
+    try:
+        rate = _rate(result)
+    except RooflineError as error:
+        return PublishedScore(None, f"{error} ({error.hint})")
+    if rate is None:
+        return PublishedScore(None, f"the {result.pool} pool does not fit in the devices' memory")
+    measured = next(iter(result.measured.values()))
+    if rate.low <= measured <= rate.high:
+        return PublishedScore(rate)
+    # From the strongest evidence to the weakest.
+    hidden = _rate(result, overlap=1.0)
+    if hidden is not None and rate.value < measured < hidden.value:
+        reason = (
+            "it lies between communication that nothing hides, as predicted, and communication "
+            f"that is hidden in full ({hidden.value:,.0f} token/s): two batches overlap."
+        )
+        return PublishedScore(rate, rule="overlap", reason=reason)
+    missed = rate.value / measured - 1.0
+    off = f"{100 * abs(missed):.0f} % too {'high' if missed > 0 else 'low'}"
+    reason = f"it is {off}; nothing that is published tells why."
+    return PublishedScore(rate, rule="unexplained", reason=reason)
+
+
+def _rate(result: PublishedResult, **changed: Any) -> PublishedPrediction | None:
+    """Rate of the pool; None where it does not fit."""
+    ran, load = result.ran, result.load
+    prompts = result.pool == "prefill"
+    engine = engine_of(ran["engine"], ran.get("version", "")).name
+    spelled = result.layout.spelled
+    asked = {
+        "prefill": spelled,
+        "decode": spelled,
+        "batch": int(result.layout.dp) if prompts else load["batch"],
+        "prefill_batch": load["batch"] if prompts else 0,
+        "prompt": load["prompt"],
+        "output": load["output"],
+        "prefix_hit": load.get("prefix_hit", 0.0),
+        "weights": number_format(ran["weights"]) if "weights" in ran else None,
+        "kv": number_format(ran["kv"]) if "kv" in ran else "auto",
+        "engine": engine,
+    }
+    found = disaggregate(ran["model"], ran["gpu"], **asked | changed)
+    pool = next(row for row in found.tables["pools"].rows() if row["pool"] == result.pool)
+    if not pool["fits"]:
+        return None
+    tokens = pool["batch"] * (load["prompt"] if prompts else 1.0)
+    each = tokens * result.per / pool["gpus"]
+    basis = next(row["basis"] for row in found.tables["headline"].rows())
+    step, low, high = (pool[name] for name in ("step_s", "low_s", "high_s"))
+    return PublishedPrediction(each / step, each / high, each / low, str(basis))

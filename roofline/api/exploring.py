@@ -24,15 +24,13 @@ PLAIN: Final = {
     "offload_kv": 0.0,
     "replicas": 1,
 }
-"""What a deployment must be for others to be priced like it."""
+"""Properties of a deployment that others can be priced like."""
 
 
 def around(result: Result) -> Result:
-    """The result with others like it: on other GPUs, in bf16 and fp8, at other batches and lengths.
+    """The result of `roofline.analyze` with others like it: other GPUs, formats, batches, lengths.
 
-    Args:
-        result: Of `roofline.analyze`; one whose network is in no catalog, or that is run in a way
-            of its own, is given back as it is.
+    One whose network is in no catalog, or that is run in a way of its own, is given back as it is.
     """
     given = result.metadata
     asked = (given.get("model"), given.get("gpu"))

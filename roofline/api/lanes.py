@@ -1,8 +1,7 @@
-"""From the names of a lane to what is priced: network, machine, layout, formats, technique."""
+"""Lanes made of their names: network, machine, layout, formats, technique."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,12 +20,10 @@ from roofline.model.changes import settings
 from roofline.serving.acceptance import parse as acceptance_of
 from roofline.serving.workload import Workload
 from roofline.study.choice import choose
-from roofline.study.enumeration import candidates
 from roofline.study.grid import Name
-from roofline.study.scenario.lane import Drafting, Lane
-from roofline.study.scenario.scenario import AUTO, Every, Patch, Scenario, Technique
-
-DEGREES: Final = ("tp", "pp", "dp", "ep", "cp")
+from roofline.study.layouts import candidates, one_by_one
+from roofline.study.rows import DEGREES
+from roofline.study.scenario.scenario import AUTO, Drafting, Every, Lane, Patch, Scenario, Technique
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +33,20 @@ class Lanes:
     scenario: Scenario
 
     def __call__(self, names: Mapping[str, Name]) -> Lane:
-        """What a lane is priced on; where there can be no such deployment, why."""
+        """Lane with its deployment; where there can be none, with the reason."""
         named = {name: str(value) for name, value in names.items()}
         patch = next(each for each in self.scenario.patches if each.name == named["patch"])
         for key in ("weights", "kv", "engine", "layout"):
             named[key] = getattr(patch, key) or named[key]
-        technique = patch.technique or _named(self.scenario.techniques, named["technique"])
-        traffic = None
-        if self.scenario.workloads:
-            traffic = _named(self.scenario.workloads, named["workload"])
+        technique = patch.technique or next(
+            each for each in self.scenario.techniques if each.name == named["technique"]
+        )
+        loads = (each for each in self.scenario.workloads if each.name == named["workload"])
         layout = parse(named["layout"])
         lane = Lane(
-            labels={**self._labels(named, layout, patch, technique)},
+            labels=self._labels(named, layout, patch, technique),
             technique=technique,
-            traffic=traffic,
+            traffic=next(loads, None),
             policy=named.get("policy", ""),
         )
         try:
@@ -154,7 +151,7 @@ class Lanes:
         self, name: str, gpu: Gpu, named: Mapping[str, str], patch: Patch
     ) -> tuple[Architecture, str]:
         """Network as it is loaded, and the format of its cache."""
-        asked = _named(self.scenario.models, name)
+        asked = next(each for each in self.scenario.models if each.name == name)
         weights = "" if named["weights"] == AUTO else named["weights"]
         base = networks.architecture(asked.model)
         setup = settings.setup_of(base, gpu, weights=weights, kv=named["kv"])
@@ -166,8 +163,7 @@ class Lanes:
     def found(self, model: str, machine: str, every: Every) -> tuple[str, ...]:
         """Layouts of a network on a machine: every one, or the best of so many GPUs each.
 
-        Raises:
-            LayoutError: There is none.
+        LayoutError where there is none.
         """
         patch = self.scenario.patches[0]
         named = {"weights": self.scenario.weights[0], "kv": self.scenario.kv[0]}
@@ -210,29 +206,8 @@ class Lanes:
         return Workload(middle["batch"], middle["prompt"], middle["output"])
 
 
-class _Called(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-Called = TypeVar("Called", bound=_Called)
-
-
-def _named(every: tuple[Called, ...], name: str) -> Called:
-    return next(each for each in every if each.name == name)
-
-
 def _possible(network: Architecture, node: Node, gpus: int) -> list[str]:
     """Every layout of exactly so many devices, as they are spelled, but for the split of norms."""
-    out = []
-    for group in candidates(network, node, gpus, options_of()):
-        if group.sequence_parallel:
-            continue
-        whole = np.broadcast_to(np.asarray(group.devices, float), np.shape(group.tp))
-        for place in np.flatnonzero(whole == gpus):
-            tp, cp, dp, ep = (
-                int(np.asarray(degree)[place])
-                for degree in (group.tp, group.cp, group.dp, group.ep)
-            )
-            out.append(Layout(tp, cp, dp, ep, group.pp).spelled)
-    return out
+    groups = candidates(network, node, gpus, options_of())
+    every = (each for group in groups if not group.sequence_parallel for each in one_by_one(group))
+    return [layout.spelled for layout in every if layout.devices == gpus]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from roofline.bench.end_to_end.replay import Known
 
 FOLDER: Final = "engines"
-"""Where learnt profiles are, in the folder for what the user has measured."""
+"""Place of learnt profiles, in the folder for what the user has measured."""
 
 
 def learn_engine(

@@ -26,6 +26,11 @@ GROUPS: Final = (
     ("output_throughput", "total_throughput", "input_throughput", "request_throughput"),
 )
 """Metrics that say the same, of which one is shown."""
+TOLD: Final = (
+    "model", "gpu", "gpus", "tp", "engine", "weights", "load", "concurrency", "rate", "requests",
+    "prompt", "output",
+)  # fmt: skip
+"""Facts of a scenario that the table of runs shows."""
 EXPECTED: Final = 0.8
 """Share of the figures that intervals are made to hold. [1]"""
 NAMES: Final = {theirs: ours for ours, theirs in METRICS.items()}
@@ -131,28 +136,17 @@ def _wanted(run: MeasuredRun, *, every: bool) -> dict[tuple[str, str], float]:
 def _runs(outcomes: Sequence[Outcome]) -> Table:
     rows = []
     for number, each in enumerate(outcomes, 1):
-        run, told = each.run, each.run.scenario
+        run, known = each.run, each.found.known if each.found else None
         rows.append(
             {
                 "run": number,
                 "where": run.where,
                 "tool": run.tool,
                 "version": run.version,
-                "model": told.model,
-                "gpu": told.gpu,
-                "gpus": told.gpus,
-                "tp": told.tp,
-                "engine": told.engine,
-                "weights": told.weights,
-                "load": told.load,
-                "concurrency": told.concurrency,
-                "rate": told.rate,
-                "requests": told.requests,
-                "prompt": told.prompt,
-                "output": told.output,
-                "network": each.found.known.row.case.network if each.found else "",
-                "device": each.found.known.row.case.gpu if each.found else "",
-                "profile": each.found.known.engine.profile if each.found else "",
+                **{name: getattr(each.run.scenario, name) for name in TOLD},
+                "network": known.row.case.network if known else "",
+                "device": known.row.case.gpu if known else "",
+                "profile": known.engine.profile if known else "",
                 "why not": each.why,
             }
         )

@@ -18,7 +18,7 @@ METRICS: Final[Mapping[str, str]] = {
     "total_throughput": "total_tok_s",
     "request_throughput": "requests_s",
 }
-"""What the comparison calls each metric of a file."""
+"""Names of the comparison for the metrics of a file."""
 MODES: Final[Mapping[str, str]] = {
     "closed": "steady_concurrency",
     "burst": "steady_concurrency",
@@ -63,15 +63,11 @@ class Given:
     output: float | None = None
     concurrency: int | None = None
     rate: float | None = None
-    """As of `roofline.interop.results.Scenario`."""
+    """Fields of `roofline.interop.results.Scenario`."""
 
 
 def check(given: Given) -> None:
-    """Refuse what options name that nobody knows: it would leave no run predicted.
-
-    Raises:
-        InputError: No network, GPU or number format has that name.
-    """
+    """Refuse unknown names of options with an InputError: they would leave no run predicted."""
     if given.model:
         naming.network(given.model)
     if given.gpu:
@@ -86,14 +82,10 @@ def check(given: Given) -> None:
 
 
 def completed(run: MeasuredRun, given: Given) -> Scenario:
-    """The scenario of a run with what options say of it.
-
-    Raises:
-        DocumentError: Something is still missing.
-    """
-    told = _named(run.scenario)
-    told = _loaded(replace(told, **_stated(given)), given, run)
-    told = _placed(told)
+    """The scenario of a run with what options say of it; DocumentError where it is incomplete."""
+    values = {each.name: getattr(given, each.name) for each in fields(given)}
+    stated = {name: value for name, value in values.items() if value not in (None, "")}
+    told = _placed(_loaded(replace(_named(run.scenario), **stated), given, run))
     missing = [option for option, lacks in _lacking(told).items() if lacks]
     if missing:
         raise DocumentError(
@@ -186,11 +178,6 @@ def _lacking(told: Scenario) -> dict[str, bool]:
     }
 
 
-def _stated(given: Given) -> dict[str, Any]:
-    values = {each.name: getattr(given, each.name) for each in fields(given)}
-    return {name: value for name, value in values.items() if value not in (None, "")}
-
-
 def _named(told: Scenario) -> Scenario:
     """Names without the folders of the machine that wrote them: a file names no file of ours."""
     model, gpu = (
@@ -201,7 +188,7 @@ def _named(told: Scenario) -> Scenario:
 
 
 def _loaded(told: Scenario, given: Given, run: MeasuredRun) -> Scenario:
-    """How requests came, where an option says it or a run did not keep up with its rate."""
+    """The scenario with its load, where an option says it or a run fell behind its rate."""
     if given.rate is not None:
         return replace(told, load="open")
     if given.concurrency is not None and told.load in ("", "burst", "offline", "open"):

@@ -1,4 +1,4 @@
-"""How many sequences fit, by how their caches are given room."""
+"""Number of sequences that fit, by how their caches are given room."""
 
 from roofline.api import setting
 from roofline.api.parameters import Paging, shared

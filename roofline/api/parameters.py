@@ -41,18 +41,16 @@ class Parameter:
     """A parameter of a question.
 
     Attributes:
-        help: Meaning, as the command line says it.
-        default, factory: Value where none is given, `REQUIRED` where one must be; what makes it
-            where it is heavy.
+        help, text: Meaning on the command line; in Python, where it is worded otherwise.
+        default, factory: Value where none is given, `REQUIRED` where one must be; its maker.
         unit: Such as ``"token"``.
-        text: Meaning in Python, where the command line words it otherwise.
         option, called: ``"--prefetch/--no-prefetch"``, and the name on the command line, where they
             do not follow from the name of the parameter.
         usual, kind: Default and type on the command line, where they are others.
-        metavar, show_default, completes: As the help shows a value and a default; function of
-            `roofline.cli.completing` that completes it.
-        argument, least: Whether a command line gives it by place; least number.
-        kw_only: Whether it is given by name.
+        metavar, show_default: Value and default as the help shows them.
+        completes: Function of `roofline.cli.completing` that completes it.
+        argument, kw_only: True if the command line gives it by place; if Python gives it by name.
+        least: Least number.
     """
 
     help: str
@@ -82,7 +80,14 @@ def parameter(help_: str, **others: Any) -> Any:
     return Parameter(help_, **others)
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(parameter,))
+def network(help_: str, **others: Any) -> Any:
+    """The network of a question, which a command line gives by place."""
+    return Parameter(help_, completes="models", argument=True, **others)
+
+
+@dataclass_transform(
+    kw_only_default=True, frozen_default=True, field_specifiers=(parameter, network)
+)
 class Question:
     """Values of the parameters of a question, which its subclasses list."""
 
@@ -113,12 +118,10 @@ def _uniform() -> Routing:
 class Subject(Question):
     """Network and device."""
 
-    model: str | Architecture = parameter(
+    model: str | Architecture = network(
         "Catalog name, hub id, config.json or its folder; - for stdin.",
         text="Catalog name, hub id, a ``config.json`` or its folder, or an architecture.",
         default=DEFAULT_MODEL,
-        completes="models",
-        argument=True,
         kw_only=False,
     )
     gpu: str | Gpu | None = parameter(
@@ -402,12 +405,10 @@ class Layouts(Subject, Housed, Batch, Deployed, Overlapped, Attended, Ringed, Ch
 class Comparison(Batch, Deployed, Attended, Ranked):
     """Parameters of `roofline.compare`."""
 
-    model: str | Architecture = parameter(
+    model: str | Architecture = network(
         "Base: catalog name, hub id, config.json or YAML; - for stdin.",
         text="The base: catalog name, hub id, a ``config.json``, YAML, or an architecture.",
         usual=DEFAULT_MODEL,
-        completes="models",
-        argument=True,
         kw_only=False,
     )
     changes: Sequence[str] = parameter(
@@ -431,19 +432,13 @@ class Comparison(Batch, Deployed, Attended, Ranked):
     training_tokens: float | None = parameter(
         "Show what training on so many tokens takes: 94e9.", default=None, unit="token"
     )
-    gpus: int | None = parameter(
-        "Devices in all; beyond those of a layout they are replicas.", default=None, unit="1"
-    )
-    tp: int | None = parameter(
-        "Tensor parallel: devices that share every layer.", default=None, unit="1"
-    )
+    gpus: int | None = Arranged.gpus
+    tp: int | None = Parallel.tp
     weights: str | None = parameter(
         "Number format of the base's weights; else the checkpoint's.", default=None
     )
     kv: str = parameter("Number format of the base's KV cache; else as computed.", default="auto")
-    convention: Convention = parameter(
-        "What an engine does, or published closed forms.", default="engine"
-    )
+    convention: Convention = Analysis.convention
     usd_per_hour: float | None = parameter(
         "Dollars for a device of the base and hour.", default=None, unit="$/h", called="price"
     )
@@ -452,12 +447,10 @@ class Comparison(Batch, Deployed, Attended, Ranked):
 class Pools(Subject, Housed, Batch, Deployed, Overlapped):
     """Parameters of `roofline.disaggregate`."""
 
-    model: str | Architecture = parameter(
+    model: str | Architecture = network(
         "Catalog name, hub id, config.json or its folder; - for stdin.",
         text="Catalog name, hub id, a ``config.json`` or its folder, or an architecture.",
         usual=DEFAULT_MODEL,
-        completes="models",
-        argument=True,
         kw_only=False,
     )
     prefill: str = parameter("Layout of a prefill instance: tp4, tp4-pp2, dp8-ep8.", usual="tp1")
@@ -487,13 +480,11 @@ class Pools(Subject, Housed, Batch, Deployed, Overlapped):
 class Drafting(Subject, Arranged, Batch, Deployed, Overlapped):
     """Parameters of `roofline.speculate`."""
 
-    model: str | Architecture = parameter(
+    model: str | Architecture = network(
         "The target: catalog name, hub id, config.json; - for stdin.",
         text="The target: catalog name, hub id, a ``config.json`` or its folder, or an "
         "architecture.",
         default=DEFAULT_MODEL,
-        completes="models",
-        argument=True,
         kw_only=False,
     )
     draft: str | Architecture = parameter(
@@ -676,12 +667,10 @@ class Simulation(Subject, Offered, Parallel, Deployed, Overlapped):
 class Planning(Housed, Offered, Engined, Computed, Overlapped):
     """Parameters of `roofline.plan`."""
 
-    model: str | Architecture = parameter(
+    model: str | Architecture = network(
         "Catalog name, hub id, config.json or its folder; - for stdin.",
         text="Catalog name, hub id, a ``config.json`` or its folder, or an architecture.",
         default=DEFAULT_MODEL,
-        completes="models",
-        argument=True,
         kw_only=False,
     )
     gpu: str | Gpu | Sequence[str | Gpu] | None = parameter(

@@ -1,19 +1,13 @@
 """Plans: the cheapest deployments that keep an SLO under traffic."""
 
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from roofline.api import setting
-from roofline.api.amounts import (
-    check_contexts,
-    check_number,
-    headroom_of,
-    meant,
-    prices_of,
-    share_of,
-)
 from roofline.api.parameters import Planning, shared
-from roofline.api.plan_command import simulation
 from roofline.api.question import question
 from roofline.api.simulation import USUAL_DRAFT, check_decodes, check_undrafted
 from roofline.api.speculation import draft_of, rates_of
@@ -29,18 +23,144 @@ from roofline.model.architecture import Architecture
 from roofline.serving.asking import check_parts
 from roofline.serving.draft_trees import chain
 from roofline.serving.drafts import Draft
-from roofline.serving.objectives import parse_slo
+from roofline.serving.objectives import Objective, parse_slo
+from roofline.serving.requests import Requests
 from roofline.serving.run.setup import page_of
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Traffic
+from roofline.study.plan.candidate import Kind, PriceUncertainty, Speculation
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.kinds import Kind, PriceUncertainty, Speculation
+from roofline.study.plan.plan import Plan
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.result import result_of
 from roofline.table import Result
+from roofline.units import counted
+
+FEWEST: Final = 100
+"""Requests that a plan takes at least: of fewer, a 99th percentile is just the slowest one."""
 
 REQUESTS: Final = 8000
 """Requests that a plan is confirmed with."""
+
+
+def meant(
+    objectives: tuple[Objective, ...], requests: Requests
+) -> tuple[tuple[Objective, ...], tuple[str, ...]]:
+    """Objectives that answers can have, and the reason why others are left out."""
+    if requests.output.max() > 1:
+        return objectives, ()
+    kept = tuple(each for each in objectives if each.metric != "tpot")
+    names = [each.name for each in objectives if each.metric == "tpot"]
+    why = "an answer of one token has no time between tokens"
+    return kept, tuple(f"Left out: {name}, as {why}." for name in names)
+
+
+def check_number(requests: Requests) -> None:
+    """Refuse so few requests that their percentiles say nothing."""
+    count = len(requests.arrival)
+    if count < FEWEST:
+        raise InputError(
+            f"{counted(count, 'request')} {'is' if count == 1 else 'are'} too few to plan for",
+            hint=f"give at least {FEWEST}, as limits are on percentiles: --requests 8000, "
+            "or a longer trace",
+        )
+
+
+def check_contexts(network: Architecture, requests: Requests) -> None:
+    """Refuse requests that are longer than what the network is made for."""
+    limit, longest = network.max_context, int((requests.prompt + requests.output).max())
+    if limit is not None and longest > limit:
+        raise InputError(
+            f"the longest request has {longest:,} tokens, {network.name} is made for {limit:,}",
+            hint="give --prompt and --output, another workload, or a network with more context",
+        )
+
+
+def headroom_of(asked: float | str) -> tuple[float, int]:
+    """Share by which traffic may grow, and replicas that may be lost.
+
+    Raises:
+        InputError: It is neither.
+
+    Examples:
+        >>> headroom_of("30%"), headroom_of("n+1"), headroom_of(0.5)
+        ((0.3, 0), (0.0, 1), (0.5, 0))
+    """
+    hint = "write 30%, or n+1 for a replica to spare"
+    text = str(asked).strip().lower().replace(" ", "")
+    if not text.startswith("n+"):
+        return share_of("headroom", asked, hint), 0
+    if not text[2:].isdecimal() or len(text) > 6:
+        raise InputError(f"headroom {asked!r:.40} is no number of replicas", hint=hint)
+    return 0.0, int(text[2:])
+
+
+def share_of(what: str, asked: float | str, hint: str) -> float:
+    """A share, written as such or in percent; InputError where it is neither."""
+    text = str(asked).strip()
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        raise InputError(f"{what} {asked!r:.40} is no share", hint=hint) from None
+    return value / 100.0 if text.endswith("%") else value
+
+
+def prices_of(asked: float | Sequence[float] | None, number: int) -> tuple[float | None, ...]:
+    """Price of each kind of device: one for all, or one each; None for the assumed one. [$/h]
+
+    As many prices as kinds, or an InputError.
+    """
+    if asked is None or isinstance(asked, int | float):
+        return (asked,) * number
+    given = tuple(asked)
+    if len(given) in (0, 1):
+        return (given or (None,)) * number
+    if len(given) != number:
+        raise InputError(
+            f"{counted(len(given), 'price')} for {counted(number, 'kind')} of GPU",
+            hint="give one --price for all, or one for each --gpu in their order",
+        )
+    return given
+
+
+def simulation(
+    plan: Plan, model: str, asked: Mapping[str, Any], formats: Mapping[str, tuple[str | None, str]]
+) -> str:
+    """A ``roofline simulate`` line whose figures are those of the recommended deployment.
+
+    Empty where nothing fits, where two pools are recommended, which no such line has words for,
+    and where something was asked for by an object, which none can name.
+
+    Args:
+        plan, model: Plan, and the name of the network.
+        asked: Options as they were given; those that are None or empty are left out.
+        formats: Formats of weights and cache by name of a kind, as they were given.
+    """
+    if plan.best is None or plan.best.option.wires is not None:
+        return ""
+    (pool,) = plan.best.option.pools
+    node = pool.kind.base.node
+    weights, cache = formats[pool.kind.name]
+    words = {
+        "--gpu": pool.kind.gpu,
+        "--node": node.name,
+        "--gpus": pool.gpus,
+        "--layout": pool.candidate.layout.spelled,
+        "--max-sequences": pool.server.max_sequences,
+        "--token-budget": pool.server.token_budget,
+        "--weights": weights,
+        "--kv": cache,
+        **asked,
+    }
+    given = {flag: value for flag, value in words.items() if value is not None and value != ""}
+    if not all(isinstance(value, (str, int, float, Path)) for value in given.values()):
+        return ""
+    flags = [
+        part
+        for flag, value in given.items()
+        for part in ([flag] if value is True else [flag, str(value)])
+    ]
+    return shlex.join(["roofline", "simulate", model, *flags])
 
 
 @question(Planning, Lengths=Lengths, Traffic=Traffic)

@@ -12,10 +12,9 @@ from roofline.errors import DocumentError, InputError
 from roofline.schema.files import read
 from roofline.schema.models import Strict
 from roofline.schema.validation import validate
-from roofline.study.best_rows import order, taken
-from roofline.study.found import SHOWN
+from roofline.study.found import SHOWN, order, taken
 from roofline.study.points import objectives_of, result_of
-from roofline.study.store import merging
+from roofline.study.store import parts
 from roofline.table import Column, Derivation, Result, Table
 
 Plain = str | int | float | bool | None
@@ -100,11 +99,7 @@ def read_result(path: Path) -> Result:
 
 
 def together(results: Sequence[Result]) -> Result:
-    """Sweeps as one, told apart by their names.
-
-    Raises:
-        InputError: One of several is not a sweep.
-    """
+    """Sweeps as one, told apart by their names; InputError where one of several is not a sweep."""
     if len(results) == 1:
         return results[0]
     if any("points" not in result.tables for result in results):
@@ -157,7 +152,7 @@ def _sweep(path: Path) -> Result:
         with path.open("rb") as file, pq.ParquetFile(file) as there:
             number, schema = there.metadata.num_rows, there.schema_arrow
         if number <= SHOWN:
-            return result_of(merging.read(path), label(path))
+            return result_of(parts.read(path), label(path))
         # So many do not go into memory as Python values, nor onto a page.
         places = order(None, path, objectives_of(schema, label(path)))[:SHOWN]
         return result_of(taken(None, path, places), label(path), number)

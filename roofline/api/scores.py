@@ -4,14 +4,13 @@ import datetime
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 import roofline
-from roofline.api.published_pools import score_pool
+from roofline.api.disaggregation import PublishedPrediction, PublishedScore, score_pool
 from roofline.bench.end_to_end.cases import METRICS
 from roofline.bench.end_to_end.comparing import Compared, Figure
 from roofline.bench.end_to_end.predicting import OK
@@ -249,25 +248,11 @@ def _published() -> Iterator[dict[str, Any]]:
         if result.unpredicted:
             yield from _unpredicted(result, result.unpredicted)
         elif result.pool:
-            yield _pool(result)
+            yield _entry(result, RATE, score_pool(result))
         elif result.name in figures:
             yield from (_server(result, *entry) for entry in figures[result.name])
         else:
             yield from _unpredicted(result, why[result.name])
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """Prediction of one published figure; nothing where ``why`` says why not."""
-
-    predicted: float | None = None
-    low: float | None = None
-    high: float | None = None
-    basis: str = ""
-    """The engine's fit, or the worst basis of the step of a pool."""
-    rule: str = ""
-    reason: str = ""
-    why: str = ""
 
 
 def _server(
@@ -275,40 +260,31 @@ def _server(
 ) -> dict[str, Any]:
     metric = _metric(figure)
     share = result.per / result.ran["gpus"] if metric == RATE else 1.0
-    _, predicted, low, high, *_ = _quantities(figure, share)
+    _, value, low, high, *_ = _quantities(figure, share)
     profile = run.known.engine.profile
     basis = "assumed" if profile == UNKNOWN else f"fit {profile}"
     rule, reason = _guess(guess)
     if result.cause and rule:
         rule, reason = "published", result.cause
-    return _entry(result, metric, _Outcome(predicted, low, high, basis, rule, reason))
-
-
-def _pool(result: PublishedResult) -> dict[str, Any]:
-    found = score_pool(result)
-    if found.rate is None:
-        return _entry(result, RATE, _Outcome(why=found.why))
-    rate = found.rate
-    outcome = _Outcome(rate.value, rate.low, rate.high, rate.basis, found.rule, found.reason)
-    return _entry(result, RATE, outcome)
+    predicted = PublishedPrediction(value, low, high, basis)
+    return _entry(result, metric, PublishedScore(predicted, rule=rule, reason=reason))
 
 
 def _unpredicted(result: PublishedResult, why: str) -> Iterator[dict[str, Any]]:
-    yield from (_entry(result, metric, _Outcome(why=why)) for metric in result.measured)
+    yield from (_entry(result, metric, PublishedScore(None, why)) for metric in result.measured)
 
 
-def _entry(result: PublishedResult, metric: str, outcome: _Outcome) -> dict[str, Any]:
-    measured, predicted = result.measured[metric], outcome.predicted
-    inside = None
-    if outcome.low is not None and outcome.high is not None:
-        inside = outcome.low <= measured <= outcome.high
+def _entry(result: PublishedResult, metric: str, score: PublishedScore) -> dict[str, Any]:
+    measured, found = result.measured[metric], score.predicted
+    figures: tuple[Any, ...] = (measured, None, None, None, None, None)
+    if found is not None:
+        error, inside = found.value / measured - 1.0, found.low <= measured <= found.high
+        figures = (measured, found.value, found.low, found.high, error, inside)
     ran, source = result.ran, result.source
     values = (
         result.name, result.title, ran["model"], ran["gpu"], ran["gpus"], ran["engine"],
         result.load["mode"], metric, UNITS[metric], result.per if metric == RATE else 0,
-        measured, predicted, outcome.low, outcome.high,
-        None if predicted is None else predicted / measured - 1.0, inside,
-        result.fitted, outcome.basis, outcome.rule, outcome.reason, outcome.why,
+        *figures, result.fitted, found.basis if found else "", score.rule, score.reason, score.why,
         source.title, source.url, source.date, source.where, result.note,
     )  # fmt: skip
     return dict(zip(PUBLISHED_COLUMNS, values, strict=True))

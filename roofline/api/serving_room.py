@@ -1,4 +1,4 @@
-"""From a deployment to what its server is told, and back: bytes, limits, names."""
+"""Settings of the server of a deployment, and back: bytes, limits, names."""
 
 import math
 from dataclasses import replace
@@ -7,11 +7,10 @@ from typing import Final
 
 from roofline.api.setting import default_format, deployed, network_of, options_of
 from roofline.content import there
-from roofline.cost.deployment import Deployment
+from roofline.cost.deployment import Deployment, Offload
+from roofline.cost.layout import different, pipeline
 from roofline.cost.measured import NONE
 from roofline.cost.memory import Memory, budget
-from roofline.cost.offload import Offload
-from roofline.cost.stages import different, pipeline
 from roofline.cost.weights import outside_bytes, weight_bytes
 from roofline.errors import InfeasibleError, InputError, UnknownNameError
 from roofline.hardware.machine import Gpu, Node
@@ -31,10 +30,9 @@ _ENDINGS: Final = ("-instruct", "-chat", "-it", "-hf", "-base")
 
 
 def checkpoint(model: str | Architecture) -> tuple[str, str]:
-    """Name that an engine finds a network's weights by, and what is to be said about it.
+    """Name that an engine finds a network's weights by, and a note on it.
 
-    Args:
-        model: As it was asked for: a name of the catalog has a hub id, a path is one.
+    A name of the catalog has a hub id, a path is one.
     """
     if isinstance(model, Architecture):
         return model.name, f"put the name or folder of the checkpoint in place of {model.name}"
@@ -61,8 +59,7 @@ def head(model: str) -> str:
 def network_named(name: str) -> Architecture:
     """Network of a checkpoint that a command names: as it is, or by the last part of a path.
 
-    Raises:
-        UnknownNameError: The catalog has none that is called so.
+    UnknownNameError where the catalog has none that is called so.
     """
     last = name.rstrip("/").rpartition("/")[2].lower()
     tries = [name, last, *(last.removesuffix(end) for end in _ENDINGS if last.endswith(end))]
@@ -79,14 +76,10 @@ def network_named(name: str) -> Architecture:
 def deployment_of(
     served: Served, network: Architecture, device: Gpu, box: Node | None
 ) -> tuple[Deployment, float | None]:
-    """Deployment that a server is told to be, and the share of its devices that it takes. [1]
+    """Deployment of a server, and the share of its devices' memory that it takes. [1]
 
-    The share is of the device, for everything; where the server is told none, it is the engine's
-    default there, and None under llama.cpp, which has none.
-
-    Args:
-        served: What it is told.
-        network, device, box: What the command does not say: see `roofline.api.setting.deployed`.
+    Where the server is told no share, it is the engine's default there, and None under llama.cpp,
+    which has none. Network and devices are what the command does not say.
     """
     known = deployed(
         network,

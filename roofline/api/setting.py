@@ -1,4 +1,4 @@
-"""From what people write to what the cost model takes: machine, layout, formats, options."""
+"""Machine, layout, formats and options for the cost model, from what people write."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +14,9 @@ from roofline.api.parameters import (
     Question,
     shared,
 )
-from roofline.cost.deployment import Deployment, Options
+from roofline.cost.deployment import KEPT, Deployment, Offload, Options
 from roofline.cost.layout import SINGLE, Layout, parse
-from roofline.cost.measured import NONE, Calibration
-from roofline.cost.offload import KEPT, Offload
+from roofline.cost.measured import NONE
 from roofline.errors import InputError, LayoutError
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named
@@ -33,7 +32,7 @@ MOST_GPUS: Final = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Degrees:
-    """How a layout was asked for: spelled out, degree by degree, or left to be chosen."""
+    """A layout as it was asked for: spelled out, degree by degree, or left to be chosen."""
 
     spelled: str = ""
     """``"tp8-pp2"``; empty to give degrees one by one; ``"auto"`` to have it chosen."""
@@ -47,11 +46,11 @@ class Degrees:
     """Layers of each stage, where not even. [1]"""
     sequence_parallel: bool = False
     microbatches: int = 0
-    """As in `Layout`."""
+    """Options of the layout, as in `Layout`."""
 
     @property
     def automatic(self) -> bool:
-        """Whether the layout is to be chosen."""
+        """True if the layout is to be chosen."""
         return self.spelled.strip().lower() == "auto"
 
 
@@ -70,10 +69,8 @@ def machine_of(
 ) -> tuple[Gpu, Node | None]:
     """GPU and, where one was named, the node that it is in.
 
-    Without a GPU it is that of the node, and without either the `DEFAULT_GPU`.
-
-    Raises:
-        InputError: The node has other GPUs than were asked for, or the price has no meaning.
+    Without a GPU it is that of the node, and without either the `DEFAULT_GPU`. InputError where
+    the node has other GPUs than were asked for, or the price has no meaning.
     """
     box = hardware.node(node) if isinstance(node, str) else node
     if gpu is None:
@@ -93,11 +90,7 @@ def machine_of(
 
 
 def priced(gpu: Gpu, usd_per_hour: float) -> Gpu:
-    """The GPU at another price.
-
-    Raises:
-        InputError: The price is negative or beyond all measure.
-    """
+    """The GPU at another price; InputError where it is negative or beyond all measure."""
     if not 0 <= usd_per_hour < MOST_GPUS:
         raise InputError(
             f"price is {usd_per_hour:g} $/h", hint="give dollars for a device and hour"
@@ -199,11 +192,7 @@ def check_share(share: float | None) -> None:
 
 
 def options_of(**choices: Any) -> Options:
-    """Choices of how the network is run and counted: see `Options`.
-
-    Raises:
-        InputError: A word is not one of those allowed.
-    """
+    """Choices of how the network is run and counted: see `Options`; InputError for other words."""
     for name, kind in (("attention", Attending), ("mask", Masking), ("mla", Form)):
         if name in choices:
             one_of(name, choices[name], get_args(kind))
@@ -216,11 +205,7 @@ def options_asked(asked: Question) -> Options:
 
 
 def roomiest(device: Gpu, gpus: int) -> Node:
-    """Node that layouts of a number of GPUs are placed on: one that holds as many as it can.
-
-    Raises:
-        LayoutError: No node holds even one.
-    """
+    """Node that holds as many of some GPUs as one can; LayoutError where none holds even one."""
     try:
         return hardware.default_node(device, gpus)
     except LayoutError:
@@ -257,6 +242,11 @@ def deployed(
     checkpoint = network.stored_as(stored) if whole else network
     kv_format = (checkpoint.kv_format or kv) if kv == "auto" else kv
     node = box or hardware.default_node(device, int(layout.devices))
+    measured = None
+    if calibration != NONE:  # forms of kernels take long to import
+        from roofline.bench.calibrations import calibration_of, joined
+
+        measured = calibration_of(calibration, device, engine, switched=joined(node))
     return Deployment(
         architecture=checkpoint,
         node=node,
@@ -270,17 +260,8 @@ def deployed(
         layout=layout,
         options=options or Options(),
         offload=offload,
-        calibration=_calibration(calibration, device, engine, node),
+        calibration=measured,
     )
-
-
-def _calibration(asked: str, gpu: Gpu, engine: str, node: Node) -> Calibration | None:
-    """As `roofline.bench.calibrations.calibration_of`, whose forms take long to import."""
-    if asked == NONE:
-        return None
-    from roofline.bench.calibrations import calibration_of, joined
-
-    return calibration_of(asked, gpu, engine, switched=joined(node))
 
 
 def deployed_as(
@@ -309,11 +290,7 @@ def deployed_as(
 
 
 def one_replica(gpus: int | None, layout: str) -> Layout:
-    """Layout of a number of GPUs that has to be that of a single replica.
-
-    Raises:
-        InputError: The GPUs are several replicas.
-    """
+    """Layout of GPUs that have to be a single replica; InputError where they are several."""
     arranged, replicas = layout_of(gpus, Degrees(spelled=layout))
     if replicas > 1:
         raise InputError(

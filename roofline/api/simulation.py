@@ -1,4 +1,4 @@
-"""What users of a deployment feel under traffic: requests come, wait, are served."""
+"""Latencies that users of a deployment see under traffic: requests come, wait, are served."""
 
 from dataclasses import replace
 
@@ -128,7 +128,7 @@ def _room(asked: str) -> float:
 
 
 def _doubt(run: Run) -> Doubt:
-    """What is not known of the prices of a run's steps, with what is in them on average."""
+    """Uncertainty of the prices of a run's steps, at their average content."""
     totals, requests, server = run.served.totals, run.requests, run.fleet.server
     prompt = float(requests.prompt.mean())
     return doubt_of(

@@ -1,4 +1,4 @@
-"""What speculative decoding gains at a batch, and where the gain becomes a loss."""
+"""Gain of speculative decoding at a batch, and the batch at which it becomes a loss."""
 
 from typing import get_args
 
@@ -50,7 +50,7 @@ def speculate(asked: Drafting) -> Result:
 
 
 def rates_of(acceptance: str | float) -> Acceptance:
-    """How often drafts are accepted: as given, as nothing stands for all text."""
+    """Acceptance rates as given, as no rate stands for all text."""
     if isinstance(acceptance, str) and not acceptance.strip():
         known = PUBLISHED[0]
         raise InputError(
@@ -68,7 +68,7 @@ def draft_of(
     tp: int | None,
     calibration: str,
 ) -> Draft:
-    """What drafts, on the target's devices."""
+    """Draft on the target's devices."""
     kind = draft.strip().lower() if isinstance(draft, str) else ""
     if kind in drafts.OWN:
         refuse_unused(

@@ -14,15 +14,14 @@ from roofline.study.plan.plan import Plan
 from roofline.table import Column, Result, Table, table
 
 TOGETHER: Final = ("ttft", "latency")
-"""What a static batch does not say of traffic: its prompts come at once."""
+"""Figures of a static batch that do not hold for traffic: its prompts come at once."""
 
 
 def with_steps(result: Result, plan: Plan) -> Result:
-    """A plan with what the steps of the recommended deployment are made of.
+    """A plan with the steps of the recommended deployment; as it is where nothing fits.
 
-    Returns:
-        Result: With the tables ``ops``, ``roofs``, ``memory``, ``capacity``, ``batch_curve`` and
-            ``kernels`` of a static batch; as it is where nothing fits.
+    Tables ``ops``, ``roofs``, ``memory``, ``capacity``, ``batch_curve`` and ``kernels`` are of a
+    static batch.
     """
     if plan.best is None:
         return result

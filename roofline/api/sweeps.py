@@ -21,12 +21,11 @@ from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine
 from roofline.model.catalog import architecture
 from roofline.sources import Sources, record, recorded
-from roofline.study.best_rows import Best
 from roofline.study.executors import Name, cores
 from roofline.study.executors import executor as executing
-from roofline.study.found import Sweep
+from roofline.study.found import Best, Sweep
 from roofline.study.pointwise import why
-from roofline.study.pricing import FEASIBLE, TOGETHER, Pricing, chunk_size
+from roofline.study.pricing import TOGETHER, Pricing, chunk_size
 from roofline.study.rows import columns
 from roofline.study.scenario.crossing import grid_of
 from roofline.study.scenario.reading import read_scenario, scenario_named
@@ -34,7 +33,7 @@ from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.chunk import Chunk, count
 from roofline.study.store.parts import encode
 from roofline.study.store.running import Progress, Task, gather, run
-from roofline.study.sweep.keep import ALL
+from roofline.study.sweep.keep import ALL, FEASIBLE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,19 +55,19 @@ _KEEP: Final = re.compile(r"all|feasible|pareto|top-[1-9][0-9]{0,8}")
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How large a sweep is, before it is run."""
+    """Size of a sweep, before it is run."""
 
     scenario: Scenario
-    """What was asked."""
+    """Scenario that was asked for."""
     configurations: int
     lanes: int
     points: int
     chunks: int
-    """How many. [1]"""
+    """Numbers of each. [1]"""
     seconds: float
     """All of it, from a sample. [s]"""
     bytes: float
-    """Of the result, from what is kept of some lanes. [B]"""
+    """Size of the result, from what is kept of some lanes. [B]"""
 
 
 def sweep(
@@ -262,7 +261,7 @@ def _digest(scenario: Scenario, sources: Sources) -> str:
 
 
 def _engine_costs(scenario: Scenario) -> dict[str, dict[str, str | float]]:
-    """What engines add to their steps, by name, as far as it was fitted."""
+    """Overheads of engines by name, as far as they were fitted."""
     if scenario.calibration == "none":
         return {}
     names = {*scenario.engines, *(patch.engine for patch in scenario.patches if patch.engine)}

@@ -1,4 +1,4 @@
-"""From how a load was asked for to requests: a workload, changes of it, or a trace."""
+"""Requests of a load: of a workload, changes of it, or a trace."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +29,7 @@ MOST_TRACED: Final = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How a load was asked for: see `roofline.api.parameters.Simulation`."""
+    """A load as it was asked for: see `roofline.api.parameters.Simulation`."""
 
     workload: str | Traffic = ""
     trace: str | Path = ""
@@ -47,14 +47,9 @@ class Wanted:
 
 
 def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:
-    """Requests, what they are in words, the promises that come with them, and notes.
+    """Requests of a load and a seed, their words, the promises that come with them, and notes.
 
-    Args:
-        wanted, seed: What was asked for; same seed, same requests.
-        page: Tokens of a page of the cache, which prefixes are divided into. [token]
-
-    Raises:
-        RooflineError: Anything the user can mend.
+    Prefixes are divided into pages of the cache. [token] RooflineError: anything the user can mend.
     """
     if wanted.rate is not None and wanted.concurrency is not None:
         raise InputError(
@@ -161,7 +156,7 @@ def _lengths(asked: int | str | Lengths) -> Lengths:
 
 
 def _process(traffic: Traffic, rate: float | None, cv: float | None) -> arriving.Arrivals:
-    """When requests come at another rate, or in other bursts."""
+    """Arrivals at another rate, or in other bursts."""
     had = traffic.arrivals
     if isinstance(had, arriving.Closed):
         if rate is None:

@@ -14,7 +14,7 @@ def schema(
 ) -> None:
     """Print the JSON Schema (draft 2020-12) of scenario files."""
     from roofline.files import text_output
-    from roofline.study.scenario.published import schema as published
+    from roofline.study.scenario.files import schema as published
 
     text = json.dumps(published(), indent=2, ensure_ascii=False)
     if out is None:

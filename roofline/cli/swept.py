@@ -125,7 +125,7 @@ def to_json(found: "Sweep") -> dict[str, Any]:
 
 
 def _print_rows(found: "Sweep", rows: Sequence[dict[str, Any]], style: Format) -> None:
-    from roofline.study.wording import missed
+    from roofline.study.points import missed
 
     scenario = found.scenario
     if not rows:

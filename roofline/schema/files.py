@@ -1,12 +1,11 @@
-"""From a path to a document, without trusting the path."""
+"""Documents read from paths that are not trusted."""
 
 import stat
 from pathlib import Path
 
 from roofline.content import label
 from roofline.errors import DocumentError
-from roofline.schema.building import MAX_BYTES, too_large
-from roofline.schema.document import Document, Text
+from roofline.schema.document import MAX_BYTES, Document, Text, too_large
 from roofline.schema.json_reader import parse_json
 from roofline.schema.yaml_reader import parse_yaml
 from roofline.sources import record
@@ -60,11 +59,7 @@ def read(path: Path, *, infinity: bool = False) -> Document:
 
 
 def decode(content: bytes, source: str) -> str:
-    """Text of UTF-8 bytes.
-
-    Raises:
-        DocumentError: At the first byte that is not UTF-8.
-    """
+    """Text of UTF-8 bytes; DocumentError at the first byte that is not UTF-8."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

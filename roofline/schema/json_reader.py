@@ -6,15 +6,17 @@ from json import JSONDecodeError, JSONDecoder
 from typing import Any, Final
 
 from roofline.errors import DocumentError
-from roofline.schema.building import (
+from roofline.schema.document import (
     Builder,
+    Document,
+    Text,
     admit,
     check_decoded,
     check_digits,
     collector_paused,
     not_finite,
+    shown,
 )
-from roofline.schema.document import Document, Text, shown
 
 _SPACE: Final[Any] = re.compile(r"[ \t\n\r]*+")  # matches everywhere
 _COMMA: Final = re.compile(r",[ \t\n\r]*+")

@@ -23,11 +23,11 @@ class SourceEntry(Strict):
 
     title: str = Field(min_length=1)
     url: str = ""
-    """What it is called and where it is."""
+    """Title and address."""
     read_on: str = ""
     """Date."""
     note: str = ""
-    """What a reader should know about it."""
+    """Remark for the reader."""
 
 
 class Sourced(Strict):
@@ -42,7 +42,7 @@ class Sourced(Strict):
     note: str = ""
     """Needed where the source is ``assumed``."""
     date: str = ""
-    """When the figure was true, if that matters."""
+    """Date of the figure, if that matters."""
 
 
 def check_sources(document: Document, listed: str = "sources") -> None:

@@ -20,15 +20,17 @@ from yaml.events import (
 )
 
 from roofline.errors import DocumentError
-from roofline.schema.building import (
+from roofline.schema.document import (
     Builder,
+    Document,
+    Text,
     admit,
     check_decoded,
     check_digits,
     collector_paused,
     not_finite,
+    shown,
 )
-from roofline.schema.document import Document, Text, shown
 
 # https://yaml.org/spec/1.2.2/ section 10.3.2, "Tag Resolution" of the core schema.
 _WORDS: Final[dict[str, bool | None]] = {

@@ -1,6 +1,6 @@
 """Variants of one deployment side by side, each against the base, and why they differ."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from typing import Any, Final
@@ -15,8 +15,7 @@ from roofline.errors import InputError, RooflineError
 from roofline.hardware.machine import Gpu
 from roofline.model.changes.settings import CHANGES, Setup, explained, parse
 from roofline.serving.static import CENTRAL
-from roofline.study.figures import Conditions, Figures, figures
-from roofline.study.reasons import sentence
+from roofline.study.figures import Conditions, Figures, figures, sentence
 from roofline.table import Result, Table, table
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
@@ -54,13 +53,16 @@ LASTING: Final = (
     "prompts all arrive at once."
 )
 STATIC: Final = "All prompts of a batch arrive at once, and are decoded together to the end."
-UNITS: Final = {
+_SIZES: Final = {
     "parameters": "parameter",
     "active_parameters": "parameter",
     "weight_bytes": "B",
     "kv_bytes_per_token": "B",
     "kv_bytes": "B",
     "memory_bytes": "B",
+}
+UNITS: Final = {
+    **_SIZES,
     **_FACTORS,
     **_STEADY,
     **{
@@ -76,14 +78,14 @@ class Variant:
     """One column of the comparison."""
 
     label: str
-    """As asked for; the name of the network for the base."""
+    """Text as asked for; the name of the network for the base."""
     changes: tuple[tuple[str, str], ...]
     """Names and values; empty for the base."""
     setup: Setup
     figures: Figures
-    """What runs, and what it comes to."""
+    """Network on its devices, and its figures."""
     reasons: tuple[str, ...] = ()
-    """What each change did, a few words."""
+    """Effect of each change, in a few words."""
 
 
 def compare(
@@ -210,19 +212,13 @@ def _variant(base: Variant, text: str, conditions: Conditions) -> Variant:
         ) from None
 
 
-def _ends(f: Figures) -> dict[str, float]:
-    """Ends of the central 80 %; nothing at datasheet rates."""
-    spreads = {
-        "ttft_s": f.ttft_log_sd,
-        "tpot_s": f.tpot_log_sd,
-        "throughput_tok_s": f.latency_log_sd,
-        "usd_per_mtok": f.latency_log_sd,
-    }
+def _ends(figures: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """Ends of the central 80 % of figures with their log standard deviations."""
     out: dict[str, float] = {}
-    for name, spread in spreads.items():
-        value, wide = getattr(f, name), exp(CENTRAL * spread)
+    for name, (value, log_sd) in figures.items():
+        wide = exp(CENTRAL * log_sd)
         out |= {f"{name}_low": value / wide, f"{name}_high": value * wide}
-    return out if f.latency_log_sd else {}
+    return out
 
 
 def _lasting(f: Figures, gpu: Gpu, tp: int) -> dict[str, float]:
@@ -241,28 +237,17 @@ def _lasting(f: Figures, gpu: Gpu, tp: int) -> dict[str, float]:
         ),
     }
     found = {name: value for name, (value, _) in out.items()}
-    for name, (value, sd) in out.items() if f.latency_log_sd else ():
-        wide = exp(CENTRAL * sd)
-        found |= {f"{name}_low": value / wide, f"{name}_high": value * wide}
-    return found
+    return found | (_ends(out) if f.latency_log_sd else {})
 
 
 def _row(variant: Variant) -> dict[str, Any]:
     f = variant.figures
+    spreads = (f.ttft_log_sd, f.tpot_log_sd, f.latency_log_sd, f.latency_log_sd)
+    batch = {name: (getattr(f, name), sd) for name, sd in zip(_FACTORS, spreads, strict=True)}
     return {
         "variant": variant.label,
-        "parameters": f.parameters,
-        "active_parameters": f.active,
-        "weight_bytes": f.weight_bytes,
-        "kv_bytes_per_token": f.kv_bytes_per_token,
-        "kv_bytes": f.kv_bytes,
-        "memory_bytes": f.memory_bytes,
-        "largest_batch": f.largest_batch,
-        "ttft_s": f.ttft_s,
-        "tpot_s": f.tpot_s,
-        "throughput_tok_s": f.throughput_tok_s,
-        "usd_per_mtok": f.usd_per_mtok,
-        **_ends(f),
+        **{name: getattr(f, name) for name in (*_SIZES, "largest_batch", *_FACTORS)},
+        **(_ends(batch) if f.latency_log_sd else {}),
         **_lasting(f, variant.setup.gpu, variant.setup.tp),
         "fits": f.fits,
         "gpus": f.gpus,
@@ -286,45 +271,34 @@ def _factors(base: Variant, variant: Variant) -> dict[str, Any]:
 
 
 def _training(base: Variant, variant: Variant, tokens: float) -> list[dict[str, Any]]:
-    """What making the variant takes in arithmetic, by closed form."""
+    """Arithmetic that making the variant takes, by closed form."""
     kinds = {CHANGES[name].training for name, _ in variant.changes} - {""}
-    student, teacher = variant.figures.active, base.figures.active
-    rows = []
-
-    def row(method: str, formula: str, seen: float, flops: float) -> None:
-        rows.append(
-            {
-                "variant": variant.label,
-                "method": method,
-                "formula": formula,
-                "tokens": seen,
-                "flops": float(flops),
-            }
-        )
-
+    student, teacher = variant.figures.active_parameters, base.figures.active_parameters
+    trained = qat_flops(student, tokens)
+    ways = []
     if "distil" in kinds:
         flops = distillation_flops(student, teacher, tokens)
-        row("distillation from the base", "6·N·D + 2·N(base)·D", tokens, float(flops))
+        ways.append(("distillation from the base", "6·N·D + 2·N(base)·D", tokens, flops))
     elif "retrain" in kinds:
-        row("training on", "6·N·D", tokens, float(qat_flops(student, tokens)))
-    for kind, once, trained in (
+        ways.append(("training on", "6·N·D", tokens, trained))
+    for kind, once, again in (
         ("quantise", "post-training quantisation", "quantisation-aware training"),
         ("zeros", "one-shot pruning", "training with the zeros kept"),
     ):
         if kind in kinds:
             seen = CALIBRATION_TOKENS
-            row(once, "2·N·D", seen, float(calibration_flops(student, seen)))
-            row(trained, "6·N·D", tokens, float(qat_flops(student, tokens)))
-    return rows
+            ways.append((once, "2·N·D", seen, calibration_flops(student, seen)))
+            ways.append((again, "6·N·D", tokens, trained))
+    names = ("variant", "method", "formula", "tokens", "flops")
+    return [
+        dict(zip(names, (variant.label, *way, float(flops)), strict=True)) for *way, flops in ways
+    ]
 
 
 def _notes(every: Sequence[Variant]) -> list[str]:
     """Notes of the base, then those that only variants have, with their names."""
-    out = list(every[0].figures.notes)
-    for variant in every[1:]:
-        out += [
-            f"{variant.label}: {note}"
-            for note in variant.figures.notes
-            if note not in every[0].figures.notes
-        ]
-    return list(dict.fromkeys(out))
+    base = every[0].figures.notes
+    others = [
+        f"{v.label}: {note}" for v in every[1:] for note in v.figures.notes if note not in base
+    ]
+    return list(dict.fromkeys([*base, *others]))

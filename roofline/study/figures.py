@@ -1,10 +1,10 @@
-"""Figures of one variant of a deployment, the same in both conventions."""
+"""Figures of a variant of a deployment, in both conventions, and a sentence on why they moved."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from math import floor
-from typing import Literal
+from math import floor, inf, log
+from typing import Final, Literal
 
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout
@@ -20,28 +20,41 @@ from roofline.serving.notes import conventions
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.steady import SteadyState, steady_state
 from roofline.serving.workload import MOST_SEQUENCES, Workload
-from roofline.units import MILLION, SECONDS_PER_HOUR
+from roofline.units import MILLION, SECONDS_PER_HOUR, count, show, show_binary
+
+STILL: Final = 0.005
+"""Relative change below which a figure is said to stay."""
+
+_DOING: Final = {
+    "arithmetic": "arithmetic",
+    "weights": "reading weights",
+    "KV cache": "reading the KV cache",
+    "activations": "moving activations",
+    "wires": "the interconnect between devices",
+    "host": "loading from the host",
+    "engine": "the engine's own work",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What all variants have in common."""
+    """Conditions that all variants have in common."""
 
     workload: Workload
     """Lengths; the batch is the variant's own."""
     engine: Engine
     options: Options
-    """Whose memory policy; how the network is run and counted."""
+    """Engine with its memory policy; choices of how the network is run and counted."""
     gpus: int | None = None
     """Devices in all, replicas beyond tensor parallelism; None for one replica. [1]"""
     utilization: float | None = None
     """Share of device memory the engine takes; None for its default. [1]"""
     convention: Literal["engine", "textbook"] = "engine"
-    """What an engine does, or published closed forms."""
+    """Behaviour of an engine, or published closed forms."""
     calibrate: Callable[[Gpu], Calibration | None] = lambda _: None
     """Measured kernels of a device; none for the datasheet's rates."""
     rank: Literal["steady", "static"] = "steady"
-    """Whether variants are compared in the steady state, where they have one, or by the static
+    """State in which variants are compared: the steady one, where they have one, or the static
     batch."""
 
 
@@ -50,7 +63,7 @@ class Figures:
     """One variant. Memory is that of each device, throughput that of all.
 
     Attributes:
-        parameters, active: Of the network; those a token meets. [parameter]
+        parameters, active_parameters: Of the network; those a token meets. [parameter]
         weight_bytes, kv_bytes, memory_bytes: Weights, cache of the batch at its longest context,
             all that is in use. [B]
         kv_bytes_per_token: Growth of the cache of a sequence over all layers, inside every window.
@@ -68,7 +81,7 @@ class Figures:
     """
 
     parameters: float
-    active: float
+    active_parameters: float
     weight_bytes: float
     kv_bytes_per_token: float
     kv_bytes: float
@@ -90,10 +103,9 @@ class Figures:
 
 
 def figures(setup: Setup, conditions: Conditions) -> Figures:
-    """Price a variant.
+    """Figures of a variant.
 
-    Raises:
-        RooflineError: The variant cannot be laid out, multiplied, or described by the convention.
+    RooflineError where it cannot be laid out, multiplied, or described by the convention.
     """
     priced = _textbook if conditions.convention == "textbook" else _engine
     return priced(setup, conditions)
@@ -143,7 +155,7 @@ def _engine(setup: Setup, conditions: Conditions) -> Figures:
             steady = steady_state(batch)
     return Figures(
         parameters=float(parameters.total(network)),
-        active=float(parameters.active(network)["all"]),
+        active_parameters=float(parameters.active(network)["all"]),
         weight_bytes=held.weights,
         kv_bytes_per_token=_per_token(batch),
         kv_bytes=held.kv,
@@ -193,7 +205,7 @@ def _textbook(setup: Setup, conditions: Conditions) -> Figures:
     replicas = _replicas(setup, conditions.gpus)
     return Figures(
         parameters=by_name["parameters"],
-        active=by_name["parameters"],
+        active_parameters=by_name["parameters"],
         weight_bytes=weights,
         kv_bytes_per_token=by_name["kv_bytes_per_token"],
         kv_bytes=kept,
@@ -215,3 +227,121 @@ def _textbook(setup: Setup, conditions: Conditions) -> Figures:
         ),
         notes=told.notes,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Part of a phase that gained or lost most."""
+
+    part: str
+    """``"KV cache"``, ``"arithmetic"``…"""
+    share: float
+    """Share of the phase in the base. [1]"""
+    seconds: float
+    """Now less before. [s]"""
+    leading: bool
+    """True if it binds the phase in the base."""
+
+
+def cause(before: Mapping[str, float], after: Mapping[str, float]) -> Cause | None:
+    """Part of a phase that changed most in the direction of the whole; None if it stayed.
+
+    Args:
+        before, after: Time of the phase by what binds it. [s]
+
+    Examples:
+        >>> found = cause({"weights": 1.0, "KV cache": 3.0}, {"weights": 1.1, "KV cache": 1.0})
+        >>> found.part, found.share, found.seconds, found.leading
+        ('KV cache', 0.75, -2.0, True)
+    """
+    whole, now = sum(before.values()), sum(after.values())
+    if not whole or abs(now / whole - 1) < STILL:
+        return None
+    moved = {name: after.get(name, 0.0) - before.get(name, 0.0) for name in {**before, **after}}
+    part = max(moved, key=lambda name: moved[name] * (1 if now > whole else -1))
+    share = before.get(part, 0.0) / whole
+    leading = before.get(part, 0.0) == max(before.values())
+    return Cause(part, share, moved[part], leading)
+
+
+def sentence(
+    base: Figures, other: Figures, reasons: tuple[str, ...], *, static: bool = False
+) -> str:
+    """Sentence on what moved, why, and what came of it.
+
+    Args:
+        base, other: Figures without and with the changes.
+        reasons: What each change did, a few words.
+        static: Whether TTFT and TPOT of the static batch are shown beside it, whose steps these
+            are.
+    """
+    step, prompts = ("TPOT", "TTFT") if static else ("decode step", "prefill of the batch")
+    moved = [text for _, text in sorted(_memory(base, other), reverse=True)]
+    why = ", ".join(reasons)
+    lead = f"{', '.join(moved)}: {why}" if moved else why
+    clauses = [
+        lead,
+        *_phase(step, "decode", "a step", base.tpot_s, other.tpot_s, base.decode, other.decode),
+        *_reads(base, other),
+        *_phase(prompts, "prefill", "it", base.ttft_s, other.ttft_s, base.prefill, other.prefill),
+        *_room(base, other),
+    ]
+    text = "; ".join(clauses)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _memory(base: Figures, other: Figures) -> Iterator[tuple[float, str]]:
+    """Counts that moved, with how far."""
+
+    def far(before: float, after: float) -> float:
+        return abs(log(after / before)) if before and after else inf if before != after else 0.0
+
+    before, after = base.parameters, other.parameters
+    if before != after:
+        yield far(before, after), f"parameters {show(before, '', 4)} → {show(after, '', 4)}"
+    before, after = base.kv_bytes_per_token, other.kv_bytes_per_token
+    if before != after:
+        yield far(before, after), f"KV cache per token {count(before)} → {count(after)} B"
+    if base.parameters == other.parameters and far(base.weight_bytes, other.weight_bytes) > STILL:
+        before, after = base.weight_bytes, other.weight_bytes
+        yield far(before, after), f"weights {show_binary(before)} → {show_binary(after)}"
+    same = base.kv_bytes_per_token == other.kv_bytes_per_token
+    if same and far(base.kv_bytes, other.kv_bytes) > STILL:
+        before, after = base.kv_bytes, other.kv_bytes
+        yield far(before, after), f"KV cache {show_binary(before)} → {show_binary(after)}"
+
+
+def _phase(
+    name: str,
+    phase: str,
+    step: str,
+    before: float,
+    after: float,
+    parts: Mapping[str, float],
+    others: Mapping[str, float],
+) -> Iterator[str]:
+    found = cause(parts, others)
+    if found is None or not before:
+        return
+    far = f"{show(abs(found.seconds), 's')} {'more' if found.seconds > 0 else 'less'}"
+    share = f"{found.share:.0%} of {step}"
+    if found.leading:
+        why = f"{phase} was bound by {_DOING[found.part]} ({share}), now {far}"
+    else:
+        why = f"{_DOING[found.part]} ({share}) takes {far}"
+    yield f"{name} × {after / before:.2f} because {why}"
+
+
+def _reads(base: Figures, other: Figures) -> Iterator[str]:
+    """A smaller cache that is read as often as before is worth saying."""
+    kept = other.kv_bytes / base.kv_bytes if base.kv_bytes else 1.0
+    before, after = base.decode.get("KV cache", 0.0), other.decode.get("KV cache", 0.0)
+    if abs(kept - 1) > STILL and before and abs(after / before - 1) < STILL:
+        yield "the cache is read as much as before"
+
+
+def _room(base: Figures, other: Figures) -> Iterator[str]:
+    if base.largest_batch != other.largest_batch:
+        yield f"largest batch {base.largest_batch:,} → {other.largest_batch:,}"
+    if base.fits != other.fits:
+        yield "now it fits" if other.fits else "it no longer fits"

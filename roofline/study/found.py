@@ -1,20 +1,22 @@
-"""What a sweep found: counts of all configurations, and the rows that were kept of them."""
+"""Results of a sweep: counts of all configurations, and the rows that were kept, best first."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from roofline.study.best_rows import order, read, taken
-from roofline.study.grounds import COLUMNS, notes
-from roofline.study.points import result_of
-from roofline.study.pricing import FEASIBLE
-from roofline.study.rows import columns
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.work import Array
+from roofline.study.grounds import COLUMNS, bounds, notes
+from roofline.study.points import counted, result_of
+from roofline.study.rows import columns, numbers, values
 from roofline.study.scenario.scenario import Scenario
-from roofline.study.store import merging
-from roofline.study.store.merging import KEY
-from roofline.study.wording import counted
+from roofline.study.store.parts import KEY
+from roofline.study.store.parts import read as read_rows
+from roofline.study.sweep.keep import FEASIBLE, PARETO, TOP, Objective, losses, unbeaten
 from roofline.table import Result
 
 if TYPE_CHECKING:
@@ -26,9 +28,91 @@ SHOWN: Final = 10_000
 """Rows that a page or a notebook draws: the best. [1]"""
 
 
+def order(
+    rows: "pa.Table | None", path: Path | None, wanted: Sequence[Objective]
+) -> NDArray[np.intp]:
+    """Places of rows by the objectives, the first one first; bounds after forecasts, misses last.
+
+    Rows are of the table, or of the file, of which only the columns wanted are read.
+    """
+    keys = read(rows, path, [FEASIBLE, *(each.column for each in wanted), *COLUMNS])
+    by = [bounds(keys), ~values(keys[FEASIBLE])]
+    if wanted:
+        figures = {each.column: values(keys[each.column]) for each in wanted}
+        by = [*losses(figures, wanted).T[::-1], *by]
+    return np.lexsort(by)
+
+
+def read(rows: "pa.Table | None", path: Path | None, names: Iterable[str]) -> "pa.Table":
+    """Columns of a table, or of the file that has it, as far as they are there."""
+    if rows is not None:
+        return rows.select([name for name in dict.fromkeys(names) if name in rows.column_names])
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        there = file.schema_arrow.names
+        return file.read([name for name in dict.fromkeys(names) if name in there])
+
+
+def taken(rows: "pa.Table | None", path: Path | None, places: NDArray[np.intp]) -> "pa.Table":
+    """Rows at some places, in their order; of a file one group of rows after the other."""
+    if rows is not None:
+        return rows.take(numbers(places))
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    ordered, parts, start = np.sort(places), [], 0
+    with pq.ParquetFile(path) as file:
+        for number in range(file.num_row_groups):
+            stop = start + file.metadata.row_group(number).num_rows
+            here = ordered[(ordered >= start) & (ordered < stop)]
+            if len(here):
+                parts.append(file.read_row_group(number).take(here - start))
+            start = stop
+        table = pa.concat_tables(parts or [file.schema_arrow.empty_table()])
+    return table.unify_dictionaries().take(np.argsort(np.argsort(places)))
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """Keeps rows as `roofline.study.sweep.keep.Kept` keeps points."""
+
+    keep: str
+    """``"pareto"`` or ``"top-K"``."""
+    objectives: tuple[Objective, ...]
+    """Objectives in their order."""
+    each: tuple[str, ...] = ()
+    """Columns of names: of each combination of them the best are kept, and of bounds among them
+    the best bounds: what was not measured beats no forecast."""
+
+    def __call__(self, table: "pa.Table") -> "pa.Table":
+        """The rows that are kept, in their order."""
+        table = table.filter(table["feasible"])
+        columns = {each.column: table[each.column].to_numpy() for each in self.objectives}
+        values = losses(columns, self.objectives)
+        apart = _apart(table, self.each)
+        best = [rows[self._best(values[rows])] for rows in apart if len(rows)]
+        return table.take(np.sort(np.concatenate(best))) if best else table
+
+    def _best(self, values: Array) -> NDArray[np.intp]:
+        """Places of the best."""
+        if self.keep == PARETO:
+            return np.flatnonzero(unbeaten(values))
+        return np.lexsort(values.T[::-1])[: int(self.keep.removeprefix(TOP))]
+
+
+def _apart(table: "pa.Table", each: tuple[str, ...]) -> list[NDArray[np.intp]]:
+    """Rows of each combination of names, bounds apart from forecasts."""
+    code = bounds(table).astype(np.int64)
+    for name in each:
+        places = np.unique(table[name].to_numpy().astype(str), return_inverse=True)[1]
+        code = np.unique(code * (int(places.max(initial=0)) + 1) + places, return_inverse=True)[1]
+    return [np.flatnonzero(code == one) for one in np.unique(code)]
+
+
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What a sweep found.
+    """Result of a sweep.
 
     Attributes:
         scenario: What was asked.
@@ -58,7 +142,7 @@ class Sweep:
         if self._kept is not None:
             return self._kept
         assert self.path is not None
-        return merging.read(self.path)
+        return read_rows(self.path)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Rows as a data frame; units are in ``DataFrame.attrs``."""
@@ -68,9 +152,7 @@ class Sweep:
         """Rows by the objectives, the first one first.
 
         Bounds at published rates come after what was measured; what misses something comes last.
-
-        Args:
-            most: How many of them, of which alone all columns are read; 0 for all. [1]
+        Only the most rows that are asked for are read in full; 0 for all. [1]
         """
         return self._frame(self._best(most or None))
 
@@ -81,13 +163,13 @@ class Sweep:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """How many configurations there are, and what those that are not feasible miss."""
+        """Sentences on the number of configurations, and on what infeasible ones miss."""
         limits = {each.column: str(each) for each in self.scenario.limits}
         return counted(self.counts, limits, columns(self.scenario))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know to read the rows right, a sentence each."""
+        """Notes that a reader must know to read the rows right, a sentence each."""
         rows = read(self._kept, self.path, COLUMNS)
         return notes(rows, json.loads((rows.schema.metadata or {}).get(KEY, b"{}")))
 
@@ -96,15 +178,10 @@ class Sweep:
         return result_of(self.table)
 
     def plot(self, name: str = "") -> "plotly.graph_objects.Figure":
-        """A figure of the report, to look at in a notebook or to change.
+        """A figure of the report by name: ``"pareto"``; the first one for an empty name.
 
-        Where very many rows were kept, the best of them are drawn.
-
-        Args:
-            name: Which: ``"pareto"``; empty for the first.
-
-        Raises:
-            InputError: No figure is drawn of so few rows, or none has that name.
+        Of very many rows the best are drawn. InputError where rows are too few,
+        or no figure has that name.
         """
         return self.shown().plot(name)
 
@@ -113,7 +190,7 @@ class Sweep:
         return self.shown()._repr_html_()
 
     def shown(self) -> Result:
-        """What a page or a notebook shows: all rows, or the best of them where there are many."""
+        """Rows that a page or a notebook shows: all, or the best of them where there are many."""
         if self.rows <= SHOWN:
             return self.result()
         return result_of(self._best(SHOWN), rows=self.rows)

@@ -29,12 +29,11 @@ class Names:
     """An axis of names, or several that go together."""
 
     names: tuple[str, ...]
-    """What they are called."""
+    """Names of the axes."""
     rows: tuple[tuple[Name, ...], ...]
     """Values of all of them, place by place."""
 
     def __len__(self) -> int:
-        """Places."""
         return len(self.rows)
 
 
@@ -45,7 +44,6 @@ class Listed:
     values: tuple[float, ...]
 
     def __len__(self) -> int:
-        """Places."""
         return len(self.values)
 
     def at(self, places: Ints) -> Array:
@@ -62,7 +60,6 @@ class Steps:
     places: int
 
     def __len__(self) -> int:
-        """Places."""
         return self.places
 
     def at(self, places: Ints) -> Array:
@@ -80,7 +77,6 @@ class Numbers:
     series: Mapping[str, Series]
 
     def __len__(self) -> int:
-        """Places."""
         return len(next(iter(self.series.values())))
 
 
@@ -131,11 +127,7 @@ class Grid:
         return self.size
 
     def lane(self, number: int) -> dict[str, Name]:
-        """Names of a lane, which is counted from 0.
-
-        Raises:
-            IndexError: There is no such lane.
-        """
+        """Names of a lane, which is counted from 0; IndexError where there is no such lane."""
         if not 0 <= number < self.lanes:
             raise IndexError(f"lane {number} of {self.lanes}")
         block = bisect_right(self._ends, number)
@@ -147,11 +139,7 @@ class Grid:
         return dict(out)
 
     def numbers(self, start: int, stop: int) -> dict[str, Array]:
-        """Numbers of the points of a lane from one up to before another.
-
-        Raises:
-            IndexError: There are no such points.
-        """
+        """Numbers of the points of a lane from one up to before another; IndexError beyond them."""
         if not 0 <= start <= stop <= self.points:
             raise IndexError(f"points {start} to {stop} of {self.points}")
         rest: Ints = np.arange(start, stop, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What a reader must know to read the rows of a sweep right, one sentence each."""
+"""Notes that a reader must know to read the rows of a sweep right, one sentence each."""
 
 from collections.abc import Mapping, Sequence
 from math import exp
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ENDED: Final = "ttft_s"
 """A figure that has an interval where anything was measured."""
 COLUMNS: Final = ("gpu", "basis", "engine", f"{ENDED}_low")
-"""What the sentences depend on."""
+"""Columns that the sentences depend on."""
 DATASHEET: Final = "datasheet"
 """Basis of rows that are bounds."""
 
@@ -33,12 +33,7 @@ PARTLY: Final = (
 
 
 def notes(rows: "pa.Table", about: Mapping[str, Any]) -> tuple[str, ...]:
-    """What figures rest on, and what is left out of them.
-
-    Args:
-        rows: Those that were kept, with at least the `COLUMNS` that they have.
-        about: What the sweep says of itself in its metadata.
-    """
+    """Grounds of figures, and omissions, from the `COLUMNS` of rows and the metadata of a sweep."""
     out = [*_bounds(rows)]
     if about.get("of") == "traffic":
         return (*out, *_long_run(rows, "rate_per_s" not in about.get("units", {})))
@@ -67,7 +62,7 @@ def _ended(rows: "pa.Table") -> NDArray[np.bool_]:
 
 
 def _bounds(rows: "pa.Table") -> list[str]:
-    """Which GPUs are priced at published rates."""
+    """Notes on GPUs that are priced at published rates."""
     if "basis" not in rows.column_names or not len(rows):
         return []
     (gpu, gpus), (basis, known) = places(rows["gpu"]), places(rows["basis"])
@@ -109,7 +104,7 @@ def _software(rows: "pa.Table", costs: Mapping[str, Mapping[str, Any]]) -> list[
 
 
 def _long_run(rows: "pa.Table", clients: bool) -> tuple[str, ...]:
-    """Where figures of traffic come from, and what their intervals rest on."""
+    """Source of the figures of traffic, and grounds of their intervals."""
     form = (
         "Closed form of the long run, Poisson arrivals or clients that ask again; prefixes are "
         "not shared. `roofline simulate` serves request by request."

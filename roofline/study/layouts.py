@@ -1,25 +1,131 @@
-"""Layouts of a network on a number of GPUs: all that can be, priced together, and the best one."""
+"""Layouts of a network on a number of GPUs: all that can be, priced together."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.deployment import Deployment
+from roofline.cost import placement
+from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import DEGREES, Layout
 from roofline.cost.memory import Held, held, memory_budget
 from roofline.cost.work import Array, Number, distinct
 from roofline.errors import LayoutError
+from roofline.hardware.machine import Node
+from roofline.model.architecture import Architecture, Moe
 from roofline.serving.phases import ask_together, together
 from roofline.serving.room import step_tokens
 from roofline.serving.static import check_context
 from roofline.serving.static_columns import StaticBatches, static_batches
 from roofline.serving.workload import MOST_SEQUENCES, Workload
-from roofline.study.enumeration import candidates
+
+Degrees: TypeAlias = NDArray[np.int64]
+_T = TypeVar("_T")
 
 MANY: Final = 2000
 """Layouts of which a table shows some."""
+
+
+def degrees(gpus: int) -> list[int]:
+    """Degrees that are tried: those that divide the GPUs, and powers of two.
+
+    >>> degrees(12)
+    [1, 2, 3, 4, 6, 8, 12]
+    """
+    powers = {2**n for n in range(gpus.bit_length()) if 2**n <= gpus}
+    low = range(1, int(gpus**0.5) + 1)
+    divisors = {n for d in low if gpus % d == 0 for n in (d, gpus // d)}
+    return sorted(powers | divisors)
+
+
+def candidates(
+    architecture: Architecture, node: Node, gpus: int, options: Options
+) -> Iterator[Layout]:
+    """Layouts of up to a number of GPUs, together where they have their stages in common.
+
+    A replica must not leave more devices idle than another replica would take, and spread evenly
+    over its nodes.
+
+    Args:
+        architecture, node: What is laid out, on which nodes.
+        gpus: Devices in all. [1]
+        options: How the network is run; scores in memory rule context parallelism out.
+    """
+    tried = degrees(gpus)
+    if node.network is None:
+        tried = [n for n in tried if n <= node.gpus]
+    mixtures = [b.feedforward for b in architecture.kinds if isinstance(b.feedforward, Moe)]
+    tp = [n for n in tried if _possible(placement.check_layer, architecture, n)]
+    cp = [1]
+    if options.attention == "flash":
+        cp = [n for n in tried if _possible(placement.check_context, architecture, Layout(cp=n))]
+    most = min((part.experts for part in mixtures), default=1)
+    dp = tried if mixtures else [1]
+    ep = [n for n in tried if n <= most]
+    grid = np.stack([axis.ravel() for axis in np.meshgrid(tp, cp, dp, ep, indexing="ij")])
+    grid = grid[:, _sound(grid, mixtures)]
+    for pp in tried:
+        if pp > max(len(architecture.layers), 1):
+            continue
+        here = grid[:, _placed(grid[0] * grid[1] * grid[2] * pp, node, gpus)]
+        for parallel in (False, True):
+            chosen = here[:, here[0] > 1] if parallel else here
+            for part in _by_place(chosen, node, pp):
+                tps, cps, dps, eps = part.astype(float)
+                yield Layout(tps, cps, dps, eps, pp=pp, sequence_parallel=parallel)
+
+
+def one_by_one(group: Layout) -> list[Layout]:
+    """Layouts of a group, each with whole degrees of its own."""
+    degrees = np.broadcast_arrays(np.atleast_1d(group.tp), group.cp, group.dp, group.ep)
+    return [
+        replace(group, tp=int(tp), cp=int(cp), dp=int(dp), ep=int(ep))
+        for tp, cp, dp, ep in zip(*degrees, strict=True)
+    ]
+
+
+def _possible(
+    check: Callable[[Architecture, _T], None], architecture: Architecture, degree: _T
+) -> bool:
+    try:
+        check(architecture, degree)
+    except LayoutError:
+        return False
+    return True
+
+
+def _sound(grid: Degrees, mixtures: list[Moe]) -> NDArray[np.bool_]:
+    """Mask of degrees over which the experts can be spread."""
+    tp, cp, dp, ep = grid
+    wide = tp * cp * dp
+    sound = np.asarray(wide % ep == 0)
+    inner = np.maximum(wide // ep, 1)
+    for part in mixtures:
+        sound &= part.width % inner == 0
+        sound &= (cp * dp > 1) | (part.shared_width % tp == 0)
+    return sound
+
+
+def _placed(devices: Degrees, node: Node, gpus: int) -> NDArray[np.bool_]:
+    """Mask of replicas no larger than all GPUs, in whole and equal shares of nodes."""
+    on = -(-devices // node.gpus)
+    inside = (devices <= gpus) & (devices % on == 0)
+    return np.asarray(inside & ((on == 1) | (node.network is not None)))
+
+
+def _by_place(grid: Degrees, node: Node, pp: int) -> Iterator[Degrees]:
+    """Parts of the grid whose stages lie on nodes in the same way."""
+    if not grid.shape[1]:
+        return
+    if pp == 1:
+        yield grid
+        return
+    wide = grid[0] * grid[1] * grid[2]
+    kinds = np.where(wide * pp <= node.gpus, 0, np.minimum(wide, node.gpus))
+    for kind in distinct(kinds):
+        yield grid[:, kinds == kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +150,7 @@ class Layouts:
     ttft_s: Array
     tpot_s: Array
     latency_s: Array
-    """Of a replica's batch. [s]"""
+    """Times of a replica's batch. [s]"""
     throughput_tok_s: Array
     """Output tokens of all replicas. [token/s]"""
     ttft_log_sd: Array
@@ -63,7 +169,6 @@ class Layouts:
     """Output tokens of all replicas, each with as many; nan where nobody asked. [token/s]"""
 
     def __len__(self) -> int:
-        """Layouts."""
         return len(self.tp)
 
     @property
@@ -75,7 +180,7 @@ class Layouts:
 
     @property
     def fits(self) -> NDArray[np.bool_]:
-        """Whether the batch fits."""
+        """True where the batch fits."""
         return np.asarray(self.free >= 0)
 
     def layout(self, number: int) -> Layout:
@@ -98,16 +203,13 @@ class Layouts:
 def price(
     base: Deployment, workload: Workload, gpus: int, utilization: float | None = None
 ) -> Layouts:
-    """Price every layout of a network on up to a number of GPUs.
+    """Price every layout of a network on up to a number of GPUs; LayoutError where there is none.
 
     Args:
         base: What runs on which node; its own layout is not used.
         workload: Batch of one replica, and lengths.
         gpus: Devices in all. [1]
         utilization: Share of device memory the engine takes; None for its default. [1]
-
-    Raises:
-        LayoutError: No layout is possible.
     """
     check_context(base, workload)
     groups = list(candidates(base.architecture, base.node, gpus, base.options))
@@ -117,7 +219,9 @@ def price(
             hint="give another number of GPUs, or degrees of a layout to see what is in the way",
         )
     times = [
-        static_batches(replace(base, layout=each), workload, _batch(each, workload))
+        static_batches(
+            replace(base, layout=each), workload, np.full_like(each.tp, workload.batch, float)
+        )
         for each in groups
     ]
     ask_together([step for each in times for step in (*each.steps, *each.idle.steps)])
@@ -131,11 +235,6 @@ def price(
             for field in fields(Layouts)
         )
     )
-
-
-def _batch(layout: Layout, work: Workload) -> Array:
-    """Sequences of a replica of each layout. [1]"""
-    return np.full_like(np.asarray(layout.tp, float), float(work.batch))
 
 
 def _figures(
@@ -185,7 +284,7 @@ def _figures(
 
 
 def _held(deployment: Deployment, work: Workload, batch: Array) -> Held:
-    """What a batch takes of the fullest device of each layout."""
+    """Memory that a batch takes of the fullest device of each layout."""
     prompts = together(deployment, batch, float(work.prompt - work.cached), work.prefill_batch)
     return held(
         deployment,
@@ -200,12 +299,7 @@ def _held(deployment: Deployment, work: Workload, batch: Array) -> Held:
 def filled(
     base: Deployment, priced: Layouts, work: Workload, utilization: float | None = None
 ) -> Layouts:
-    """The layouts with their largest batch, and the throughput of all replicas at it.
-
-    Args:
-        base, work, utilization: As for `price`; the lengths count, not the batch.
-        priced: The layouts.
-    """
+    """The layouts with their largest batch at these lengths, and the throughput of all replicas."""
     batches, rates = np.zeros(len(priced)), np.zeros(len(priced))
     kinds = np.stack([priced.pp, priced.sequence_parallel])
     for pp, parallel in np.unique(kinds, axis=1).T:

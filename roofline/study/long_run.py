@@ -17,7 +17,7 @@ from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.server import Policy, Server
 from roofline.serving.simulate.steady import Steady, arriving, closed, share_of
 from roofline.serving.traffic.draw import draw
-from roofline.study.scenario.lane import Lane
+from roofline.study.scenario.scenario import Lane
 from roofline.study.sweep.keep import MEMORY
 from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR
@@ -54,21 +54,13 @@ _POLICIES: Final[Mapping[str, Policy | None]] = {
 
 
 def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDArray[Any]]:
-    """Columns of a lane at rates or numbers of clients.
+    """Columns of a lane at ``rate_per_s`` or ``concurrency`` [1/s] [1], with lengths of a seed.
 
-    Prefixes are not shared: that has no closed form. Ends are those of
+    Figures, ``fits``, ``decodes``, ``basis`` as its place, and in ``limit`` what rules a point out
+    before any figure does. Prefixes are not shared: that has no closed form. Ends are those of
     `roofline.serving.run.steady_intervals`: what is not known of kernels and engine, and how far
     the closed form is off; rates of the datasheet have none, nor have times beyond the loads at
     which the closed form was compared.
-
-    Args:
-        lane: What serves, and what comes.
-        numbers: Column ``rate_per_s`` or ``concurrency``. [1/s] [1]
-        seed: Of the lengths.
-
-    Returns:
-        dict: Figures, ``fits``, ``decodes``, ``basis`` as its place, and in ``limit`` what rules a
-            point out before any figure does.
     """
     assert lane.deployment is not None
     ((kind, values),) = numbers.items()
@@ -129,7 +121,7 @@ def _lasting(
     values: Array,
     found: Steady,
 ) -> Lasting:
-    """Where figures lie, with the doubts about steps of the load in the middle."""
+    """Intervals of figures, with the uncertainty of steps at the load in the middle."""
     given, _, server = served
     prompt = float(given.prompt.mean())
     doubt = doubt_of(

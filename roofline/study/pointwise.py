@@ -24,8 +24,8 @@ from roofline.serving.pools import Phases
 from roofline.serving.rounds import sheet
 from roofline.serving.static import CENTRAL, OpTime
 from roofline.serving.workload import Workload
-from roofline.study.scenario.lane import Lane
-from roofline.study.sweep import lane as tabular
+from roofline.study.scenario.scenario import Lane
+from roofline.study.sweep import points as tabular
 from roofline.study.sweep.columns import SPREADS, Columns, price
 from roofline.study.sweep.prices import priced, within
 from roofline.table import BASES
@@ -45,15 +45,9 @@ FIGURES = (
 
 
 def points(lane: Lane, numbers: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
-    """Columns of the points of a lane.
+    """Columns of a lane's points, from ``batch``, ``prompt`` and ``output``. [1] [token] [token]
 
-    Args:
-        lane: What they are priced on.
-        numbers: Columns ``batch``, ``prompt`` and ``output``. [1] [token] [token]
-
-    Returns:
-        dict: Figures, ``fits``, ``decodes``, and in ``limit`` what rules a point out before any
-            figure does.
+    Figures, ``fits``, ``decodes``, and in ``limit`` what rules a point out before any figure does.
     """
     assert lane.deployment is not None
     every = list(_each(lane, lane.deployment, numbers))

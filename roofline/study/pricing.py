@@ -13,14 +13,12 @@ from roofline.cost.work import Array
 from roofline.errors import RooflineError
 from roofline.study.grid import Grid, Name, Series, Steps
 from roofline.study.rows import rows
-from roofline.study.scenario.lane import Lane
-from roofline.study.scenario.scenario import Scenario
+from roofline.study.scenario.scenario import Lane, Scenario
 from roofline.study.store.chunk import Chunk
 from roofline.study.store.parts import TALLY
-from roofline.study.sweep import lane as tabular
+from roofline.study.sweep import points as tabular
 from roofline.study.sweep.columns import Columns, price
-from roofline.study.sweep.keep import ALL, MEMORY, Kept, Rows
-from roofline.study.sweep.keep import FEASIBLE as KEPT
+from roofline.study.sweep.keep import ALL, FEASIBLE, MEMORY, Kept, Rows
 from roofline.study.sweep.prices import Prices, ahead, priced, within
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ class Listed:
     """Columns of points, as `roofline.study.sweep.columns.Columns` has them."""
 
     names: Mapping[str, str | int]
-    """What tells the lane from other lanes, by column."""
+    """Names of the lane, by column."""
     columns: Mapping[str, NDArray[Any]]
     """Figures, ``index`` and ``fits`` among them."""
 
@@ -52,8 +50,6 @@ class Listed:
         return Listed(self.names, {name: values[rows] for name, values in self.columns.items()})
 
 
-FEASIBLE: Final = "feasible"
-"""Under which configurations are counted that miss nothing."""
 ONE_BY_ONE: Final = 256
 """Configurations of a chunk where each is priced by itself."""
 TOGETHER: Final = 2**18
@@ -80,7 +76,7 @@ def chunk_size(scenario: Scenario, grid: Grid) -> int:
     if not all(technique is None or technique.simple for technique in techniques):
         return ONE_BY_ONE
     together = TOGETHER
-    if scenario.keep not in (ALL, KEPT):
+    if scenario.keep not in (ALL, FEASIBLE):
         together = min(max(TOGETHER, len(grid) // CHUNKS), MOST_TOGETHER)
     return min(max(together // grid.points, 1), LANES) * min(grid.points, together)
 
@@ -91,9 +87,9 @@ class Pricing:
 
     scenario: Scenario
     grid: Grid
-    """What was asked."""
+    """Scenario, and the configurations that it spans."""
     lanes: Callable[[Mapping[str, Name]], Lane]
-    """From the names of a lane to what is priced."""
+    """Lane of its names."""
     _last: dict[int, tuple[Lane, Prices | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -128,10 +124,7 @@ class Pricing:
         return table.replace_schema_metadata({TALLY: json.dumps(dict(sorted(tally.items())))})
 
     def _priced(self, chunk: Chunk) -> Iterator[tuple[bool, str, Rows]]:
-        """Points of a chunk, lane by lane, apart by what rules them out before any limit does.
-
-        And whether they are bounds.
-        """
+        """Points of a chunk, lane by lane, by what rules them out; and whether they are bounds."""
         waiting: deque[_Part] = deque()
         for number, start, stop in self.grid.spans(chunk.start, chunk.stop):
             lane, prices = self._lane(number)
@@ -211,11 +204,11 @@ class _Part:
     columns: Columns | None
     beyond: Listed | None
     every: bool
-    """Whether times are wanted also of points that do not fit."""
+    """True if times are wanted also of points that do not fit."""
 
     @property
     def timed(self) -> bool:
-        """Whether times are wanted of any of the points."""
+        """True if times are wanted of any of the points."""
         return self.columns is not None and (self.every or bool(self.columns["fits"].any()))
 
 

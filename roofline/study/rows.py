@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.serving.phases import LIMITS
-from roofline.study.scenario.limits import FIGURES, Figure, missed
+from roofline.study.scenario.limits import FIGURES, missed
 from roofline.study.scenario.scenario import Scenario
 from roofline.study.sweep.keep import MEMORY, Rows
 from roofline.table import BASES
@@ -128,28 +128,14 @@ def columns(scenario: Scenario) -> dict[str, str]:
     known = FIGURES[scenario.kind]
     for name, figure in known.items():
         if name not in _ASKED and not name.endswith(("_low", "_high")):
-            names += [name, *_ends(name, figure)]
+            names += [name, *(f"{name}_{end}" for end in ("low", "high") if figure.interval)]
     names += ["fits", *(_WORDS if batch else ["basis"]), "feasible", "limit"]
-    return {name: _unit(known[name]) if name in known else "" for name in names}
-
-
-def _ends(name: str, figure: Figure) -> list[str]:
-    return [f"{name}_low", f"{name}_high"] if figure.interval else []
-
-
-def _unit(figure: Figure) -> str:
-    """As tables have it."""
-    return "token/s" if figure.unit == "tok/s" else figure.unit
+    units = {name: figure.unit.replace("tok/s", "token/s") for name, figure in known.items()}
+    return {name: units.get(name, "") for name in names}
 
 
 def rows(scenario: Scenario, points: Rows, limit: str = "") -> "pa.Table":
-    """Table of some points of a lane.
-
-    Args:
-        scenario: What was asked.
-        points: What comes of it.
-        limit: What rules all of them out; empty for whether they fit and what limits they miss.
-    """
+    """Table of some points of a lane, all ruled out by one limit or each judged by itself."""
     import pyarrow as pa
 
     fits = np.asarray(points["fits"], bool)

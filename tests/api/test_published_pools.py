@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import roofline
-from roofline.api.published_pools import PoolRate, score_pool
+from roofline.api.disaggregation import PublishedPrediction, score_pool
 from roofline.bench.end_to_end.published_results import PublishedResult, PublishedSource
 
 RATE = "throughput_tok_s"
@@ -31,8 +31,8 @@ def result(load: Mapping[str, Any], measured: float, per: int = 16) -> Published
     )
 
 
-def rate(asked: PublishedResult) -> PoolRate:
-    found = score_pool(asked).rate
+def rate(asked: PublishedResult) -> PublishedPrediction:
+    found = score_pool(asked).predicted
     assert found is not None
     return found
 
@@ -76,12 +76,12 @@ def test_only_a_rate_outside_has_a_reason() -> None:
 
 def test_a_pool_that_does_not_fit_is_not_predicted() -> None:
     found = score_pool(result(DECODE | {"batch": 100_000}, 1.0))
-    assert found.rate is None
+    assert found.predicted is None
     assert "does not fit" in found.why
 
 
 def test_a_name_that_nobody_knows_is_not_predicted() -> None:
     asked = result(DECODE, 1.0)
     found = score_pool(replace(asked, ran={**asked.ran, "gpu": "h999"}))
-    assert found.rate is None
+    assert found.predicted is None
     assert "h999" in found.why

@@ -366,7 +366,7 @@ def test_what_was_not_measured_pushes_nothing_measured_off_the_frontier() -> Non
 def test_rows_of_several_row_groups_are_told_apart(
     keep: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("roofline.study.store.merging.ROWS", 5)
+    monkeypatch.setattr("roofline.study.store.parts.ROWS", 5)
     asked = scenario(BATCH, **STUDY, gpus=["h100-sxm", "mi300x"])
     whole, kept = swept(asked, keep=keep, workers=1), swept(asked, keep=keep, out=tmp_path / "out")
     assert whole.rows > 10

@@ -26,7 +26,7 @@ from roofline.model.architecture import Architecture
 from roofline.serving.phases import decode_steps
 from roofline.study.sweep.columns import FIGURES, Columns, price
 from roofline.study.sweep.keep import Kept, Objective
-from roofline.study.sweep.lane import Axes, Axis, Lane
+from roofline.study.sweep.points import Axes, Axis, Lane
 from roofline.study.sweep.prices import ahead, priced, within
 from tests.benchmarks.reference import reference
 
@@ -154,7 +154,7 @@ def pieces(size: int) -> Iterator[range]:
 
 def sweep(calibration: str) -> None:
     """Sweep all of it in two processes and print what came of it."""
-    from roofline.study.sweep.pareto import unbeaten
+    from roofline.study.sweep.keep import unbeaten
 
     some = list(pieces(60))
     with reference() as loop:

@@ -16,7 +16,7 @@ from roofline.cli import run
 from roofline.errors import DocumentError, InputError
 from roofline.report import render
 from roofline.study.points import result_of
-from roofline.study.store.merging import KEY
+from roofline.study.store.parts import KEY
 from tests.report.pages import taken_apart
 
 SCENARIO = """

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from roofline.api import sweep
-from roofline.study.best_rows import Best
-from roofline.study.found import Sweep
+from roofline.study.found import Best, Sweep
 from roofline.study.scenario.reading import scenario_named, scenario_names
 
 

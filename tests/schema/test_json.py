@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import DocumentError
 from roofline.schema import parse_json
-from roofline.schema.building import MAX_BYTES, MAX_DEPTH, MAX_NODES
+from roofline.schema.document import MAX_BYTES, MAX_DEPTH, MAX_NODES
 
 
 def refusal(text: str) -> DocumentError:

@@ -46,7 +46,7 @@ from roofline.serving.traffic.harnesses import read_harness
 from roofline.serving.traffic.lengths import spelled
 from roofline.study.scenario.reading import read_scenario
 from roofline.study.store import manifest
-from roofline.study.store.merging import KEY
+from roofline.study.store.parts import KEY
 from roofline.units import parse
 from tests.cli.test_report import plan
 from tests.interop.commands import test_golden as commands

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from roofline.study.best_rows import order, taken
+from roofline.study.found import order, taken
 from roofline.study.sweep.keep import Objective
 
 WANTED = (Objective("usd"), Objective("speed", largest=True))

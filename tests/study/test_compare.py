@@ -13,7 +13,7 @@ from roofline.cost.textbook.compression import calibration_flops, distillation_f
 from roofline.errors import InputError, LayoutError, MissingRateError, RooflineError
 from roofline.hardware.catalog import gpu
 from roofline.model import catalog, parameters
-from roofline.study.reasons import cause
+from roofline.study.figures import cause
 from roofline.table import Result
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden" / "golden.csv"

@@ -22,8 +22,7 @@ from roofline.serving.room import memory_of
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from roofline.study.choice import choose, ranked
-from roofline.study.enumeration import candidates, degrees
-from roofline.study.layouts import Layouts, filled, price
+from roofline.study.layouts import Layouts, candidates, degrees, filled, price
 
 H100 = node("hgx-h100-8").gpu
 WORK = Workload(batch=24, prompt=700, output=90)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Final
 
+from roofline.cost.layout import Stage, pipeline
 from roofline.cost.memory import kept, kv_bytes_per_sequence
-from roofline.cost.stages import Stage, pipeline
 from roofline.cost.weights import layer_bytes, layer_parts, outside_bytes, outside_parts
 from roofline.model.architecture import Attention, Block, Moe, Recurrent
 from roofline.serving.explain.parts import (

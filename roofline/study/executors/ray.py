@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from roofline.errors import MissingEnvironmentError
-from roofline.study.executors.base import TRIES, T, attempt, died, value
+from roofline.study.executors import TRIES, T, attempt, died, value
 from roofline.study.store.chunk import Chunk
 
 
@@ -23,10 +23,9 @@ class Ray:
     def run(
         self, work: Callable[[Chunk], T], chunks: Iterable[Chunk]
     ) -> Generator[tuple[Chunk, T], None, None]:
-        """As `Executor.run`.
+        """Compute each chunk: see `Executor.run`.
 
-        Raises:
-            MissingEnvironmentError: Ray is not installed, or no cluster can be had.
+        MissingEnvironmentError where Ray is not installed, or no cluster can be had.
         """
         ray = _library()
         with _joined(ray, self.workers):
@@ -60,24 +59,14 @@ def _joined(ray: Any, workers: int | None) -> Iterator[None]:
             f"no Ray cluster can be had at {address!r}: {error}",
             hint="check RAY_ADDRESS and the cluster, or use the executor local",
         ) from error
-    try:
-        with _silent(ray):
-            yield
-    finally:
-        ray.shutdown()
-
-
-@contextmanager
-def _silent(ray: Any) -> Iterator[None]:
-    """Keep Ray from printing on the standard output, which is for results, that a worker died.
-
-    No setting of Ray's does; this is the switch that its debugger uses.
-    """
+    # Ray must not print on the standard output, which is for results, that a worker died: no
+    # setting of Ray's keeps it from that; this is the switch that its debugger uses.
     ray._private.worker._worker_logs_enabled = False
     try:
         yield
     finally:
         ray._private.worker._worker_logs_enabled = True
+        ray.shutdown()
 
 
 def _computed(

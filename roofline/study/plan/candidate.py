@@ -1,25 +1,33 @@
-"""A layout of a kind of device: whether it can serve at all, and an estimate of its steps.
+"""Kinds of device, and layouts of each: whether one can serve at all, and an estimate of its steps.
 
 Estimates are coarse tables of `roofline.study.plan.screen`, made for all layouts at once. Bounds
 are optimistic: every step is the mean one, with as many prompts as go with the sequences in it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import log
 from typing import Final
 
 import numpy as np
 
+from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.work import Array
+from roofline.errors import LayoutError
 from roofline.model.architecture import Moe
+from roofline.serving.draft_trees import Tree, chain
+from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective
+from roofline.serving.run.intervals import Doubt as Misses
+from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import StepPrices
 from roofline.study.plan.curve import SHARES, Role
 from roofline.study.plan.demand import Demand
-from roofline.study.plan.kinds import UNDRAFTED, Kind
 from roofline.units import show, show_binary
+
+UNDRAFTED: Final = "speculative decoding is not priced with pipelines or shared contexts"
 
 SLACK: Final = 0.9
 """Factor on times of a bound: estimates lie between few points, and steps are not quite convex.
@@ -31,6 +39,102 @@ TAIL: Final = 1.3
 """Percentiles of the time between tokens over their mean, by which layouts are ordered. Assumed."""
 MEDIAN: Final = 50.0
 """Percentile from which a limit on the time between tokens holds for the mean too."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceUncertainty:
+    """Errors of an engine's predictions where it was not fitted."""
+
+    step: float = 0.0
+    """Log standard deviation of times between tokens. [1]"""
+    first: float = 0.0
+    """Log standard deviation of the time to a first token. [1]"""
+    source: str = ""
+    """Source of both; empty where nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """Drafts for a network, wherever it runs."""
+
+    draft: Callable[[Deployment], Draft]
+    """Draft of a deployment."""
+    length: int
+    """Tokens drafted in a row. [token]"""
+    seed: int = 0
+    """Seed of how many of them are accepted. [1]"""
+
+    def tree(self, demand: Demand) -> Tree:
+        """Tree of a round for a demand, which says how often drafts are accepted."""
+        assert demand.acceptance is not None, "drafts for text of which nothing is known"
+        return chain(demand.acceptance, self.length)
+
+    def drafting(self, draft: Draft, demand: Demand) -> Drafting:
+        """Rounds of a draft for a demand."""
+        return Drafting(draft, self.tree(demand), self.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of device and the formats that run on it."""
+
+    base: Deployment
+    """Network, node, formats, engine, calibration; its own layout is not used."""
+    usd_per_hour: float
+    """Price of a device; 0 where none is known. [$/h]"""
+    utilization: float | None = None
+    """Share of device memory the engine takes; None for its default. [1]"""
+    uncertainty: PriceUncertainty = PriceUncertainty()
+    """Errors of the engine's predictions."""
+    speculation: Speculation | None = None
+    """Drafts; None where decoding is plain."""
+
+    @property
+    def gpu(self) -> str:
+        """Name of the device."""
+        return self.base.node.gpu.name
+
+    @property
+    def weights(self) -> str:
+        """Format of the weights."""
+        return self.base.precision.weights.name
+
+    @property
+    def kv(self) -> str:
+        """Format of the cache."""
+        return self.base.precision.kv.name
+
+    @property
+    def name(self) -> str:
+        """Device and formats, in a few words."""
+        return f"{self.gpu}, {self.weights} weights, {self.kv} KV"
+
+    @property
+    def bounded(self) -> bool:
+        """True if its times are at published rates: the least possible, and no forecast."""
+        return self.base.calibration is None
+
+    def round_tokens(self, demand: Demand) -> float:
+        """Tokens that a decode step is expected to yield for each sequence. [token]"""
+        return 1.0 if self.speculation is None else self.speculation.tree(demand).tokens
+
+    def drafts_on(self, layout: Layout) -> bool:
+        """True if nothing drafts, or drafts are priced for a layout."""
+        return self.speculation is None or bool(layout.pp == 1 and layout.cp == 1)
+
+    def deployed(self, layout: Layout) -> Deployment:
+        """A replica of it; LayoutError where the layout cannot be, or its drafts are not priced."""
+        if not self.drafts_on(layout):
+            raise LayoutError(
+                f"layout: {UNDRAFTED}", hint="use tensor, expert and attention data parallelism"
+            )
+        return replace(self.base, layout=layout)
+
+
+def paced(prices: StepPrices, factor: float) -> StepPrices:
+    """Prices of steps that all take so much longer."""
+    common = Misses(log(factor), log(factor), 1.0, {})
+    return prices if factor == 1.0 else common.scaled(prices, 1.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -56,7 +160,7 @@ class Candidate:
 
     @property
     def usual(self) -> bool:
-        """Whether engines are run like this: a replica inside a node."""
+        """True if a replica is inside a node, as engines are usually run."""
         return self.devices <= self.kind.base.node.gpus
 
     @cached_property
@@ -85,11 +189,7 @@ class Candidate:
         return float(self.step_s(demand)[0]) / self.kind.round_tokens(demand)
 
     def first_s(self, demand: Demand, objective: Objective) -> float:
-        """Time to a first token of a prompt alone. [s]
-
-        Args:
-            objective: Whose percentile of the prompts is meant; their mean where it has none.
-        """
+        """Time to a first token of a prompt alone, at an objective's percentile or the mean. [s]"""
         new = demand.new_tokens_at(objective.percentile)
         engine = self._estimate.engine
         kernels = max(self._prompt_s(new), engine.launch_s)
@@ -116,9 +216,9 @@ class Candidate:
         """Requests a second that a replica could carry at best; 0 where it cannot at all. [1/s]
 
         Args:
-            factor: On the time of the device. [1]
-            role: Whether it does both phases, or one of them.
-            likely: Whether a guess is wanted, by which layouts are ordered, in place of a bound.
+            factor: Factor on the time of the device. [1]
+            role: Phases that it serves.
+            likely: True for a guess, by which layouts are ordered, in place of a bound.
         """
         for each in objectives:
             late = each.metric == "ttft" and role != "decode"
@@ -176,7 +276,7 @@ class Candidate:
 
     def refusal(self, demand: Demand, objectives: Sequence[Objective], factor: float = 1.0) -> str:
         """Reason why it cannot serve at all; empty where it might."""
-        if self.kind.speculation is not None and (self.layout.pp != 1 or self.layout.cp != 1):
+        if not self.kind.drafts_on(self.layout):
             return f"layout: {UNDRAFTED}"
         if self.free <= 0:
             return f"memory: weights want {show_binary(-self.free)} more than a device has"
@@ -211,5 +311,5 @@ def _served(most: float, batches: Array, between: Array, steps: float) -> float:
 
 
 def _lasting(objective: Objective) -> bool:
-    """Whether a limit holds for the mean time between tokens too, or for more."""
+    """True if a limit holds for the mean time between tokens too, or for more."""
     return objective.metric == "tpot" and (objective.percentile or MEDIAN) >= MEDIAN

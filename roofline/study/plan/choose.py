@@ -1,4 +1,4 @@
-"""From what a search found to what is recommended: the cheapest that simulation confirms."""
+"""The cheapest option that simulation confirms, and other deployments beside it."""
 
 import heapq
 import math
@@ -8,8 +8,8 @@ from itertools import count
 from typing import Final
 
 from roofline.study.plan.confirm import NODES, Confirmed, confirm, holds
-from roofline.study.plan.option import Option, Pool
-from roofline.study.plan.question import CHEAPER, ROUNDING, Question
+from roofline.study.plan.figures import named
+from roofline.study.plan.option import CHEAPER, ROUNDING, Option, Pool, Question
 from roofline.study.plan.search import sized, tunings
 from roofline.study.plan.tabled import Tables, key_of
 from roofline.units import counted
@@ -23,6 +23,14 @@ KEPT: Final = 22
 """Runs that are left for what follows: intervals, other confidences, others. [1]"""
 RETUNED: Final = 2
 """Other settings that are tried where those of the engine are not enough. [1]"""
+
+NEXT, PLAIN, APART = "next cheapest", "one pool inside nodes", "pools of their own"
+FEW: Final = 2
+"""Other deployments that are simulated for one kind at most. [1]"""
+TRIES: Final = 2
+"""Sizes of each that are tried. [1]"""
+LARGER: Final = 2
+"""Larger sizes of what is recommended that are simulated. [1]"""
 
 
 @dataclass
@@ -39,7 +47,7 @@ class Choice:
     refused: list[Option] = field(default_factory=list)
     """Options that are enough by their curves and not in simulation, in the order of the runs."""
     tried: dict[tuple[object, ...], bool] = field(default_factory=dict, repr=False)
-    """Whether limits held in a run, by pools and instances."""
+    """Verdict of a run on the limits, by pools and instances."""
 
 
 def chosen(
@@ -55,10 +63,7 @@ def chosen(
 
     Curves are closed forms, off by some ten percent: each option is tried from the fewest instances
     that could be enough, cheapest first. What is found by estimates of steps is confirmed with
-    tables, and made larger where they do not agree.
-
-    Args:
-        kept: Runs that are left for other things. [1]
+    tables, and made larger where they do not agree. Some runs are kept for other things. [1]
     """
     every, choice = list(options), Choice()
     usual = [each for each in every if each.usual]
@@ -206,11 +211,7 @@ def _fewest(option: Option, question: Question) -> Option:
 def renewed(
     option: Option, question: Question, tables: Tables, *, instances: bool = False
 ) -> Option:
-    """The option by curves as they were moved.
-
-    Args:
-        instances: Whether it keeps as many instances as it has.
-    """
+    """The option by curves as they were moved, with as many instances as it has or as it takes."""
 
     def again(pool: Pool) -> Pool:
         made = sized(pool.role, pool.replica, question, tables, pool.server)
@@ -231,13 +232,9 @@ def replanned(
     *,
     refused: Sequence[Option] = (),
 ) -> Option | None:
-    """The option that is preferred by curves; None where none is enough.
+    """The option that is preferred by curves, of any size; None where none is enough.
 
-    Args:
-        options: Layouts and settings that may be used, in as many instances as it takes.
-        question, tables: Question, and curves; those that are missing are made.
-        refused: Options that are not enough whatever their curves say: larger ones take their
-            places.
+    Refused options are not enough whatever their curves say: larger ones take their places.
     """
     able = []
     for each in options:
@@ -247,3 +244,77 @@ def replanned(
         if question.enough(option):
             able.append(option)
     return question.preferred(able)
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """Another option."""
+
+    done: Confirmed
+    """Option and its simulation."""
+    why: str
+    """Aims in which it is best, in words."""
+
+
+def runners_up(choice: Choice, question: Question, tables: Tables) -> tuple[RunnerUp, ...]:
+    """The plain deployment beside any other, the next cheapest, and the fastest; cheapest first."""
+    assert choice.best is not None, "others beside nothing"
+    best, names = choice.best.option, named(question.goal.objectives)
+    every = list(choice.others)
+    picked: list[tuple[Option, str]] = []
+
+    def pick(why: str, some: Sequence[Option], name: str = "") -> None:
+        if some:
+            key = (lambda each: each.seconds(name)) if name else question.order
+            picked.append((min(some, key=key), why))
+
+    if choice.plain is not None and not best.usual:
+        usual = [each for each in every if each.usual]
+        same = [each for each in usual if each.layout == choice.plain.layout]
+        pick(PLAIN, same or [choice.plain])
+    if not best.wires:
+        pick(APART, [each for each in every if each.wires])
+    pick(NEXT, every)
+    for name in dict.fromkeys(each.kind.name for each in every):
+        some = [each for each in every if each.kind.name == name]
+        if name != best.kind.name:
+            pick(f"best on {some[0].kind.gpu}, {some[0].kind.weights}", some)
+    # What a layout that is less plain adds is seldom worth its trouble.
+    alike = [
+        each for each in every if each.usual == best.usual and each.plainness <= best.plainness
+    ]
+    pick("fastest tokens", alike, names.tpot)
+    pick("fastest first token", alike, names.ttft)
+    reasons: dict[int, tuple[Option, list[str]]] = {}
+    for option, why in picked:
+        must = why in (PLAIN, APART) or why.startswith("best on")
+        if id(option) in reasons or must or len(reasons) < FEW:
+            reasons.setdefault(id(option), (option, []))[1].append(why)
+    out = []
+    for option, whys in reasons.values():
+        done = confirmed(option, question, tables)
+        if done is not None and not done.option.same(best):
+            out.append(RunnerUp(done, ", ".join(whys)))
+    return tuple(sorted(out, key=lambda each: question.order(each.done.option)))
+
+
+def larger(best: Option, question: Question, tables: Tables) -> list[Confirmed]:
+    """The recommended option with more instances, simulated."""
+    out: list[Confirmed] = []
+    option = best.resized(1)
+    while option.gpus <= question.goal.gpus and len(out) < LARGER and tables.budget.left:
+        out.append(confirm(option, question, tables, interval=False))
+        option = option.resized(1)
+    return out
+
+
+def confirmed(option: Option, question: Question, tables: Tables) -> Confirmed | None:
+    """An option simulated whole, larger where it has to be; None where that is not enough."""
+    for _ in range(TRIES):
+        if option.gpus > question.goal.gpus or tables.budget.left < TRIES:
+            return None
+        if holds(option, question, tables, closely=True):
+            done = confirm(option, question, tables, interval=False)
+            return done if done.met else None
+        option = option.resized(1)
+    return None

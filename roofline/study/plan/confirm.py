@@ -9,16 +9,18 @@ import numpy as np
 
 from roofline.cost.step import Group
 from roofline.cost.work import Array
-from roofline.serving.objectives import Kept, Objective, kept
+from roofline.serving.objectives import Finished, Kept, Objective, counted, kept
 from roofline.serving.rounds import verification
+from roofline.serving.run.result import finished
+from roofline.serving.run.serve import Fleet, serve
+from roofline.serving.simulate import disaggregated as pooled
+from roofline.serving.simulate.drafting import in_rounds
 from roofline.serving.stages import Priced, slowest, through
 from roofline.serving.static import CENTRAL
+from roofline.study.plan.candidate import PriceUncertainty
 from roofline.study.plan.curve import Curve
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.kinds import PriceUncertainty
-from roofline.study.plan.option import Option, Pool
-from roofline.study.plan.question import Question
-from roofline.study.plan.running import run
+from roofline.study.plan.option import Option, Pool, Question
 from roofline.study.plan.tabled import Replica, Tables, key_of
 
 NODES: Final = (-CENTRAL, 0.0, 0.6, CENTRAL, 2.4)
@@ -33,9 +35,67 @@ LEAST: Final = 0.1
 NEXT: Final = 0.99
 """Share of a load that was not carried to which a curve is moved. [1]"""
 SHORTEST: Final = 2.0**-40
-"""In place of a latency that no request has, of which there is no logarithm. [s]"""
+"""Substitute for a latency that no request has, of which there is no logarithm. [s]"""
 MEAN: Final = "tpot_mean"
 """Name of the latency by which the sequences that decode are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One simulation."""
+
+    done: Finished = field(repr=False)
+    """Requests that count."""
+    stable: bool
+    """True if all pools serve more than comes."""
+    busy: float
+    """Share of the time in which devices work, mean of all. [1]"""
+
+
+def run(
+    option: Option, demand: Demand, factor: float, tables: Tables, *, closely: bool = True
+) -> Run:
+    """Serve a demand at its rate on devices slower by a factor [1].
+
+    Steps are tabulated closely, or taken from the estimate of the layout.
+    """
+    tables.budget.used += 1
+    fleets = [
+        pool.replica.fleet(pool.server, demand, factor, pool.instances, closely=closely)
+        for pool in option.pools
+    ]
+    stable = demand.rate < option.saturation / factor
+    done, busy = _two(option, demand, fleets) if option.wires else _one(demand, fleets[0])
+    return Run(counted(done, demand.warmup), stable, busy)
+
+
+def _one(demand: Demand, fleet: Fleet) -> tuple[Finished, float]:
+    served = serve(fleet, demand.at(demand.rate))
+    return finished(served), served.totals.busy_s / (served.totals.makespan_s * fleet.replicas)
+
+
+def _two(option: Option, demand: Demand, fleets: list[Fleet]) -> tuple[Finished, float]:
+    assert option.wires is not None, "pools without an interconnect"
+    before, after = (pooled.Pool(each.prices, each.server, each.replicas) for each in fleets)
+    coming, drafting = demand.at(demand.rate), fleets[-1].drafting
+    if drafting is not None:
+        coming = in_rounds(coming, drafting)
+    served = pooled.disaggregated(coming, before, after, option.wires)
+    span = float(served.finish.max() - served.arrival.min())
+    busy = sum(
+        each.totals.busy_s * pool.candidate.devices
+        for pool, every in zip(option.pools, (served.prefill, served.decode), strict=True)
+        for each in every
+    )
+    done = Finished(
+        served.arrival,
+        served.arrival,
+        served.first_token,
+        served.finish,
+        served.prompt,
+        demand.requests.output,
+    )
+    return done, busy / (span * option.gpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +118,11 @@ class Confirmed:
     option: Option
     """Pools that were simulated."""
     objectives: tuple[ObjectiveResult, ...] = field(repr=False)
-    """Those of the goal, and other latencies with no limit, in the order of the probes."""
+    """Objectives of the goal, and other latencies without a limit, in the order of the probes."""
     met: bool
-    """Whether all limits hold at the traffic that is asked for."""
+    """True if all limits hold at the traffic that is asked for."""
     enough: bool
-    """Whether they do with the headroom, without the spares, and with the confidence."""
+    """True if they do with the headroom, without the spares, and with the confidence."""
     probability: float | None
     """Probability that all hold; None where nothing is known of errors. [1]"""
     utilisation: float
@@ -108,13 +168,9 @@ def confirm(
     interval: bool = True,
     closely: bool = True,
 ) -> Confirmed:
-    """Simulate an option.
+    """Simulate an option: with some more runs for intervals, or without.
 
-    Args:
-        question: Traffic, and the limits that have to be kept.
-        tables: Latencies to look at, and where runs are counted.
-        interval: Whether to say how likely that is, with some more runs.
-        closely: Whether steps are tabulated closely; else by the estimate of the layout.
+    Steps are tabulated closely, or taken from the estimate of the layout.
     """
     demand, goal = question.demand, question.goal
     known = uncertainty_of(option, demand) if interval else PriceUncertainty()
@@ -147,14 +203,10 @@ def confirm(
 
 
 def holds(option: Option, question: Question, tables: Tables, *, closely: bool = False) -> bool:
-    """Whether all limits hold in one run: with the headroom, the confidence, without the spares.
+    """True if all limits hold in one run: with the headroom, the confidence, without the spares.
 
-    Curves of the pools are corrected by it.
-
-    Args:
-        option, question: Pools, and the limits that they are asked to keep.
-        closely: Whether steps are tabulated closely; else by the estimate of the layout, and
-            closely only where a limit is near.
+    Curves of the pools are corrected by it. Unless asked otherwise, steps are those of the layout's
+    estimate, and tabulated closely only where a limit is near.
     """
     goal, kind = question.goal, option.kind
     more = replace(question.demand, rate=question.demand.rate * (1.0 + goal.headroom))
@@ -229,7 +281,7 @@ def _limits(goal: Goal, probes: Sequence[Objective]) -> tuple[Objective, ...]:
 
 
 def _enough(option: Option, demand: Demand, goal: Goal, tables: Tables, closely: bool) -> bool:
-    """Whether limits hold with the headroom, and without the spares."""
+    """True if limits hold with the headroom, and without the spares."""
     if not (goal.headroom or goal.spares):
         return True
     more = replace(demand, rate=demand.rate * (1.0 + goal.headroom))

@@ -22,7 +22,7 @@ close to saturation queues are long and depend on chance."""
 WAITS: Final = 4
 """Waits for a step that stand for all. [1]"""
 Role = Literal["all", "prefill", "decode"]
-"""What a replica does: all of a request, or one phase of it."""
+"""Phases that a replica serves: all of a request, or one of them."""
 SATURATION: Final = "rate"
 """Reason where no objective binds."""
 
@@ -36,24 +36,18 @@ class Curve:
     loads: Array
     """Requests that come, ascending. [1/s]"""
     seconds: Mapping[str, Array]
-    """By name of an objective, the largest of its latency at this load and those below. [s]"""
+    """Largest latency at this load and those below, by name of an objective. [s]"""
     sequences: float = 0.0
     """Sequences that decode at the highest load, mean. [1]"""
 
     def at(self, name: str, load: float) -> float:
-        """Latency at a load. [s]
-
-        Args:
-            load: Requests that come. [1/s]
-        """
+        """Latency at a load [1/s] of requests. [s]"""
         return float(np.interp(load, self.loads, self.seconds[name]))
 
     def carries(self, objectives: Sequence[Objective]) -> tuple[float, str]:
         """Most requests a second within all limits, and what is in the way of more. [1/s]
 
-        Args:
-            objectives: Limits. Those that do not hold at the least load are not kept by more
-                replicas: 0.
+        Limits that do not hold at the least load are not kept by more replicas: 0.
         """
         most_, binds = float(self.loads[-1]), SATURATION
         for each in objectives:
@@ -75,9 +69,7 @@ class Curve:
     def corrected(self, factors: Mapping[str, float], share: float = 1.0) -> "Curve":
         """The curve as simulation puts it.
 
-        Args:
-            factors: On what load adds to each latency, by name. [1]
-            share: On all loads. [1]
+        Factors are on what load adds to each latency, by name; the share is on all loads. [1]
         """
         seconds = {
             name: each[0] + (each - each[0]) * factors.get(name, 1.0)

@@ -22,7 +22,7 @@ class Demand:
     """Traffic in an open loop."""
 
     requests: Requests = field(repr=False)
-    """As drawn, or as recorded."""
+    """Requests as drawn, or as recorded."""
     drawn_per_s: float
     """Rate at which they come as they are. [1/s]"""
     rate: float
@@ -30,9 +30,9 @@ class Demand:
     warmup: int = 0
     """First requests that do not count. [1]"""
     name: str = ""
-    """What the requests are called: of one name, they are the same."""
+    """Name of the requests: of one name, they are the same."""
     acceptance: Acceptance | None = None
-    """How often what is drafted for their answers is accepted; None where nothing drafts."""
+    """Acceptance rates of tokens drafted for their answers; None where nothing drafts."""
 
     def __post_init__(self) -> None:
         """Refuse what has no rate."""
@@ -42,19 +42,11 @@ class Demand:
             )
 
     def at(self, rate: float) -> Requests:
-        """The same requests, coming at another rate; how long people think stays as it is.
-
-        Args:
-            rate: Requests a second. [1/s]
-        """
+        """The same requests at another rate [1/s]; how long people think stays as it is."""
         return replace(self.requests, arrival=self.requests.arrival * (self.drawn_per_s / rate))
 
     def scaled(self, prompt: float = 1.0, output: float = 1.0) -> "Demand":
-        """The demand with longer or shorter prompts or answers; what prompts share stays.
-
-        Args:
-            prompt, output: Factors on lengths. [1]
-        """
+        """The demand with prompts and answers longer by factors [1]; what prompts share stays."""
         made = self.requests
         shared = np.diff(made.prefix) * made.block
         new = np.maximum(np.rint(made.prompt * prompt).astype(np.int64), np.maximum(shared, 1))
@@ -63,11 +55,7 @@ class Demand:
         return replace(self, requests=longer, name=f"{self.name} {prompt:g} × {output:g}")
 
     def refused(self, factor: float) -> "Demand":
-        """The demand of text of which so many times as many drafted tokens are refused.
-
-        Args:
-            factor: On the share that is refused. [1]
-        """
+        """The demand of text of which so many times as many drafted tokens are refused. [1]"""
         if self.acceptance is None:
             return self
         accepted = self.acceptance.refused(factor)
@@ -98,7 +86,7 @@ class Demand:
 
     @property
     def shares(self) -> bool:
-        """Whether prompts have anything in common."""
+        """True if prompts have anything in common."""
         return len(self.requests.hashes) > 0
 
     @property
@@ -144,11 +132,7 @@ class Demand:
         return float(self.requests.prompt.mean())
 
     def context(self, window: int | None = None) -> float:
-        """Keys that a decode step sees of a sequence, mean over all steps. [token]
-
-        Args:
-            window: Most that are seen; None for all. [token]
-        """
+        """Mean keys of a sequence, in a window or all, that a decode step sees. [token]"""
         prompt, steps = self.requests.prompt.astype(float), self.requests.output - 1.0
         whole = float(steps.sum())
         if not whole:

@@ -1,26 +1,135 @@
-"""Derivations of the headline figures of a plan."""
+"""Derivations of the headline figures of a plan, its assumptions, its break-even with training."""
 
-from typing import Final
+from typing import Any, Final
 
-from roofline.errors import UnknownNameError
+from roofline.cost.textbook.training import training_flops, training_time
+from roofline.errors import MissingRateError, UnknownNameError
+from roofline.hardware.machine import Gpu
+from roofline.model import parameters
 from roofline.serving.explain.parts import derived, fact, given
+from roofline.serving.running_cost import power
+from roofline.study.plan.candidate import Kind
 from roofline.study.plan.confirm import Confirmed
+from roofline.study.plan.curve import SHARES
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.figures import usd_per_mtok
-from roofline.study.plan.kinds import Kind
 from roofline.study.plan.option import Pool
-from roofline.table import Derivation
+from roofline.study.plan.plan import Plan
+from roofline.study.plan.sensitivity import REFUSED
+from roofline.table import Derivation, Table, table
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
+MFU: Final = 0.4
+"""Share of the dense 16-bit peak that training reaches. Assumed."""
+UNITS: Final = {"tokens": "token", "days": "day"}
+REFUSALS: Final = (
+    f"what-ifs move the share that is refused by ±{REFUSED:.0%}, as far apart as topics are in "
+    "arXiv 2412.19437, section 5.4.3"
+)
+"""Source of the range of acceptance rates."""
 METRICS: Final = ("gpus", "price", "cost", "capacity", "headroom")
 
 
-def check(metric: str) -> None:
-    """Refuse a metric that no plan explains, before it is made.
+def assumed(kind: Kind) -> bool:
+    """True if the price of a kind is assumed."""
+    fact = kind.base.node.gpu.facts.get("price.per_hour")
+    return fact is not None and fact.basis == "assumed"
 
-    Raises:
-        UnknownNameError: It is none of `METRICS`.
+
+def assumptions(plan: Plan) -> Table:
+    """Assumptions that the figures rest on, with the source of each."""
+    rows = []
+
+    def add(what: str, value: str, basis: str, source: str, note: str = "") -> None:
+        rows.append({"what": what, "value": value, "basis": basis, "source": source, "note": note})
+
+    for kind in plan.compared:
+        fact = kind.base.node.gpu.facts.get("price.per_hour")
+        value = f"{kind.usd_per_hour:g} $/h" if kind.usd_per_hour else "none"
+        add(
+            f"price of {kind.gpu}",
+            value,
+            fact.basis if fact else "given",
+            ", ".join(t for t in (fact.source, fact.where) if t) if fact else "command",
+            fact.note if fact else "",
+        )
+        add(f"node of {kind.gpu}", kind.base.node.title, "datasheet", kind.base.node.name)
+        measured = kind.base.calibration
+        named = "datasheet rates" if measured is None else measured.name
+        known = "datasheet" if kind.bounded else "interpolated"
+        add(f"kernels of {kind.name}", named, known, "calibration")
+        if kind.uncertainty.source:
+            add(
+                f"errors of {kind.base.engine.name} predictions",
+                f"{kind.uncertainty.step:.1%} between tokens, "
+                f"{kind.uncertainty.first:.1%} to the first",
+                "measured",
+                kind.uncertainty.source,
+                "log standard deviation on serving that was not fitted to",
+            )
+    if (rate := plan.demand.acceptance) is not None:
+        add("acceptance of drafted tokens", str(rate), "given", "command", REFUSALS)
+    add("load of a replica", f"up to {SHARES[-1]:.0%} of saturation", "assumed", "planner")
+    add(
+        "latencies under load",
+        f"closed form, confirmed with {len(plan.demand.requests):,} requests simulated",
+        "assumed",
+        "planner",
+    )
+    return table([dict(t) for t in {tuple(row.items()): None for row in rows}], {})
+
+
+def break_even(done: Confirmed, demand: Demand, tokens: float) -> list[dict[str, Any]]:
+    """Output tokens after which inference has cost as much as training, in each currency.
+
+    Training on so many tokens is 6·N·D, inference 2·N for every token that is computed, prompts
+    included, N the active parameters; attention is left out of both. Source: Kaplan et al. 2020
+    (arXiv 2001.08361), section 2.1.
     """
+    kind = done.option.kind
+    network, gpu = kind.base.architecture, kind.base.node.gpu
+    active = float(parameters.active(network)["all"])
+    trained = float(training_flops(active, tokens))
+    each = demand.output
+    served = 2.0 * active * (float(demand.new_tokens.mean()) + each - 1.0) / each
+    rows = [_row("arithmetic", "FLOP", trained, served, demand)]
+    peak = _peak(gpu)
+    if peak:
+        seconds = float(training_time(active, tokens, peak, 1.0, MFU))
+        per_s = demand.rate * each
+        if gpu.tdp_w:
+            watts = float(power(gpu.tdp_w * done.option.gpus, done.utilisation))
+            rows.append(_row("energy", "J", seconds * gpu.tdp_w, watts / per_s, demand))
+        if done.option.usd_per_hour:
+            spent = seconds / SECONDS_PER_HOUR * kind.usd_per_hour
+            paid = done.option.usd_per_hour / SECONDS_PER_HOUR / per_s
+            rows.append(_row("money", "$", spent, paid, demand))
+    return rows
+
+
+def _peak(gpu: Gpu) -> float:
+    for arithmetic in ("bf16", "fp16"):
+        try:
+            return gpu.rate(arithmetic)
+        except MissingRateError:
+            continue
+    return 0.0
+
+
+def _row(what: str, unit: str, trained: float, served: float, demand: Demand) -> dict[str, Any]:
+    tokens = trained / served
+    return {
+        "what": what,
+        "unit": unit,
+        "training": trained,
+        "inference_per_token": served,
+        "tokens": tokens,
+        "days": tokens / (demand.rate * demand.output) / (24.0 * SECONDS_PER_HOUR),
+    }
+
+
+def check(metric: str) -> None:
+    """Refuse a metric that is none of `METRICS` with an UnknownNameError, before a plan is made."""
     if metric not in METRICS:
         raise UnknownNameError(
             f"nothing called {metric!r:.40} to explain", hint=f"metrics: {', '.join(METRICS)}"
@@ -97,9 +206,12 @@ def _gpus(done: Confirmed, goal: Goal, rate: Derivation) -> Derivation:
 
 def _price(done: Confirmed, gpus: Derivation) -> Derivation:
     option = done.option
-    each = {pool.kind.gpu: _device(pool.kind) for pool in option.pools}
+    each: dict[str, Derivation] = {}
     numbers: dict[str, float] = {}
     for pool in option.pools:
+        gpu, hourly = pool.kind.base.node.gpu, pool.kind.usd_per_hour
+        name = f"price of {pool.kind.gpu}"
+        each[pool.kind.gpu] = fact(gpu, name, "price.per_hour", hourly, "$/h")
         numbers[pool.kind.gpu] = numbers.get(pool.kind.gpu, 0) + pool.gpus
     terms = {f"number of {name}": number for name, number in numbers.items()}
     text = " + ".join(f"number of {name} · price of {name}" for name in numbers)
@@ -107,12 +219,6 @@ def _price(done: Confirmed, gpus: Derivation) -> Derivation:
     basis = "assumed" if assumed else gpus.basis
     inputs = (gpus, *each.values())
     return derived("price", option.usd_per_hour, "$/h", text, inputs, terms, basis=basis)
-
-
-def _device(kind: Kind) -> Derivation:
-    return fact(
-        kind.base.node.gpu, f"price of {kind.gpu}", "price.per_hour", kind.usd_per_hour, "$/h"
-    )
 
 
 def _basis(kind: Kind) -> str:

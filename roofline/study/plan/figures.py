@@ -50,11 +50,7 @@ def shape(option: Option) -> str:
 
 
 def usd_per_mtok(option: Option, output: float) -> float | None:
-    """Price of a million output tokens at the load; None where no price is known. [$]
-
-    Args:
-        output: Tokens of an answer, mean. [token]
-    """
+    """Price of a million output tokens at a mean answer [token]; None where none is known. [$]"""
     if not option.usd_per_hour:
         return None
     return option.usd_per_hour / SECONDS_PER_HOUR / (option.rate * output) * MILLION

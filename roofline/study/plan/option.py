@@ -1,18 +1,25 @@
-"""A deployment large enough for traffic: replicas, or instances that prefill and that decode."""
+"""Deployments large enough for traffic, and the question of a plan by which they are compared."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 from typing import Final
 
+from roofline.serving.objectives import Objective
 from roofline.serving.simulate.disaggregated import Handover
 from roofline.serving.simulate.server import Server
-from roofline.study.plan.candidate import Candidate
+from roofline.study.plan.candidate import Candidate, Kind
 from roofline.study.plan.curve import Curve, Role
-from roofline.study.plan.kinds import Kind
+from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.tabled import Replica
 
 UNPRICED: Final = 1.0
-"""What a device counts where none has a price: the fewest are the cheapest. [$/h]"""
+"""Price of a device where none has one: the fewest are the cheapest. [$/h]"""
+
+ROUNDING: Final = 2.0**-40
+CHEAPER: Final = 0.1
+"""Share by which something unusual has to be cheaper to be recommended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ class Pool:
     binds: str
     """Limit that is in the way of more: name of an objective, ``"rate"`` or ``"interconnect"``."""
     instances: int
-    """How many. [1]"""
+    """Number of instances. [1]"""
 
     @property
     def candidate(self) -> Candidate:
@@ -57,7 +64,7 @@ class Option:
     pools: tuple[Pool, ...]
     """One whose instances do everything; or one that prefills and one that decodes."""
     rate: float
-    """Of all requests. [1/s]"""
+    """Rate of all requests. [1/s]"""
     wires: Handover | None = None
     """Between the two pools; None for a single one."""
 
@@ -68,12 +75,12 @@ class Option:
 
     @property
     def kind(self) -> Kind:
-        """Of the first pool."""
+        """Kind of the first pool."""
         return self.pools[0].kind
 
     @property
     def layout(self) -> str:
-        """As the command line takes it; of both pools one after the other."""
+        """Layout as the command line takes it; of both pools one after the other."""
         return " + ".join(pool.candidate.layout.spelled for pool in self.pools)
 
     @property
@@ -83,16 +90,12 @@ class Option:
 
     @property
     def usd_per_hour(self) -> float:
-        """Of all devices; 0 where one has no price. [$/h]"""
+        """Price of all devices; 0 where one has none. [$/h]"""
         prices = [pool.kind.usd_per_hour for pool in self.pools]
         return self.cost({}) if all(prices) else 0.0
 
     def cost(self, prices: Mapping[str, float]) -> float:
-        """What options are ordered by. [$/h]
-
-        Args:
-            prices: Price of a device by kind, where it is not that of the kind. [$/h]
-        """
+        """Cost by which options are ordered, at other prices than the kinds' where given. [$/h]"""
         return sum(
             pool.gpus * (prices.get(pool.kind.name, pool.kind.usd_per_hour) or UNPRICED)
             for pool in self.pools
@@ -100,7 +103,7 @@ class Option:
 
     @property
     def usual(self) -> bool:
-        """Whether engines are run like this: one pool, each instance inside a node."""
+        """True if there is one pool, each instance inside a node, as engines are usually run."""
         return len(self.pools) == 1 and self.pools[0].candidate.usual
 
     @property
@@ -125,7 +128,7 @@ class Option:
 
     @property
     def binds(self) -> str:
-        """What is in the way of more."""
+        """Limit that is in the way of more."""
         return self.tightest.binds
 
     @property
@@ -139,7 +142,7 @@ class Option:
         return pool.curve.at(name, self.rate / pool.instances)
 
     def same(self, other: "Option") -> bool:
-        """Whether both are made of the same instances, as many of each."""
+        """True if both are made of the same instances, as many of each."""
         return len(self.pools) == len(other.pools) and all(
             one.candidate is two.candidate and one.instances == two.instances
             for one, two in zip(self.pools, other.pools, strict=True)
@@ -155,6 +158,94 @@ class Option:
         return replace(self, pools=pools)
 
     def without(self, spares: int) -> "Option":
-        """What is left when so many instances of every pool are lost."""
+        """The option when so many instances of every pool are lost."""
         pools = tuple(replace(pool, instances=pool.instances - spares) for pool in self.pools)
         return replace(self, pools=pools)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Question of a plan."""
+
+    demand: Demand
+    goal: Goal
+    """Traffic, and the limits that have to be kept."""
+    factor: float = 1.0
+    """On the time of all devices. [1]"""
+    prices: Mapping[str, float] = field(default_factory=dict)
+    """Price of a device by kind where it is not that of the kind. [$/h]"""
+
+    def slowness(self, kind: Kind) -> float:
+        """Factor on the time of a kind that the confidence asks for. [1]"""
+        return self.factor * math.exp(deviations(self.goal.confidence) * kind.uncertainty.step)
+
+    def objectives(self, kind: Kind) -> tuple[Objective, ...]:
+        """Limits, of a first token with what the confidence asks for beside slower steps."""
+        known = kind.uncertainty
+        more = math.exp(deviations(self.goal.confidence) * max(known.first - known.step, 0.0))
+        return tuple(
+            replace(each, limit_s=each.limit_s / more) if each.metric == "ttft" else each
+            for each in self.goal.objectives
+        )
+
+    def at(self, rate: float) -> "Question":
+        """The question at another rate of requests. [1/s]"""
+        return replace(self, demand=replace(self.demand, rate=rate))
+
+    def refusal(self, candidate: Candidate) -> str:
+        """Reason why a layout cannot serve at all; empty where it might."""
+        kind = candidate.kind
+        return candidate.refusal(self.demand, self.objectives(kind), self.slowness(kind))
+
+    def bound(self, candidate: Candidate, role: Role = "all", *, likely: bool = False) -> float:
+        """Requests a second that a replica could carry at best: see `Candidate.bound`. [1/s]"""
+        kind = candidate.kind
+        limits, factor = self.objectives(kind), self.slowness(kind)
+        return candidate.bound(self.demand, limits, factor, role, likely=likely)
+
+    def enough(self, option: Option) -> bool:
+        """True if an option carries traffic by its curves, on the devices that are allowed."""
+        return option.capacity > 0 and option.gpus <= self.goal.gpus
+
+    def cost(self, option: Option) -> float:
+        """Dollars for an hour; devices where no kind has a price. [$/h]"""
+        return option.cost(self.prices)
+
+    def least_cost(self, candidate: Candidate, replicas: int) -> float:
+        """Dollars for an hour of so many replicas of a candidate. [$/h]"""
+        kind = candidate.kind
+        each = self.prices.get(kind.name, kind.usd_per_hour) or UNPRICED
+        return replicas * candidate.devices * each
+
+    def order(self, option: Option) -> tuple[float, int, tuple[bool, ...], float]:
+        """Sort key of options: the cheapest, of those the plainest, then what carries most."""
+        return self.cost(option), option.gpus, option.plainness, -option.capacity
+
+    def preferred(self, options: Sequence[Option]) -> Option | None:
+        """The option to recommend: the cheapest usual one, or one that is so much cheaper."""
+        usual = min((each for each in options if each.usual), key=self.order, default=None)
+        least = min(options, key=self.order, default=None)
+        if usual is None or least is None:
+            return least
+        return least if self.cheaper(least, usual) else usual
+
+    def cheaper(self, option: Option, usual: Option) -> bool:
+        """True if an option costs so much less than a usual one that it is preferred."""
+        return self.cost(option) <= self.cost(usual) * (1.0 - CHEAPER) * (1.0 + ROUNDING)
+
+    def replicas(self, carries: float) -> int:
+        """Replicas that are enough, if each carries so many requests a second, above 0. [1]"""
+        wanted = self.demand.rate * (1.0 + self.goal.headroom)
+        return max(math.ceil(wanted / carries * (1.0 - ROUNDING)), 1) + self.goal.spares
+
+
+def deviations(confidence: float) -> float:
+    """Standard deviations that a confidence asks for; 0 for what is expected. [1]
+
+    Quantile of the normal distribution at a probability below 1. Source: definition.
+
+    Examples:
+        >>> round(deviations(0.9), 3), deviations(0.3)
+        (1.282, 0.0)
+    """
+    return max(NormalDist().inv_cdf(confidence), 0.0) if confidence else 0.0

@@ -5,16 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from roofline.serving.objectives import Objective, parse_slo
-from roofline.study.plan.candidate import Candidate
+from roofline.study.plan.candidate import Candidate, Kind
 from roofline.study.plan.choose import KEPT, Choice, chosen
 from roofline.study.plan.confirm import MEAN, Confirmed
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.kinds import Kind
-from roofline.study.plan.option import Option
-from roofline.study.plan.pools import disaggregated
-from roofline.study.plan.question import Question
+from roofline.study.plan.option import Option, Question
 from roofline.study.plan.screen import screen
-from roofline.study.plan.search import LEAST, SearchResult, search
+from roofline.study.plan.search import LEAST, SearchResult, disaggregated, search
 from roofline.study.plan.tabled import Budget, Tables, Tell
 
 USUAL: Final = ("ttft_p99", "tpot_p99", MEAN)
@@ -34,7 +31,7 @@ class Plan:
     pooled: tuple[Option, ...] = field(repr=False)
     """Options with pools of their own for prefill and decode."""
     choice: Choice = field(repr=False)
-    """What is recommended, and what else there is."""
+    """Recommendation, and other options."""
     tables: Tables = field(repr=False)
     """Curves and runs."""
     left: tuple[Kind, ...] = ()
@@ -87,7 +84,7 @@ def plan(
     asked for.
 
     Args:
-        pools: Whether prefill and decode may have instances of their own.
+        pools: True if prefill and decode may have instances of their own.
         least: Layouts that have a curve even if they cannot be the cheapest. [1]
         kept: Simulations that are left for what follows from the plan. [1]
     """
@@ -117,7 +114,7 @@ def _ranked(
     least: int,
     kept: int,
 ) -> Plan:
-    """As `plan`, all kinds against each other."""
+    """A plan with all kinds against each other: see `plan`."""
     question = Question(demand, goal)
     candidates: tuple[Candidate, ...] = ()
     for kind in kinds:
@@ -130,11 +127,7 @@ def _ranked(
 
 
 def without_drafts(plan_: Plan, *, pools: bool) -> Plan:
-    """The same planned where nothing drafts.
-
-    Args:
-        pools: Whether prefill and decode may have instances of their own.
-    """
+    """The same planned where nothing drafts, with pools for prefill and decode or without."""
     plain = tuple(replace(kind, speculation=None) for kind in plan_.compared)
     demand = replace(plan_.demand, acceptance=None)
     tables = plan_.tables

@@ -12,12 +12,10 @@ from typing import Final
 from roofline.errors import RooflineError
 from roofline.serving.objectives import Objective
 from roofline.serving.simulate.steady import ERRORS
-from roofline.study.plan.candidate import Candidate
+from roofline.study.plan.candidate import Candidate, Kind
 from roofline.study.plan.confirm import holds
-from roofline.study.plan.kinds import Kind
-from roofline.study.plan.option import Option
+from roofline.study.plan.option import Option, Question
 from roofline.study.plan.plan import Plan, without_drafts
-from roofline.study.plan.question import Question
 from roofline.study.plan.screen import screen
 from roofline.study.plan.search import option, search, sized
 from roofline.study.plan.tabled import Tables, key_of
@@ -67,7 +65,7 @@ class Relaxation:
 def limit(plan: Plan) -> str:
     """Name of what is in the way: ``"memory"``, an objective, or ``"rate"``.
 
-    Of what stops each layout, that which is met last: weights first have to fit, then a limit has
+    It is the obstacle of any layout that is met last: weights first have to fit, then a limit has
     to hold in an idle replica, then there have to be devices enough.
     """
     stops = [reason.partition(":")[0] for reason in plan.found.dropped.values()]

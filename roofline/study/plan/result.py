@@ -5,23 +5,23 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import roofline
-from roofline.study.plan import speculation, tables
-from roofline.study.plan.assumptions import assumed, assumptions
-from roofline.study.plan.break_even import UNITS as BREAK_EVEN
-from roofline.study.plan.break_even import break_even
-from roofline.study.plan.confidence import Level, levels
+from roofline.study.plan import tables
+from roofline.study.plan.choose import RunnerUp, larger, runners_up
+from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.curve import SHARES
-from roofline.study.plan.explain import derivations
-from roofline.study.plan.figures import Named, named
-from roofline.study.plan.frontier import Point, frontier
-from roofline.study.plan.option import Option
+from roofline.study.plan.explain import UNITS as BREAK_EVEN
+from roofline.study.plan.explain import assumed, assumptions, break_even, derivations
+from roofline.study.plan.figures import named
+from roofline.study.plan.option import CHEAPER, Option
 from roofline.study.plan.plan import Plan, without_drafts
-from roofline.study.plan.question import CHEAPER
-from roofline.study.plan.rates import steps
 from roofline.study.plan.relaxations import Relaxation, Remake, limit, relaxations
-from roofline.study.plan.runners_up import RunnerUp, larger, runners_up
-from roofline.study.plan.sensitivity import Bar, tornado
-from roofline.study.plan.summary import summary
+from roofline.study.plan.sensitivity import Bar, frontier, levels, steps, tornado
+from roofline.study.plan.summary import (
+    drafting_facts,
+    drafting_flags,
+    drafting_notes,
+    summary,
+)
 from roofline.table import Result, Table, table
 from roofline.units import counted
 
@@ -44,18 +44,16 @@ def result_of(
 ) -> Result:
     """Tables, derivations, notes and inputs of a plan.
 
-    Args:
-        training_tokens: Tokens that the network was trained on, to compare with; None to leave that
-            out. [token]
-        pools: Whether prefill and decode may have instances of their own.
+    Break-even is with the tokens that the network was trained on [token]; None leaves it out.
     """
-    names, basis, best = named(plan.goal.objectives), _basis(plan), plan.best
+    names, best = named(plan.goal.objectives), plan.best
+    basis = "datasheet" if any(kind.bounded for kind in plan.kinds) else "interpolated"
     options = (*plan.found.options, *plan.found.short, *plan.pooled)
     able = [each for each in options if each.capacity > 0]
     found: tuple[Relaxation, ...] = ()
     others: tuple[RunnerUp, ...] = ()
-    known: tuple[Level, ...] = ()
-    points: tuple[Point, ...] = ()
+    known: dict[float, Option | None] = {}
+    points: list[tuple[Confirmed, tuple[str, ...]]] = []
     bars: tuple[Bar, ...] = ()
     even: list[dict[str, Any]] = []
     # First, as simulations of other deployments and confidences correct curves further.
@@ -73,7 +71,8 @@ def result_of(
         others = runners_up(plan.choice, plan.question, plan.tables)
         spare = SPARE * (best.option.resized(1).gpus <= plan.goal.gpus)
         known = levels(best, able, plan.question, plan.tables, spare=spare)
-        points = _points(plan, others, names)
+        more = (each for each in larger(best.option, plan.question, plan.tables) if each.met)
+        points = frontier([best, *(each.done for each in others), *more], plan.question, names)
         if plan.demand.acceptance is not None:
             plain = without_drafts(plan, pools=pools).best
             others += () if plain is None else (RunnerUp(plain, UNDRAFTED),)
@@ -97,7 +96,10 @@ def result_of(
         out["bounds"] = tables.bounds(plan, plan.bounds, names)
     every = (plan,) if plan.bounds is None else (plan, plan.bounds)
     commands = {} if best is None else _commands(plan, best.option, given)
-    started = [_start(role, text) for role, text in commands.items()]
+    started = [
+        f"What starts each {'' if role == 'all' else f'{role} '}instance: {text}"
+        for role, text in commands.items()
+    ]
     if given.get("simulation"):
         started.append(f"What simulates it, with the same figures: {given['simulation']}")
     return Result(
@@ -123,21 +125,9 @@ def result_of(
             "basis": basis,
             "commands": list(commands.values()),
             "summary": summary(plan, found),
-            **speculation.facts(plan),
+            **drafting_facts(plan),
         },
     )
-
-
-def _points(plan: Plan, others: tuple[RunnerUp, ...], names: Named) -> tuple[Point, ...]:
-    """Simulated deployments that nothing cheaper beats."""
-    assert plan.best is not None, "larger than nothing"
-    more = larger(plan.best.option, plan.question, plan.tables)
-    every = [plan.best, *(each.done for each in others), *(each for each in more if each.met)]
-    return frontier(every, plan.question, names)
-
-
-def _basis(plan: Plan) -> str:
-    return "datasheet" if any(kind.bounded for kind in plan.kinds) else "interpolated"
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
@@ -155,7 +145,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
         "What is recommended, and the deployments beside it, were simulated whole. GPUs by rate "
         "and the sensitivity go by closed forms.",
     ]
-    out += speculation.notes(plan)
+    out += drafting_notes(plan)
     bare = [kind.gpu for kind in plan.compared if kind.bounded]
     if bare:
         out.append(
@@ -188,13 +178,8 @@ def _commands(plan: Plan, option: Option, given: Mapping[str, Any]) -> dict[str,
             "--kv": pool.kind.kv,
             "--max-sequences": pool.server.max_sequences,
             "--token-budget": pool.server.token_budget,
-            **speculation.words(plan),
+            **drafting_flags(plan),
         }
         flags = [str(part) for pair in words.items() for part in pair]
         out[pool.role] = shlex.join(["roofline", "serve-command", str(given["model"]), *flags])
     return out
-
-
-def _start(role: str, command: str) -> str:
-    which = "each instance" if role == "all" else f"each {role} instance"
-    return f"What starts {which}: {command}"

@@ -15,15 +15,14 @@ from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.layout import Layout
 from roofline.cost.memory import held, memory_budget
 from roofline.cost.step import Group
-from roofline.cost.work import Array, Number, Op
+from roofline.cost.work import Array, Op
 from roofline.serving.run.setup import typical
 from roofline.serving.simulate.kernels import GROUP, attends, rest
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.stages import laid_out
-from roofline.study.enumeration import candidates
-from roofline.study.plan.candidate import Candidate
+from roofline.study.layouts import candidates, one_by_one
+from roofline.study.plan.candidate import Candidate, Kind
 from roofline.study.plan.demand import Demand
-from roofline.study.plan.kinds import Kind
 
 BATCHES: Final = np.array(
     [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048], float
@@ -47,23 +46,19 @@ class _Columns:
 
 
 def screen(kind: Kind, demand: Demand, gpus: int) -> tuple[Candidate, ...]:
-    """Every layout of a kind on up to a number of devices, with an estimate of its steps.
-
-    Args:
-        gpus: Most devices. [1]
-    """
+    """Every layout of a kind on up to a number of devices, with an estimate of its steps."""
     base = kind.base
     layouts: list[Layout] = []
     rooms: list[tuple[float, float, float]] = []
     for group in candidates(base.architecture, base.node, gpus, base.options):
-        every = _scalars(group)
+        every = one_by_one(group)
         layouts += every
         rooms += _rooms(kind, replace(base, layout=group), len(every), demand)
     contexts = np.array([1.0, max(demand.mean_context, 2.0), demand.longest * LONGER + 2.0])
     cached = np.array([0.0, demand.longest * LONGER])
     flat = [replace(layout, pp=1) for layout in layouts]
     fits = [
-        room[0] > 0 and room[2] >= demand.longest and _drafts(kind, layout)
+        room[0] > 0 and room[2] >= demand.longest and kind.drafts_on(layout)
         for room, layout in zip(rooms, layouts, strict=True)
     ]
     wanted = list(dict.fromkeys(one for one, fit in zip(flat, fits, strict=True) if fit))
@@ -81,24 +76,6 @@ def screen(kind: Kind, demand: Demand, gpus: int) -> tuple[Candidate, ...]:
             estimate = _prices(layout, base, *known[alike], contexts, cached, engines[layout.dp])
         made.append(Candidate(kind, layout, *room, estimate))
     return tuple(made)
-
-
-def _drafts(kind: Kind, layout: Layout) -> bool:
-    return kind.speculation is None or (layout.pp == 1 and layout.cp == 1)
-
-
-def _scalars(group: Layout) -> list[Layout]:
-    """Layouts of a group one by one."""
-    like = np.atleast_1d(np.asarray(group.tp, float))
-    degrees = [np.broadcast_to(np.asarray(x, float), like.shape) for x in _degrees(group)]
-    return [
-        replace(group, tp=int(tp), cp=int(cp), dp=int(dp), ep=int(ep))
-        for tp, cp, dp, ep in zip(*degrees, strict=True)
-    ]
-
-
-def _degrees(group: Layout) -> tuple[Number, ...]:
-    return group.tp, group.cp, group.dp, group.ep
 
 
 def _rooms(

@@ -1,15 +1,26 @@
-"""Layouts that may be the cheapest, likely ones first, and the best way to run each."""
+"""Layouts that may be the cheapest, likely ones first, and the best way to run each.
+
+Prefill and decode may have pools of their own, made of the layouts that have curves. TTFT is that
+of the prefill pool and TPOT that of the decode pool, so that each is made large enough by itself,
+and the cheapest of both together are the cheapest. Time between tokens starts with the first token,
+so that a cache's wait for a step of the decode pool is in its curve. The time on the interconnect
+is not: the simulation of both pools together has it.
+
+Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670), section 4.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
+from roofline.errors import RooflineError
+from roofline.serving.kv_transfer import prompt_bytes
+from roofline.serving.simulate.disaggregated import Handover, handover, wires_between
 from roofline.serving.simulate.server import Server
 from roofline.study.plan.candidate import Candidate
-from roofline.study.plan.curve import Role
-from roofline.study.plan.option import Option, Pool
-from roofline.study.plan.question import CHEAPER, ROUNDING, Question
+from roofline.study.plan.curve import SHARES, Role
+from roofline.study.plan.option import CHEAPER, ROUNDING, Option, Pool, Question
 from roofline.study.plan.tabled import Key, Replica, Tables, key_of
 from roofline.units import counted
 
@@ -19,6 +30,11 @@ MOST: Final = {True: 4, False: 2}
 MORE: Final = 2
 """Layouts that have a curve at most, inside a node and others, and so many more for each kind;
 those that are likely to be cheap first. [1]"""
+
+WIRES: Final = "interconnect"
+"""Limit of pools whose caches are not carried away fast enough."""
+COMPARED: Final = 3
+"""Layouts of a pool that are compared at most, those of the best bounds first. [1]"""
 
 
 @dataclass(frozen=True)
@@ -45,10 +61,8 @@ def search(
     """Find the deployments that may be the cheapest.
 
     Branch and bound, first over layouts inside a node, then over those that may be so much cheaper
-    that they are preferred. Among equally cheap ones the one that carries more comes first.
-
-    Args:
-        least: Layouts that have a curve even if they cannot be the cheapest. [1]
+    that they are preferred. Among equally cheap ones the one that carries more comes first. The
+    least number of layouts have a curve even if they cannot be the cheapest. [1]
     """
     dropped, open_ = _bounded(candidates, question)
     found: list[Option] = []
@@ -138,8 +152,7 @@ def sized(
 ) -> Pool:
     """Instances enough of a replica in a role; where no limit holds one that carries nothing.
 
-    Args:
-        server: Its settings; None for those of the engine.
+    Settings are those of the server, None for the engine's own.
     """
     kind, server = replica.candidate.kind, server or replica.servers[0]
     curve = tables.curve(role, replica, server, question.demand, question.factor)
@@ -152,9 +165,7 @@ def sized(
 def tunings(pool: Pool, question: Question, tables: Tables, *, chunks: bool = False) -> list[Pool]:
     """Pools with other settings than the engine's own, those that carry most first.
 
-    Args:
-        pool, question, tables: Pool as the engine runs it; as for `search`.
-        chunks: Whether only chunks of prompts are made shorter.
+    With chunks, only chunks of prompts are made shorter.
     """
     usual, *others = pool.replica.ways(pool.role)
     # A limit that is hardly reached changes nothing.
@@ -166,3 +177,113 @@ def tunings(pool: Pool, question: Question, tables: Tables, *, chunks: bool = Fa
     ]
     made = [sized(pool.role, pool.replica, question, tables, server) for server in ways]
     return sorted(made, key=lambda each: -each.carries)
+
+
+def disaggregated(
+    replicas: Iterable[Replica], question: Question, tables: Tables
+) -> tuple[Option, ...]:
+    """The cheapest pair of pools for each format of the cache that is enough.
+
+    Conversations, and limits on the whole of an answer, are not planned on two pools. Replicas
+    inside a node go before others.
+    """
+    goal, demand = question.goal, question.demand
+    sessions = bool((demand.requests.after >= 0).any())
+    answers = bool((demand.requests.output > 1).any())
+    if sessions or not answers or any(each.metric == "e2e" for each in goal.objectives):
+        return ()
+    by_cache: dict[str, list[Replica]] = {}
+    every = list(replicas)
+    for replica in [each for each in every if each.candidate.usual] or every:
+        by_cache.setdefault(replica.candidate.kind.kv, []).append(replica)
+    made = (_pair(some, question, tables) for some in by_cache.values())
+    return tuple(each for each in made if each is not None)
+
+
+def _pair(replicas: list[Replica], question: Question, tables: Tables) -> Option | None:
+    prefill = _cheapest("prefill", replicas, question, tables)
+    decode = _cheapest("decode", replicas, question, tables)
+    if prefill is None or decode is None:
+        return None
+    option = Option((prefill, decode), question.demand.rate)
+    wires = _wires(option, question)
+    if wires is None:
+        return None
+    option = _carried(replace(option, wires=wires), question)
+    return option if option.gpus <= question.goal.gpus else None
+
+
+def _cheapest(
+    role: Role, replicas: list[Replica], question: Question, tables: Tables
+) -> Pool | None:
+    """The cheapest pool, by branch and bound as for whole replicas."""
+    best: Pool | None = None
+    every = sorted(
+        _bounds(role, replicas, question),
+        key=lambda each: (each[0], each[2].candidate.plainness, -each[1]),
+    )
+    for least, _, replica in every[:COMPARED]:
+        if best is not None and least > _order(best, question)[0]:
+            break
+        pool = sized(role, replica, question, tables)
+        if pool.carries > 0 and (best is None or _order(pool, question) < _order(best, question)):
+            best = pool
+    return best
+
+
+def _bounds(
+    role: Role, replicas: list[Replica], question: Question
+) -> Iterator[tuple[float, float, Replica]]:
+    """Least cost of a pool of each replica, the most that it could carry, and the replica."""
+    for replica in replicas:
+        each = question.bound(replica.candidate, role)
+        if each:
+            number = question.replicas(each)
+            yield question.least_cost(replica.candidate, number), each * number, replica
+
+
+def _order(pool: Pool, question: Question) -> tuple[float, tuple[bool, bool, bool], float]:
+    """Sort key of pools: the cheapest, of those the plainest."""
+    cost = question.cost(Option((pool,), question.demand.rate))
+    return cost, pool.candidate.plainness, -pool.carries * pool.instances
+
+
+def _wires(option: Option, question: Question) -> Handover | None:
+    """Hand-over inside the node where it holds all, else over the network; None without one."""
+    prefill, decode = (pool.replica.deployment for pool in option.pools)
+    wires = wires_between(prefill, decode, option.gpus)
+    prompt = max(round(question.demand.prompt), 1)
+    try:
+        found = handover(prefill, decode, prompt, wires)
+    except RooflineError:
+        return None
+    more = 1.0 + _drafted(option.pools[-1].replica, prompt)
+    return replace(
+        found,
+        send_s_per_token=found.send_s_per_token * more,
+        receive_s_per_token=found.receive_s_per_token * more,
+    )
+
+
+def _drafted(replica: Replica, prompt: int) -> float:
+    """Cache of what drafts, which is handed over too, over that of the network. [1]"""
+    draft = replica.draft
+    if draft is None or draft.deployment is None or not draft.sequential:
+        return 0.0
+    own = prompt_bytes(draft.deployment, float(prompt))
+    return own / prompt_bytes(replica.deployment, float(prompt))
+
+
+def _carried(option: Option, question: Question) -> Option:
+    """The option with instances enough for its interconnect."""
+    prompt = question.demand.prompt
+    assert option.wires is not None, "pools without wires"
+    sides = (option.wires.send_s_per_token, option.wires.receive_s_per_token)
+    pools = []
+    for pool, each in zip(option.pools, sides, strict=True):
+        most = SHARES[-1] / (each * prompt) if each else pool.carries
+        if most < pool.carries:
+            instances = question.replicas(most)
+            pool = replace(pool, carries=most, binds=WIRES, instances=instances)
+        pools.append(pool)
+    return replace(option, pools=tuple(pools))

@@ -1,16 +1,26 @@
-"""Sensitivity of a plan: each input lower and higher, and planned again."""
+"""A plan for other rates, inputs and confidences, and the frontier of cost and quality."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from roofline.study.plan.choose import replanned
-from roofline.study.plan.confirm import Confirmed
-from roofline.study.plan.option import Option
-from roofline.study.plan.question import Question
+from roofline.study.plan.choose import renewed, replanned
+from roofline.study.plan.confirm import Confirmed, holds
+from roofline.study.plan.figures import Named
+from roofline.study.plan.option import ROUNDING, Option, Question
 from roofline.study.plan.tabled import Tables
+
+AIMS: Final = ("ttft", "tpot", "headroom")
+
+LEVELS: Final = (0.5, 0.75, 0.9, 0.95, 0.99)
+"""Probabilities that are shown. [1]"""
+TRIES: Final = 3
+"""Options that are simulated for each at most. [1]"""
+
+MOST: Final = 60
+"""Rates that are looked at. [1]"""
 
 STEP: Final = 0.2
 """Share by which inputs are moved."""
@@ -20,6 +30,166 @@ one text than on another. Source: the ends of what is published of DeepSeek-V3's
 (arXiv 2412.19437, section 5.4.3), 0.85 and 0.90: 0.875 with 20 % more and less refused."""
 FEW: Final = 2
 """Options that are looked at where requests change, as each needs another curve. [1]"""
+
+
+def frontier(
+    every: Sequence[Confirmed], question: Question, names: Named
+) -> list[tuple[Confirmed, tuple[str, ...]]]:
+    """Deployments that nothing at their cost or below beats in some of `AIMS`, with these aims.
+
+    The cheapest comes first.
+    """
+    some = sorted(every, key=lambda each: question.order(each.option))
+    costs = [question.cost(each.option) for each in some]
+    values = {
+        "ttft": [each.seconds(names.ttft).kept.value_s for each in some],
+        "tpot": [each.seconds(names.tpot).kept.value_s for each in some],
+        "headroom": [-each.option.capacity for each in some],
+    }
+    best = {name: _least(values[name], costs) for name in AIMS}
+    return [
+        (each, aims)
+        for place, each in enumerate(some)
+        if (aims := tuple(name for name in AIMS if place in best[name]))
+    ]
+
+
+def _least(values: Sequence[float], costs: Sequence[float]) -> set[int]:
+    """Places of values lower than all that cost less, or as much."""
+    found: set[int] = set()
+    lowest = float("inf")
+    order = sorted(range(len(values)), key=lambda place: (costs[place], values[place]))
+    for place in order:
+        if values[place] < lowest * (1.0 - ROUNDING if lowest > 0 else 1.0 + ROUNDING):
+            lowest = values[place]
+            found.add(place)
+    return found
+
+
+def levels(
+    best: Confirmed,
+    options: Sequence[Option],
+    question: Question,
+    tables: Tables,
+    *,
+    spare: int,
+) -> dict[float, Option | None]:
+    """Preferred deployments by probability that all limits hold: `LEVELS`, and the one asked for.
+
+    None where none of those looked at is enough; empty where errors are not known. More confidence
+    never costs less: what keeps a higher one keeps a lower one too. Some runs are spared. [1]
+    """
+    if not best.step_sd:
+        return {}
+    asked = question.goal.confidence
+    some = [*options, best.option]
+    found: dict[float, Option | None] = {asked: best.option} if asked else {}
+    for confidence in sorted(LEVELS, key=lambda each: abs(each - asked)):
+        if confidence not in found:
+            at = replace(question, goal=replace(question.goal, confidence=confidence))
+            found[confidence] = _held(at, some, tables, spare)
+    above: Option | None = None
+    for confidence in sorted(found, reverse=True):
+        option = found[confidence]
+        dearer = above is not None and (
+            option is None or question.cost(above) < question.cost(option)
+        )
+        if dearer and confidence != asked:
+            found[confidence] = above
+        above = found[confidence]
+    return dict(sorted(found.items()))
+
+
+def _held(
+    question: Question, options: Sequence[Option], tables: Tables, spare: int
+) -> Option | None:
+    """The preferred option that holds in a run; by its curve where no run is left."""
+    refused: list[Option] = []
+    for _ in range(TRIES):
+        option = replanned(options, question, tables, refused=refused)
+        if option is None or tables.budget.left <= spare:
+            return option
+        if holds(option, question, tables):
+            return option
+        refused.append(option)
+    return replanned(options, question, tables, refused=refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Range of rates that one deployment is preferred for."""
+
+    low: float
+    high: float
+    """Above this, up to that. [1/s]"""
+    option: Option
+    """Deployment at the upper end."""
+
+
+def steps(
+    options: Sequence[Option],
+    question: Question,
+    tables: Tables,
+    *,
+    best: Option | None = None,
+    refused: Sequence[Option] = (),
+) -> tuple[Step, ...]:
+    """Preferred deployments, from no traffic to the most that the devices carry.
+
+    Args:
+        options: Layouts whose instances say at which rates one more is needed.
+        best: Option that is recommended at the rate asked for; None where there is none.
+        refused: Options that are not enough at that rate, and so at no higher one.
+    """
+    asked = question.demand.rate
+    found: dict[float, Option | None] = {}
+    known = [renewed(each, question, tables) for each in options]
+    for rate in _thresholds(known, question):
+        again = question.at(rate)
+        made = replanned(options, again, tables, refused=refused if rate >= asked else ())
+        if best is not None and rate == asked:
+            made = best
+        elif best is not None and made is not None:
+            # What is simulated at one rate carries less, and more is never cheaper.
+            dearer = question.cost(made) > question.cost(best)
+            cheaper = question.cost(made) < question.cost(best) * (1.0 - ROUNDING)
+            if (dearer and rate < asked) or (rate > asked and cheaper):
+                made = best if rate < asked else None
+        found[rate] = made
+    return _merged(found)
+
+
+def _merged(found: Mapping[float, Option | None]) -> tuple[Step, ...]:
+    """Ranges that have the same option."""
+    out: list[Step] = []
+    low = 0.0
+    for rate in sorted(found):
+        best = found[rate]
+        if best is None:
+            continue
+        if out and out[-1].option.same(best):
+            out[-1] = Step(out[-1].low, rate, best)
+        else:
+            out.append(Step(low, rate, best))
+        low = rate
+    return tuple(out)
+
+
+def _thresholds(options: Sequence[Option], question: Question) -> list[float]:
+    """Largest rates that whole numbers of instances carry, and the one that is asked for. [1/s]"""
+    goal = question.goal
+    found = {question.demand.rate}
+    for option in options:
+        for pool in option.pools:
+            most = goal.gpus // pool.candidate.devices - goal.spares
+            for number in range(1, most + 1):
+                rate = number * pool.carries / (1.0 + goal.headroom) * (1.0 - ROUNDING)
+                if rate > 0:
+                    found.add(rate)
+    every = sorted(found)
+    stride = -(-len(every) // MOST) or 1
+    asked = every.index(question.demand.rate)
+    return [rate for place, rate in enumerate(every) if not (place - asked) % stride]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +207,7 @@ class Bar:
     outputs: tuple[float, float]
     """Mean tokens of an answer there. [token]"""
     prices: tuple[Mapping[str, float], Mapping[str, float]]
-    """Of a device by kind there, where it is not that of the kind. [$/h]"""
+    """Price of a device by kind there, where it is not that of the kind. [$/h]"""
 
 
 def tornado(
@@ -69,7 +239,7 @@ def tornado(
             asked = [replace(question, prices={kind.name: kind.usd_per_hour * x}) for x in ends]
             bars.append(bar(f"price of {kind.gpu}", share, asked, every))
     for what, name in (("prompts", "prompt"), ("answers", "output")):
-        asked = [_lengths(question, name, x) for x in ends]
+        asked = [replace(question, demand=question.demand.scaled(**{name: x})) for x in ends]
         bars.append(bar(what, share, asked, few))
     if question.demand.acceptance is not None:
         demands = [question.demand.refused(1.0 + x * REFUSED) for x in (1.0, -1.0)]
@@ -91,26 +261,17 @@ def _limits(question: Question, factor: float) -> Question:
     return replace(question, goal=replace(goal, objectives=limits))
 
 
-def _lengths(question: Question, name: str, factor: float) -> Question:
-    demand = question.demand
-    longer = demand.scaled(prompt=factor) if name == "prompt" else demand.scaled(output=factor)
-    return replace(question, demand=longer)
-
-
 def _swing(bar: Bar, question: Question) -> float:
-    """How far the price of a token moves, from one side to the other."""
-    return float(np.ptp(list(_costs(bar, question))))
-
-
-def _costs(bar: Bar, question: Question) -> Iterator[float]:
+    """Range of the price of a token, from one side to the other."""
+    costs = [question.cost(bar.base) / (bar.base.rate * question.demand.output)]
     for option, output, prices in zip((bar.low, bar.high), bar.outputs, bar.prices, strict=True):
         if option is not None:
-            yield option.cost(prices) / (option.rate * output)
-    yield question.cost(bar.base) / (bar.base.rate * question.demand.output)
+            costs.append(option.cost(prices) / (option.rate * output))
+    return float(np.ptp(costs))
 
 
 def changed(bar_option: Option | None, base: Option) -> bool:
-    """Whether another deployment is the best: other devices, formats, layouts or pools."""
+    """True if another deployment is the best: other devices, formats, layouts or pools."""
     if bar_option is None:
         return True
     one, other = (

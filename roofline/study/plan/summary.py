@@ -1,13 +1,72 @@
 """A plan in a few sentences: what to buy and why, or what is in the way and relaxes it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from roofline.study.plan import speculation
+from roofline.serving.draft_trees import Tree
+from roofline.serving.drafts import Draft
 from roofline.study.plan.figures import shape, usd_per_mtok
 from roofline.study.plan.option import Option
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.relaxations import MEMORY, RATE, Relaxation, limit
 from roofline.units import chance, counted, show, significant
+
+STARTED: Final = ("mtp", "ngram", "model")
+"""Drafts that a command starts: by their name alone, or by that of the network."""
+
+
+def drafting_facts(plan: Plan) -> dict[str, Any]:
+    """Draft, its length and its acceptance as metadata; empty where nothing drafts."""
+    found = drafted(plan)
+    if found is None:
+        return {}
+    draft, tree = found
+    return {
+        "draft": draft.title,
+        "draft_kind": draft.kind,
+        "draft_length": tree.depth,
+        "acceptance": str(plan.question.demand.acceptance),
+        "tokens_per_round": tree.tokens,
+    }
+
+
+def drafting_notes(plan: Plan) -> list[str]:
+    """Omissions of figures with drafts, and of the command that starts an instance."""
+    found = drafted(plan)
+    if found is None:
+        return []
+    draft, _ = found
+    out = [
+        "How many drafted tokens are accepted is drawn for every round, all text and sequences "
+        "alike; contexts and pages grow as they do on average, and drafted tokens take nothing of "
+        "the token budget.",
+    ]
+    if draft.kind not in STARTED:
+        says = f"The command that starts an instance does not say that {draft.title}"
+        out.append(
+            f"{says} draft: it has no words for them."
+            if draft.kind == "medusa"
+            else f"{says} drafts: add --draft {draft.kind} --draft-model and its checkpoint."
+        )
+    return out
+
+
+def drafting_flags(plan: Plan) -> Mapping[str, str | int]:
+    """Flags of the draft in the command that starts an instance."""
+    found = drafted(plan)
+    if found is None or found[0].kind not in STARTED:
+        return {}
+    draft, tree = found
+    named = {"--draft-model": draft.title} if draft.kind == "model" else {}
+    return {"--draft": draft.kind, "--draft-tokens": tree.depth, **named}
+
+
+def drafted(plan: Plan) -> tuple[Draft, Tree] | None:
+    """Draft, and the tree of a round; None where decoding is plain."""
+    kind = plan.kinds[0]
+    if kind.speculation is None:
+        return None
+    return kind.speculation.draft(kind.base), kind.speculation.tree(plan.question.demand)
 
 
 def summary(plan: Plan, found: Sequence[Relaxation]) -> tuple[str, ...]:
@@ -24,8 +83,13 @@ def summary(plan: Plan, found: Sequence[Relaxation]) -> tuple[str, ...]:
     out = [
         f"{option.gpus} × {first.base.node.gpu.title}: {shape(option)}, {first.weights} weights"
         f"{price}.",
-        *speculation.summary(plan),
     ]
+    if (drafts := drafted(plan)) is not None:
+        draft, tree = drafts
+        out.append(
+            f"Each decode step verifies {tree} drafted by {draft.title}, and yields "
+            f"{significant(tree.tokens)} tokens at an acceptance of {plan.demand.acceptance}."
+        )
     promised = ", ".join(
         f"{each.kept.objective.name} {show(each.kept.value_s, 's')} of "
         f"{show(each.kept.objective.limit_s, 's')}"
@@ -74,7 +138,7 @@ def _plain(plan: Plan, option: Option) -> tuple[str, ...]:
 
 
 def _unranked(plan: Plan, option: Option) -> tuple[str, ...]:
-    """What is not ranked against what is recommended, or that this is a bound itself."""
+    """Note on kinds that are not ranked, or that the recommendation is a bound itself."""
     if option.kind.bounded:
         names = " and ".join(dict.fromkeys(kind.base.node.gpu.title for kind in plan.left))
         why = f": {names}, whose kernels were measured, is not enough" if names else ""

@@ -14,10 +14,9 @@ from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.simulate.drafting import Rounds, rounds_of
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.server import Server
-from roofline.study.plan.candidate import Candidate
+from roofline.study.plan.candidate import Candidate, paced
 from roofline.study.plan.curve import Curve, Role, curve
 from roofline.study.plan.demand import Demand
-from roofline.study.plan.kinds import paced
 
 SEQUENCES: Final = (128, 64, 32, 16)
 """Limits on the sequences of a group that are tried beside the engine's own. [1]"""
@@ -41,7 +40,7 @@ class Replica:
     servers: tuple[Server, ...]
     """Settings that it may be run with: first those of the engine."""
     draft: Draft | None = None
-    """What drafts on it; None where decoding is plain."""
+    """Draft on its devices; None where decoding is plain."""
     _known: dict[tuple[str, bool], Rounds] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -55,7 +54,7 @@ class Replica:
 
     @property
     def tabulated(self) -> bool:
-        """Whether its steps were tabulated closely."""
+        """True if its steps were tabulated closely."""
         return "prices" in self.__dict__
 
     def fleet(
@@ -69,14 +68,8 @@ class Replica:
     ) -> Fleet:
         """Replicas that share traffic, with rounds in place of steps where something drafts.
 
-        Args:
-            demand: What comes, of which the answers say how long sequences are.
-            factor: On the time of the device. [1]
-            number: Replicas. [1]
-            closely: Whether steps are tabulated closely; else by the estimate of the candidate.
-
-        Raises:
-            InfeasibleError: What drafts leaves no room.
+        Devices are slower by a factor. [1] Steps are tabulated closely, or taken from the
+        candidate's estimate. InfeasibleError where the draft leaves no room.
         """
         rounds = self._rounds(demand, closely)
         prices = self._steps(closely) if rounds is None else rounds.prices
@@ -139,7 +132,7 @@ class Tables:
     """Simulations, which several tables may share."""
     replicas: dict[Key, Replica | str] = field(default_factory=dict)
     curves: dict[tuple[Key, Role, Server, str], Curve] = field(default_factory=dict)
-    """By what tells them apart."""
+    """Replicas and curves by what tells them apart."""
     factors: dict[Place, dict[str, float]] = field(default_factory=dict)
     shares: dict[Place, float] = field(default_factory=dict)
     """Corrections of curves by simulation, as of `Curve.corrected`. [1]"""
@@ -160,11 +153,7 @@ class Tables:
     def curve(
         self, role: Role, replica: Replica, server: Server, demand: Demand, factor: float = 1.0
     ) -> Curve:
-        """The replica under growing load, as far as it was simulated as simulation puts it.
-
-        Args:
-            factor: On the time of the device. [1]
-        """
+        """Curve of the replica on a device slower by a factor [1], corrected by its simulations."""
         key = key_of(replica.candidate)
         place = (key, role, server, demand.name)
         if place not in self.curves:

@@ -1,20 +1,17 @@
 """Tables of a plan, as they are printed and as JSON and reports carry them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from roofline.study.plan import figures
-from roofline.study.plan.confidence import Level
+from roofline.study.plan.choose import RunnerUp
 from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.curve import SATURATION
 from roofline.study.plan.figures import Named
-from roofline.study.plan.frontier import Point
 from roofline.study.plan.option import Option, Pool
 from roofline.study.plan.plan import Plan
-from roofline.study.plan.rates import Step
 from roofline.study.plan.relaxations import Relaxation
-from roofline.study.plan.runners_up import RunnerUp
-from roofline.study.plan.sensitivity import Bar, changed
+from roofline.study.plan.sensitivity import Bar, Step, changed
 from roofline.study.plan.tabled import key_of
 from roofline.table import Table, table
 from roofline.units import significant
@@ -23,6 +20,9 @@ UNITS: Final = {
     **figures.UNITS,
     **dict.fromkeys(("ttft_low_s", "ttft_high_s", "tpot_low_s", "tpot_high_s"), "s"),
 }
+
+
+DOES: Final = {"all": "serves", "prefill": "prefills", "decode": "decodes"}
 
 
 def verdict(plan: Plan, names: Named, basis: str) -> Table:
@@ -55,29 +55,31 @@ def objectives(done: Confirmed | None, promised: int, basis: str) -> Table:
     return table(rows, units, basis)
 
 
-def confidences(plan: Plan, every: Sequence[Level]) -> Table:
+def confidences(plan: Plan, every: Mapping[float, Option | None]) -> Table:
     """Preferred deployments by the probability that all limits hold, and what they cost."""
     rows = [
         {
-            "confidence": each.confidence,
-            **figures.brief(each.option, plan.demand.output),
-            "asked": each.confidence == plan.goal.confidence,
+            "confidence": confidence,
+            **figures.brief(option, plan.demand.output),
+            "asked": confidence == plan.goal.confidence,
         }
-        for each in every
+        for confidence, option in every.items()
     ]
     return table(rows, {"usd_per_hour": "$/h", "usd_per_mtok": "$"}, "assumed")
 
 
-def frontier(plan: Plan, points: Sequence[Point], names: Named, basis: str) -> Table:
+def frontier(
+    plan: Plan, points: Sequence[tuple[Confirmed, tuple[str, ...]]], names: Named, basis: str
+) -> Table:
     """Deployments that nothing cheaper beats in some aim, as simulated."""
     best = None if plan.best is None else plan.best.option
     rows = [
         {
-            **figures.simulated(point.done, plan.demand.output, names),
-            "best_in": ", ".join(point.best_in),
-            "chosen": best is not None and point.done.option.same(best),
+            **figures.simulated(done, plan.demand.output, names),
+            "best_in": ", ".join(aims),
+            "chosen": best is not None and done.option.same(best),
         }
-        for point in points
+        for done, aims in points
     ]
     return table(rows, UNITS, basis)
 
@@ -143,7 +145,13 @@ def _candidates(plan: Plan) -> list[dict[str, Any]]:
         option = sized.get(key)
         if key in chosen:
             # What the layout has in what is recommended, where it may do one phase only.
-            option = Option((chosen[key],), plan.demand.rate)
+            pool = chosen[key]
+            option = Option((pool,), plan.demand.rate)
+            status, reason = "chosen", f"{DOES[pool.role]} in {pool.instances}; {_bound(pool)}"
+        else:
+            enough = any(option is one for one in plan.found.options)
+            status = "dropped" if option is None else "enough" if enough else "short"
+            reason = plan.found.dropped.get(key) or _said(plan, option)
         fits, demand = each.estimate is not None, plan.question.demand
         first = [one for one in plan.tables.probes if one.metric == "ttft"]
         rows.append(
@@ -153,10 +161,8 @@ def _candidates(plan: Plan) -> list[dict[str, Any]]:
                 "kv": each.kind.kv,
                 "layout": each.layout.spelled,
                 "devices": each.devices,
-                "status": _status(plan, option, chosen=key in chosen),
-                "reason": _chosen(chosen[key])
-                if key in chosen
-                else plan.found.dropped.get(key) or _said(plan, option),
+                "status": status,
+                "reason": reason,
                 "sequences": each.sequences,
                 "tpot_floor_s": each.floor_s(demand) if fits else None,
                 "ttft_floor_s": min((each.first_s(demand, one) for one in first), default=None)
@@ -173,33 +179,19 @@ def _candidates(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _place(row: dict[str, Any]) -> tuple[int, float]:
-    """Where a candidate is shown: the chosen first, then what costs least."""
+    """Sort key of candidates: the chosen first, then what costs least."""
     order = ("chosen", "enough", "short", "bound", "dropped")
     return order.index(row["status"]), row["usd_per_hour"] or row["gpus"] or 0.0
 
 
-def _status(plan: Plan, option: Option | None, *, chosen: bool) -> str:
-    if chosen:
-        return "chosen"
-    if option is None:
-        return "dropped"
-    return "enough" if any(option is each for each in plan.found.options) else "short"
-
-
-def _chosen(pool: Pool) -> str:
-    """What a layout does that was chosen."""
-    what = {"all": "serves", "prefill": "prefills", "decode": "decodes"}
-    return f"{what[pool.role]} in {pool.instances}; {_bound(pool)}"
-
-
 def _bound(pool: Pool) -> str:
-    """What is in the way of more load on an instance, in words."""
+    """Limit that is in the way of more load on an instance, in words."""
     what = "saturation" if pool.binds == SATURATION else pool.binds
     return f"{what} limits each to {significant(pool.carries)} requests/s"
 
 
 def _said(plan: Plan, option: Option | None) -> str:
-    """What a layout that was tabulated comes to, in words."""
+    """Verdict on a layout that was tabulated, in words."""
     if option is None:
         return ""
     if option.capacity <= 0:

@@ -1,10 +1,11 @@
-"""What a scenario file may say: strict shapes, from which the published schema is made as well."""
+"""Shapes of scenario files, and the JSON Schema for editors that is made of them."""
 
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from roofline.schema import Strict
+from roofline.study.scenario.limits import FIGURES, Kind
 
 T = TypeVar("T")
 Word = Annotated[str, Field(min_length=1, max_length=200)]
@@ -14,6 +15,10 @@ Some: TypeAlias = T | Annotated[tuple[T, ...], Field(min_length=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Degree = Annotated[int, Field(ge=1, le=2**20)]
 Quantity = Annotated[str | float, Field(description="a number, or one with its unit")]
+
+DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+IDENTITY: Final = "urn:roofline:scenario:1"
+_KINDS: Final[dict[str, Kind]] = {"BatchFile": "batch", "TrafficFile": "traffic"}
 
 
 def _one_way(schema: dict[str, Any]) -> None:
@@ -121,7 +126,7 @@ class LengthsFile(Strict):
 
 
 class _Common(Strict):
-    """What scenarios of both kinds say."""
+    """Keys of scenarios of both kinds."""
 
     schema_version: Literal[1]
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
@@ -180,3 +185,30 @@ class TrafficFile(_Common):
     concurrency: NumbersFile | None = None
     memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
     cuda_graphs: bool = True
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a scenario.
+
+    What it cannot say, as that a GPU is in the catalog, is left to the reader: every scenario that
+    is read fits the schema.
+    """
+    file: TypeAdapter[BatchFile | TrafficFile] = TypeAdapter(
+        Annotated[BatchFile | TrafficFile, Field(discriminator="kind")]
+    )
+    out = file.json_schema()
+    for name, kind in _KINDS.items():
+        properties = out["$defs"][name]["properties"]
+        columns = sorted(FIGURES[kind])
+        properties["constraints"]["propertyNames"] = {"enum": [*columns, "memory"]}
+        _objectives(properties["objectives"], columns)
+    return {"$schema": DRAFT, "$id": IDENTITY, "title": "Scenario of roofline sweep", **out}
+
+
+def _objectives(part: dict[str, Any], columns: list[str]) -> None:
+    """Say which objectives there are, wherever the shape has its pattern."""
+    every = [f"{way} {column}" for way in ("min", "max") for column in columns]
+    for branch in part["anyOf"]:
+        text = branch.get("items", branch)
+        if text.pop("pattern", None):
+            text["enum"] = every

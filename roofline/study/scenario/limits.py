@@ -1,4 +1,4 @@
-"""What configurations must keep to, and what is wanted of them: limits and objectives by column."""
+"""Limits and objectives by column: what configurations must keep to, what is wanted of them."""
 
 import math
 import re
@@ -23,13 +23,13 @@ class Figure:
     """A column with numbers."""
 
     unit: str
-    """Of its values; empty for a plain number."""
+    """Unit of its values; empty for a plain number."""
     larger: bool = False
-    """Whether more of it is better."""
+    """True if more of it is better."""
     interval: bool = False
-    """Whether it has ends, ``_low`` and ``_high``."""
+    """True if it has ends, ``_low`` and ``_high``."""
     most: float = math.inf
-    """That it can be; none is below 0."""
+    """Largest possible value; none is below 0."""
 
 
 _BOTH: Final = {
@@ -113,7 +113,7 @@ at_least=True))
     found = _COMPARED.fullmatch(asked)
     sign, text = (found[1], found[2].strip()) if found else ("", asked.strip())
     try:
-        value = float(text) if _is_plain(text) else parse(text, figure.unit)
+        value = float(text) if is_number(text) else parse(text, figure.unit)
     except QuantityError as error:
         raise InputError(error.message, hint=f"write it like {example!r}") from None
     at_least = sign in (">=", "≥") if sign else figure.larger
@@ -132,19 +132,16 @@ def _possible(asked: Limit, figure: Figure, example: str) -> Limit:
     )
 
 
-def _is_plain(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """True for a finite number without a unit."""
     try:
-        return bool(np.isfinite(float(text)))
+        return math.isfinite(float(text))
     except ValueError:
         return False
 
 
 def objective(kind: Kind, text: str) -> Objective:
-    """Read an objective: ``min usd_per_mtok``.
-
-    Raises:
-        InputError: It is not like that, or no such column has figures.
-    """
+    """Read an objective: ``min usd_per_mtok``; InputError for another shape or column."""
     way, _, column = text.strip().partition(" ")
     if way not in ("min", "max") or not column.strip():
         raise InputError(
@@ -172,13 +169,8 @@ def missed(
 ) -> NDArray[np.str_]:
     """The first limit that each configuration misses, by its column; empty if none.
 
-    One whose figure is not known is told apart by a word behind the column.
-
-    Args:
-        limits: In the order in which they are told.
-        columns: Figures, one entry for each configuration.
-        given: What rules a configuration out before any limit does, as memory; empty where nothing
-            does.
+    One whose figure is not known is told apart by a word behind the column. What rules a
+    configuration out before any limit does, as memory, is given.
     """
     out = np.asarray(given, dtype="U48").copy()
     for each in limits:

@@ -34,7 +34,7 @@ def at(document: Document, *path: str | int) -> Iterator[None]:
 
 
 def each(document: Document, key: str, asked: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
-    """What is written under a key, one by one, and the path of each."""
+    """Values under a key, one by one, and the path of each."""
     if not isinstance(asked, tuple):
         yield asked, (key,)
         return
@@ -43,11 +43,7 @@ def each(document: Document, key: str, asked: Any) -> Iterator[tuple[Any, tuple[
 
 
 def words(document: Document, key: str, asked: Any, check: Callable[[str], str]) -> tuple[str, ...]:
-    """Names under a key as a catalog has them.
-
-    Raises:
-        DocumentError: At a name that the catalog does not have, or has twice.
-    """
+    """Names under a key as a catalog has them; DocumentError at unknown ones and repeated ones."""
     out: list[str] = []
     for value, path in each(document, key, asked):
         with at(document, *path):
@@ -72,12 +68,9 @@ def path_or_name(name: str, folder: Path) -> str:
 
 
 def network(asked: str | NetworkFile, folder: Path, weights: Sequence[str]) -> Network:
-    """A network, looked up and changed on trial.
+    """A network of a scenario in a folder, looked up and changed on trial.
 
-    Args:
-        asked: As written.
-        folder: Of the scenario.
-        weights: Formats of the scenario, which a change of formats would contradict.
+    A change of formats would contradict the weights of the scenario.
     """
     if isinstance(asked, str):
         model = path_or_name(asked, folder)

@@ -1,4 +1,4 @@
-"""From a YAML file to a scenario: every name looked up, every number checked, at its place."""
+"""Scenarios read from YAML: every name looked up, every number checked, at its place."""
 
 import hashlib
 import json
@@ -40,11 +40,9 @@ def limits_of(document: Document, file: BatchFile | TrafficFile) -> Iterator[Lim
             continue
         try:
             yield limit(file.kind, column, asked)
-        except UnknownNameError as error:
-            where = document.where_key("constraints", column)
-            raise DocumentError(error.message, hint=error.hint, where=where) from None
-        except InputError as error:
-            where = document.where("constraints", column)
+        except (UnknownNameError, InputError) as error:
+            place = document.where_key if isinstance(error, UnknownNameError) else document.where
+            where = place("constraints", column)
             raise DocumentError(error.message, hint=error.hint, where=where) from None
 
 
@@ -91,9 +89,8 @@ def scenario_names() -> list[str]:
 def scenario_named(name_or_path: str) -> Scenario:
     """Scenario by name, or of a file.
 
-    Raises:
-        UnknownNameError: Neither in the catalog nor a file.
-        DocumentError: The file cannot be read, or says something that has no meaning.
+    UnknownNameError where it is neither in the catalog nor a file; DocumentError where the file
+    cannot be read, or says something that has no meaning.
     """
     name = name_or_path.strip().lower()
     if name in scenario_names():
@@ -110,14 +107,10 @@ def scenario_named(name_or_path: str) -> Scenario:
 
 
 def read_scenario(path: Path) -> Scenario:
-    """Read a scenario.
+    """Scenario of a YAML file with the shape of those in ``scenarios/``.
 
-    Args:
-        path: A YAML file with the shape of those in ``scenarios/``.
-
-    Raises:
-        DocumentError: It cannot be read, a name in it is not known, or a number has no meaning; at
-            its place.
+    DocumentError where it cannot be read, a name in it is not known, or a number has no meaning;
+    at its place.
     """
     return scenario_of(read(path), path.parent)
 

@@ -1,14 +1,16 @@
-"""A scenario as the engine takes it: names, axes of numbers, limits, objectives."""
+"""A scenario as the engine takes it: names, axes of numbers, limits, objectives; and its lanes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from roofline.cost.offload import KEPT, Offload
+from roofline.cost.deployment import KEPT, Deployment, Offload
+from roofline.serving.acceptance import Acceptance
 from roofline.serving.asking import Objective as Choosing
+from roofline.serving.drafts import Draft
 from roofline.serving.traffic.traffic import Traffic
 from roofline.sources import Sources
-from roofline.study.grid import Series
+from roofline.study.grid import Name, Series
 from roofline.study.scenario.limits import Kind
 from roofline.study.sweep.keep import Limit, Objective
 
@@ -21,11 +23,11 @@ class Network:
     """A network, as it is or changed."""
 
     name: str
-    """In the result."""
+    """Name in the result."""
     model: str
     """Catalog name, hub id or file."""
     changes: str = ""
-    """As ``roofline compare --with`` takes them: ``"window=1024,weights=int4"``; or empty."""
+    """Changes for ``roofline compare --with``: ``"window=1024,weights=int4"``; or empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +47,19 @@ class Disaggregation:
     prefill: str
     """Layout of an instance of the pool that prefills."""
     gpu: str = ""
-    """Of that pool; empty for the scenario's."""
+    """GPU of that pool; empty for the scenario's."""
     over: Literal["network", "link"] = "network"
-    """What caches are sent over."""
+    """Interconnect that caches are sent over."""
     overlapped: bool = False
-    """Whether each layer's cache is sent while the next is computed."""
+    """True if each layer's cache is sent while the next is computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Technique:
-    """How a batch is run, beside formats and layout."""
+    """A way of running a batch, beside formats and layout."""
 
     name: str = "plain"
-    """In the result."""
+    """Name in the result."""
     prefix_hit: float = 0.0
     """Share of the prompt that is cached already. [1]"""
     prefill_batch: int = 0
@@ -71,14 +73,14 @@ class Technique:
     kv_cache: bool = True
     """False to compute the whole context again for every token."""
     offload: Offload = KEPT
-    """What is kept on the host."""
+    """Weights and cache that are kept on the host."""
     speculation: Speculation | None = None
     disaggregation: Disaggregation | None = None
     """None for a target that decodes alone, on the devices that prefill."""
 
     @property
     def simple(self) -> bool:
-        """Whether it is one batch on one deployment, the same for all batches and lengths."""
+        """True if it is one batch on one deployment, the same for all batches and lengths."""
         apart = self.speculation is not None or self.disaggregation is not None
         return not (apart or self.offload.least)
 
@@ -88,22 +90,22 @@ PLAIN: Final = Technique()
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """What a variant of the whole scenario has otherwise; None and empty for what it has."""
+    """A variant of the whole scenario; None and empty for what is not changed."""
 
     name: str = "base"
-    """In the result."""
+    """Name in the result."""
     memory_bytes: float | None = None
     hbm_bytes_per_s: float | None = None
     usd_per_hour: float | None = None
-    """Of the GPU. [B] [B/s] [$/h]"""
+    """Figures of the GPU. [B] [B/s] [$/h]"""
     changes: str = ""
-    """Of the network, as in `Network`."""
+    """Changes of the network, as in `Network`."""
     weights: str = ""
     kv: str = ""
     engine: str = ""
     layout: str = ""
     technique: Technique | None = None
-    """In place of those of the axes."""
+    """Names and technique in place of those of the axes."""
 
 
 BASE: Final = Patch()
@@ -116,12 +118,12 @@ class Every:
     gpus: tuple[int, ...]
     """Devices of a replica. [1]"""
     choose: Choosing | Literal[""] = ""
-    """What the best one is best for; empty for every possible one."""
+    """Objective of the best layout; empty for every possible one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What to price, and what is wanted.
+    """Configurations to price, and what is wanted of them.
 
     Attributes:
         name, title, about, kind: What it is called, asks and is about.
@@ -172,3 +174,46 @@ class Scenario:
     said: str = field(default="", compare=False)
     sources: Sources = field(default_factory=Sources, compare=False, repr=False)
     source: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """Draft, its acceptance rates, and the tokens drafted in a row."""
+
+    draft: Draft
+    acceptance: Acceptance
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Deployment that the points of a lane are priced on."""
+
+    labels: Mapping[str, Name]
+    """Its columns of names, as resolved: formats, degrees, node."""
+    deployment: Deployment | None = None
+    """None where there can be none."""
+    technique: Technique = PLAIN
+    """Technique that batches are run with."""
+    drafting: Drafting | None = None
+    prefill: Deployment | None = None
+    """Draft, and an instance of the pool that prefills, of a technique that has them."""
+    traffic: Traffic | None = None
+    policy: str = ""
+    misses: Mapping[str, float] = field(default_factory=dict)
+    """Traffic and policy of a traffic scenario; end-to-end errors of the engine's predictions, log
+    standard deviations by metric. [1]"""
+    limit: str = ""
+    reason: str = ""
+    """Obstacle to a deployment, in a word and in a sentence."""
+
+    @property
+    def bounded(self) -> bool:
+        """True if its times are at published rates: the least possible, and no forecast."""
+        both = (self.deployment, self.prefill)
+        return any(each is not None and each.calibration is None for each in both)
+
+    @property
+    def simple(self) -> bool:
+        """True if it is one batch on one deployment, the same for every point."""
+        return self.technique.simple

@@ -1,14 +1,14 @@
 """Techniques and patches of a scenario: how a batch is run, and what is otherwise as a whole."""
 
-import math
 from typing import Any, Final
 
-from roofline.cost.offload import KEPT, Offload
+from roofline.cost.deployment import KEPT, Offload
 from roofline.errors import InputError
 from roofline.schema import Document
 from roofline.serving.acceptance import parse as acceptance_of
 from roofline.study.scenario import naming
 from roofline.study.scenario.files import OffloadFile, PatchFile, TechniqueFile
+from roofline.study.scenario.limits import is_number
 from roofline.study.scenario.naming import at, each
 from roofline.study.scenario.scenario import (
     AUTO,
@@ -30,26 +30,15 @@ UNITS: Final = {
 
 
 def figure(name: str, asked: float | str) -> float:
-    """A figure of a GPU in base units.
-
-    Raises:
-        InputError: It is in another unit, or cannot be.
-    """
+    """A figure of a GPU in base units; InputError where it is in another unit, or cannot be."""
     unit, low, high = UNITS[name]
     text = asked if isinstance(asked, str) else repr(asked)
-    value = parse(f"{text} {unit}" if _plain(text) and name == "price" else text, unit)
+    value = parse(f"{text} {unit}" if is_number(text) and name == "price" else text, unit)
     if not parse(low, unit) <= value <= parse(high, unit):
         raise InputError(
             f"{name} cannot be {text!r:.60}", hint=f"give a quantity from {low} to {high}"
         )
     return value
-
-
-def _plain(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def techniques(document: Document, asked: Any) -> tuple[Technique, ...]:
@@ -116,7 +105,7 @@ def _offload(file: OffloadFile | None) -> Offload:
 
 
 def _called(file: TechniqueFile) -> str:
-    """What differs from a plain batch, in short."""
+    """Differences from a plain batch, in short."""
     parts = []
     if file.speculation is not None:
         parts.append(f"{file.speculation.draft} × {file.speculation.length}")

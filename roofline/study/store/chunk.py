@@ -15,14 +15,13 @@ class Chunk:
     stop: int
     """Configurations: from the first one up to, not including, the last one."""
     seed: int
-    """Of what is random in it: of the scenario and the number alone."""
+    """Seed of its random numbers, made of the scenario and the number alone."""
 
     def __len__(self) -> int:
-        """Configurations."""
         return self.stop - self.start
 
     def __str__(self) -> str:
-        """As errors name it."""
+        """Name of the chunk in errors."""
         return f"chunk {self.number:,} (configurations {self.start:,} to {self.stop - 1:,})"
 
 

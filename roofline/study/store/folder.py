@@ -32,12 +32,7 @@ HOLDER: Final = "process "
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder.
-
-    Raises:
-        InputError: Another process holds it.
-        OSError: The folder cannot be written to.
-    """
+    """Hold a folder; InputError where another process does, OSError where it is not writable."""
     with (folder / LOCK).open("a+b", buffering=0) as file:
         if not files.take(file):
             raise InputError(
@@ -69,11 +64,11 @@ class Store:
 
     folder: Path
     header: Header
-    """Where it is, and of what."""
+    """Place of the folder, and the sweep that it holds."""
     finished: dict[int, Entry]
     """Parts on the disk by number of their chunk."""
     damaged: int
-    """How many of those finished before are not as they were, and are to be made again."""
+    """Number of finished parts that are not as they were, and are to be made again."""
     result: Entry | None
     """The result, where it is there already; its parts are not, then."""
     _journal: BinaryIO
@@ -81,8 +76,7 @@ class Store:
     def keep(self, chunk: Chunk, part: Part) -> Entry:
         """Put a part on the disk; once this returns it survives a kill and a loss of power.
 
-        Raises:
-            PartialError: It cannot be written; what was there before still is.
+        PartialError where it cannot be written; what was there before still is.
         """
         with explained(self.folder, self.header, self.finished):
             with files.whole(_part(self.folder, chunk.number)) as file:
@@ -95,8 +89,7 @@ class Store:
     def finish(self, rows: int) -> None:
         """Take the result on the disk for the sweep, and remove the parts that it was made of.
 
-        Raises:
-            PartialError: That it is there cannot be written down; the parts still are.
+        PartialError where that it is there cannot be written down; the parts still are.
         """
         path = self.folder / RESULT
         with explained(self.folder, self.header, self.finished):
@@ -131,7 +124,12 @@ def opened(folder: Path, header: Header) -> Iterator[Store]:
         before: dict[int, Entry] = {}
         with explained(folder, header, before):
             folder.mkdir(parents=True, exist_ok=True)
-            _refuse_links(folder)
+            for name in (LOCK, MANIFEST, PARTS, RESULT):
+                if (folder / name).is_symlink():  # what it points at is not the sweep's to change
+                    raise InputError(
+                        f"{label(folder / name)} is a link",
+                        hint="remove it, or choose another folder",
+                    )
             held.enter_context(locked(folder))
             before |= _found(folder, header)
             result = before.pop(manifest.WHOLE, None)
@@ -153,9 +151,8 @@ def opened(folder: Path, header: Header) -> Iterator[Store]:
 def explained(folder: Path, header: Header, finished: Mapping[int, Entry]) -> Iterator[None]:
     """Turn what the system says about a disk into an error that says what is kept.
 
-    Raises:
-        PartialError: The disk is full, or some parts are there already.
-        MissingEnvironmentError: Nothing is there, and it cannot be.
+    PartialError where the disk is full or some parts are there already; else, as nothing is there
+    and cannot be, MissingEnvironmentError.
     """
     try:
         yield
@@ -217,15 +214,6 @@ def _tidy(folder: Path) -> None:
         for left in place.glob(f".*{files.UNFINISHED}"):
             left.unlink(missing_ok=True)
     files.settle(folder)
-
-
-def _refuse_links(folder: Path) -> None:
-    """Refuse a folder whose files are links: what they point at is not the sweep's to change."""
-    for name in (LOCK, MANIFEST, PARTS, RESULT):
-        if (folder / name).is_symlink():
-            raise InputError(
-                f"{label(folder / name)} is a link", hint="remove it, or choose another folder"
-            )
 
 
 def _remove_parts(folder: Path, numbers: Iterable[int]) -> None:

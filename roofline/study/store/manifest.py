@@ -1,4 +1,4 @@
-"""What a folder of parts is of, and which of them are finished: one JSON record a line.
+"""The manifest of a folder: its sweep, and its finished parts, one JSON record a line.
 
 The first line says which sweep it is. Each other one is written after its part is on the disk, so
 that a part it names is whole. Every line carries a checksum: whatever a crash leaves of the last
@@ -30,17 +30,17 @@ _CHECK: Final = "check"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Which sweep a folder holds."""
+    """The sweep that a folder holds."""
 
     scenario: str
     """Digest of the scenario as it was resolved."""
     configurations: int
     chunk_size: int
-    """How it is cut."""
+    """Configurations in all, and in a chunk."""
     versions: Mapping[str, str]
-    """Of what the bytes of a part depend on, by name."""
+    """Versions of what the bytes of a part depend on, by name."""
     keep: str = ""
-    """Which rows are kept, as it was asked for; empty where it was not told."""
+    """Rule for the rows that are kept, as asked for; empty where it was not told."""
     inputs: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Digests of what the rows were made from, by name: files, shipped data, the program."""
 
@@ -52,13 +52,13 @@ class Entry:
     number: int
     """Number of its chunk; `WHOLE` for the result."""
     rows: int
-    """That were kept."""
+    """Number of rows that were kept."""
     bytes: int
     """Size of the file. [B]"""
     sha256: str
     """Digest of the file."""
     tally: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """What is counted of the chunk, rows that are not kept included."""
+    """Counts of the chunk, rows that are not kept included."""
 
 
 def read(path: Path) -> tuple[Header, dict[int, Entry]]:
@@ -67,13 +67,9 @@ def read(path: Path) -> tuple[Header, dict[int, Entry]]:
 
 
 def parse(content: bytes, source: str) -> tuple[Header, dict[int, Entry]]:
-    """Read a manifest; lines that are not whole are left out.
+    """Header of a manifest, finished parts and the result by number; lines not whole are left out.
 
-    Returns:
-        The header, and finished parts and the result by number.
-
-    Raises:
-        DocumentError: The first line is not that of a sweep.
+    DocumentError where the first line is not that of a sweep.
     """
     first, *rest = content.splitlines(keepends=True) or [b""]
     about = _record(first) or {}
@@ -128,11 +124,9 @@ def write(path: Path, header: Header, entries: Iterable[Entry] = ()) -> None:
 
 
 def append(file: BinaryIO, entry: Entry) -> None:
-    """Add a finished part, onto the disk; one that cannot be added leaves no trace.
+    """Add a part that is on the disk; one that cannot be added leaves no trace.
 
-    Args:
-        file: The manifest, open to append, without a buffer.
-        entry: Of a part that is on the disk.
+    The manifest is open to append, without a buffer.
     """
     end = os.fstat(file.fileno()).st_size
     try:
@@ -156,7 +150,7 @@ def _text(record: Mapping[str, Any]) -> bytes:
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
-    """What a line says; None where it is not, to the byte, what was written."""
+    """Record of a line; None where it is not, to the byte, what was written."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):

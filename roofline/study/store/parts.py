@@ -1,13 +1,15 @@
-"""Parts: tables as Parquet files whose bytes depend on the rows alone, and their digests."""
+"""Tables of a sweep as Parquet files whose bytes depend on the rows alone: parts, and results."""
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from roofline import files
 from roofline.study.store.chunk import Chunk
 from roofline.study.store.manifest import Entry
 
@@ -19,7 +21,16 @@ Work = Callable[[Chunk], "pa.Table"]
 
 LIBRARIES: Final = ("numpy", "pyarrow", "scipy")
 TALLY: Final = b"tally"
-"""Of the metadata of a chunk's table: JSON of counts by name, which are added up over a sweep."""
+"""Key in the metadata of a chunk's table: JSON of counts by name, added up over a sweep."""
+
+Reduction = Callable[["pa.Table"], "pa.Table"]
+"""Keeps some rows. What it keeps of all rows, it also keeps of what it kept of their parts."""
+
+KEY: Final = b"roofline"
+"""Key in the schema's metadata: JSON that says what the rows are."""
+
+ROWS: Final = 65_536
+"""Rows of a row group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +38,11 @@ class Part:
     """A finished chunk, ready to be written."""
 
     content: bytes
-    """Of the file."""
+    """Bytes of the file."""
     rows: int
     sha256: str
     tally: Mapping[str, int] = field(default_factory=dict)
-    """As in `Entry`."""
+    """Counts, as in `Entry`."""
 
     def entry(self, number: int) -> Entry:
         """Entry of the manifest for the part of a chunk."""
@@ -52,7 +63,7 @@ class Encoded:
 
 
 def tallied(table: "pa.Table") -> dict[str, int]:
-    """What a table counts of its chunk, rows that it does not keep included."""
+    """Counts of a table's chunk, rows that it does not keep included."""
     counts: dict[str, int] = json.loads((table.schema.metadata or {}).get(TALLY, b"{}"))
     return counts
 
@@ -68,7 +79,7 @@ def encode(table: "pa.Table") -> tuple[bytes, int]:
 
 
 def writing(schema: "pa.Schema") -> dict[str, Any]:
-    """How Parquet is written: what a library takes by default may change.
+    """Options for writing Parquet: what a library takes by default may change.
 
     Figures seldom come twice: a dictionary of them takes four times as long and more space.
     """
@@ -91,7 +102,7 @@ def versions() -> dict[str, str]:
 
 
 def intact(path: Path, entry: Entry) -> bool:
-    """Whether a part on the disk is the one that was finished."""
+    """True if a part on the disk is the one that was finished."""
     try:
         if path.stat().st_size != entry.bytes:
             return False
@@ -99,3 +110,93 @@ def intact(path: Path, entry: Entry) -> bool:
             return hashlib.file_digest(file, "sha256").hexdigest() == entry.sha256
     except OSError:
         return False
+
+
+def merge(
+    tables: Iterable["pa.Table"],
+    path: Path,
+    metadata: Mapping[str, Any],
+    reduction: Reduction | None = None,
+) -> int:
+    """Write tables with the same columns as one file, whole or not at all; number of its rows.
+
+    Args:
+        tables: At least one; read one at a time.
+        path: File; one that is there is replaced.
+        metadata: Plain values, kept as JSON under `KEY` of the schema.
+        reduction: Reduction of the rows of all tables; None keeps them as they come.
+    """
+    import pyarrow.parquet as pq
+
+    kept = tables if reduction is None else [reduced(tables, reduction)]
+    groups = _groups(kept, ROWS)
+    first = next(groups)
+    about = described(metadata)
+    schema = first.schema.with_metadata(about)
+    rows = 0
+    with files.whole(path) as file, pq.ParquetWriter(file, schema, **writing(schema)) as writer:
+        for group in chain([first], groups):
+            writer.write_table(group.replace_schema_metadata(about), row_group_size=ROWS)
+            rows += len(group)
+    return rows
+
+
+def read(path: Path | None, columns: Sequence[str] | None = None) -> "pa.Table":
+    """Some columns of a result, or all; columns of names have one dictionary for all their rows."""
+    import pyarrow.parquet as pq
+
+    assert path is not None
+    with pq.ParquetFile(path) as file:  # read_table would import pandas
+        return file.read(columns=columns).unify_dictionaries()
+
+
+def described(metadata: Mapping[str, Any]) -> dict[bytes, bytes]:
+    """Metadata of a schema that say what the rows are."""
+    return {KEY: json.dumps(dict(metadata), sort_keys=True).encode()}
+
+
+def reduced(tables: Iterable["pa.Table"], reduction: Reduction) -> "pa.Table":
+    """Reduce tables as if they were one, with few rows more than are kept in memory."""
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    rows, limit = 0, ROWS
+    for table in tables:
+        waiting.append(table)
+        rows += len(table)
+        if rows >= limit:
+            waiting = [reduction(pa.concat_tables(waiting))]
+            rows = len(waiting[0])
+            limit = max(ROWS, 2 * rows)  # so that rows are looked at a few times, not once a part
+    return reduction(pa.concat_tables(waiting))
+
+
+def _groups(tables: Iterable["pa.Table"], size: int) -> Iterator["pa.Table"]:
+    """The same rows in tables of one size, the last one with what is left; at least one table."""
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    rows, full = 0, 0
+    for table in tables:
+        waiting.append(table)
+        rows += len(table)
+        if rows >= size:
+            together = pa.concat_tables(waiting)
+            full = rows - rows % size
+            for start in range(0, full, size):
+                yield plain(together.slice(start, size))
+            waiting, rows = [together.slice(full)], rows - full
+    if rows or not full:
+        yield plain(pa.concat_tables(waiting))
+
+
+def plain(table: "pa.Table") -> "pa.Table":
+    """The same rows, with names listed in the order in which they come."""
+    import pyarrow as pa
+
+    for place, each in enumerate(table.schema):
+        if pa.types.is_dictionary(each.type):
+            values = table.column(place).cast(each.type.value_type).combine_chunks()
+            column = values.dictionary_encode()
+            table = table.set_column(place, pa.field(each.name, column.type), column)
+    return table.combine_chunks()

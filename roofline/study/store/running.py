@@ -11,12 +11,21 @@ from roofline import __version__
 from roofline.content import label
 from roofline.errors import PartialError
 from roofline.sources import installed
-from roofline.study.executors.base import Executor
+from roofline.study.executors import Executor
 from roofline.study.store.chunk import Chunk, chunks, count
 from roofline.study.store.folder import RESULT, Store, explained, opened
 from roofline.study.store.manifest import Entry, Header
-from roofline.study.store.merging import Reduction, described, merge, plain, reduced
-from roofline.study.store.parts import Encoded, Work, tallied, versions
+from roofline.study.store.parts import (
+    Encoded,
+    Reduction,
+    Work,
+    described,
+    merge,
+    plain,
+    reduced,
+    tallied,
+    versions,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,17 +33,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a sweep computes."""
+    """Work of a sweep."""
 
     scenario: str
     """Digest of the scenario as it was resolved: all that the rows depend on."""
     configurations: int
     chunk_size: int
-    """How many there are, and how many of them a chunk has."""
+    """Number in all, and number in a chunk."""
     work: Work
     """Prices a chunk; can be pickled."""
     reduction: Reduction | None = None
-    """Of the rows of all parts; none keeps all that the parts have."""
+    """Reduction of the rows of all parts; None keeps all that the parts have."""
     units: Mapping[str, str] = field(default_factory=dict)
     """Base unit by column; columns that are not named have none."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -47,7 +56,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a sweep is: what counts here is on the disk for good."""
+    """Progress of a sweep: what counts here is on the disk for good."""
 
     chunk: Chunk | None
     """The one just finished; none at the start."""
@@ -55,7 +64,7 @@ class Progress:
     chunks: int
     """Finished chunks, those of runs before included, and all of them."""
     configurations: int
-    """Of the finished chunks."""
+    """Configurations of the finished chunks."""
     rows: int
     """Kept in them."""
 
@@ -67,15 +76,15 @@ class Outcome:
     result: Path
     """The Parquet file."""
     rows: int
-    """Of it."""
+    """Rows of the result."""
     chunks: int
-    """Of the sweep."""
+    """Chunks of the sweep."""
     resumed: int
     """Chunks that were there from a run before."""
     damaged: int
     """Chunks that had been finished before and were made again, as their parts were not intact."""
     tally: Mapping[str, int] = field(default_factory=dict)
-    """What the chunks counted, all together."""
+    """Counts of all chunks together."""
 
 
 def run(
@@ -111,14 +120,16 @@ def run(
         progress(start)
         for now in _computed(task, store, executor, start):
             progress(now)
-        tally = _tally(store)
+        tally: Counter[str] = Counter()
+        for _, entry in sorted(store.finished.items()):
+            tally.update(entry.tally)
         if store.result is not None:
             rows = store.result.rows
         else:
             with explained(folder, header, store.finished):
                 rows = merge(store.tables(), folder / RESULT, _about(task, tally), task.reduction)
             store.finish(rows)
-        return Outcome(folder / RESULT, rows, start.chunks, start.done, store.damaged, tally)
+        return Outcome(folder / RESULT, rows, start.chunks, start.done, store.damaged, dict(tally))
 
 
 def gather(
@@ -147,13 +158,6 @@ def gather(
     tally = sum((Counter(tallied(table)) for table in ordered), Counter[str]())
     rows = reduced(ordered, task.reduction) if task.reduction else pa.concat_tables(ordered)
     return plain(rows).replace_schema_metadata(described(_about(task, tally))), dict(tally)
-
-
-def _tally(store: Store) -> dict[str, int]:
-    out: Counter[str] = Counter()
-    for number in sorted(store.finished):
-        out.update(store.finished[number].tally)
-    return dict(out)
 
 
 def _start(task: Task, finished: Mapping[int, Entry]) -> Progress:

@@ -21,7 +21,7 @@ from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 Rows: TypeAlias = NDArray[np.intp] | slice
-"""Which points."""
+"""Rows of points."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +29,7 @@ class Columns(Mapping[str, Any]):
     """Figures of some points of a lane, by name: see `FIGURES`."""
 
     prices: Prices
-    """Of the lane."""
+    """Prices of the lane."""
     index: NDArray[np.int64]
     """Number of each configuration."""
     points: Points = field(repr=False)
@@ -57,7 +57,7 @@ class Columns(Mapping[str, Any]):
 
     @property
     def names(self) -> Mapping[str, str | int]:
-        """What tells the lane from other lanes, by column."""
+        """Names of the lane, by column."""
         return self.prices.lane.names
 
     def taken(self, rows: NDArray[np.intp]) -> "Columns":
@@ -75,9 +75,7 @@ class Columns(Mapping[str, Any]):
     ) -> Array:
         """A figure of decode steps for every point, or what it is without any.
 
-        Args:
-            figure: Of some points and their steps, and which of all points they are.
-            without: Of points without decode.
+        The figure is of some points and their steps, and of which of all points they are.
         """
         steps = self.prices.decode
         if len(steps) == 1:
@@ -101,12 +99,7 @@ class Columns(Mapping[str, Any]):
 
     def of_memory(self, name: str) -> Any:
         """A column of memory; all of them are known together."""
-        found = room(self.prices.lane, self.points)
-        self._known |= {
-            "memory_bytes": found.taken,
-            "free_bytes": found.free,
-            "fits": found.fits,
-        }
+        self._known |= room(self.prices.lane, self.points)
         return self._known[name]
 
 
@@ -116,9 +109,9 @@ def price(
     """Figures of some points of a lane.
 
     Args:
-        prices: Of the lane.
+        prices: Prices of the lane.
         numbers: ``"batch"`` [1], ``"prompt"`` and ``"output"`` [token], of equal length; inside
-            what the network is made for, as `roofline.study.sweep.prices.within` says.
+            the network's context, as `roofline.study.sweep.prices.within` says.
         index: Numbers of the configurations; None to count them. [1]
     """
     batch, prompt, output = (
@@ -158,7 +151,7 @@ def _tpot_steady(c: Columns) -> Array:
 
 
 def _tpot_steady_log_sd(c: Columns) -> Array:
-    """With what the approximation is off; errors of both phases are taken to go together."""
+    """Log standard deviation with the approximation's; errors of both phases go together."""
     there = c["tpot_steady_s"] > 0.0
     share = c["gap_s"] / np.where(there, c["tpot_steady_s"], 1.0)
     prices = (1.0 - share) * c["ttft_log_sd"] + share * c["tpot_log_sd"]
@@ -191,27 +184,10 @@ def _decode_bound(c: Columns) -> Array:
     return np.where(c["decodes"], c.decoded(bound, np.full(c.rows, -1.0)), -1.0)
 
 
-def _decodes(c: Columns) -> NDArray[np.bool_]:
-    """Whether there is a time between tokens: an answer of one has none."""
-    return (c.points.output > 1.0) & bool(c.prices.decode)
-
-
-def _latency(c: Columns) -> Array:
-    return np.asarray(c["ttft_s"] + c["gap_s"] * (c.points.output - 1.0))
-
-
 def _latency_log_sd(c: Columns) -> Array:
     """Errors of both phases are taken to go together."""
     rest = c["gap_s"] * (c.points.output - 1.0) * c["tpot_log_sd"]
     return np.asarray((c["ttft_s"] * c["ttft_log_sd"] + rest) / c["latency_s"])
-
-
-def _each_tok_s(c: Columns) -> Array:
-    return np.asarray(c.points.batch * c.points.output / c["latency_s"])
-
-
-def _tpot(c: Columns) -> Array:
-    return np.where(c["decodes"], c["gap_s"], np.nan)
 
 
 def _usd_per_mtok(c: Columns) -> Array:
@@ -226,10 +202,6 @@ def _joule_per_mtok(c: Columns) -> Array:
     deployment = c.prices.lane.deployment
     watts = deployment.node.gpu.tdp_w * deployment.devices
     return np.asarray(watts / c["each_tok_s"] * MILLION)
-
-
-def _gpus(c: Columns) -> Array:
-    return np.full(c.rows, float(c.prices.lane.gpus))
 
 
 def _basis(c: Columns) -> Array:
@@ -270,16 +242,17 @@ FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
     "batch": lambda c: c.points.batch,
     "prompt": lambda c: c.points.prompt,
     "output": lambda c: c.points.output,
-    "gpus": _gpus,
+    "gpus": lambda c: np.full(c.rows, float(c.prices.lane.gpus)),
     "ttft_s": lambda c: c.points.on(c.prices.table("seconds")),
     "ttft_idle_s": _idle("seconds"),
-    "decodes": _decodes,
+    # An answer of one token has no time between tokens.
+    "decodes": lambda c: (c.points.output > 1.0) & bool(c.prices.decode),
     "kernels_s": _between("seconds"),
     "gap_s": _gap,
-    "tpot_s": _tpot,
+    "tpot_s": lambda c: np.where(c["decodes"], c["gap_s"], np.nan),
     "tpot_steady_s": _tpot_steady,
-    "latency_s": _latency,
-    "each_tok_s": _each_tok_s,
+    "latency_s": lambda c: c["ttft_s"] + c["gap_s"] * (c.points.output - 1.0),
+    "each_tok_s": lambda c: c.points.batch * c.points.output / c["latency_s"],
     "throughput_tok_s": lambda c: c["each_tok_s"] * c.prices.lane.replicas,
     "throughput_per_gpu_tok_s": lambda c: c["each_tok_s"] / c.prices.lane.deployment.devices,
     "user_tok_s": lambda c: 1.0 / c["tpot_s"],

@@ -1,34 +1,175 @@
-"""Which points of a sweep are kept: all, those that keep to the limits, or the best of these.
+"""Points of a sweep that are kept: all, those that keep to the limits, or the best of these.
 
+A point is beaten by one that is nowhere worse and somewhere better; equals do not beat each other.
 What is kept of parts put together is what is kept of the whole: a point that another one of its
 part beats stays beaten. So most points are dropped lane by lane.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
-from roofline.study.sweep.pareto import Cells, unbeaten
 
-if TYPE_CHECKING:
-    pass
+BLOCK: Final = 256
+"""Points that are compared with each other, pair by pair."""
+CELLS: Final = 4096
+"""Cells of a coarse grid over all objectives but one, at most."""
+ROUNDS: Final = 2
+"""Grids, each over what the one before left."""
+SAMPLE: Final = 512
+"""Points that the lines of a grid are taken from."""
+
+Mask = NDArray[np.bool_]
+
+_BEFORE: Final[Mask] = np.triu(np.ones((BLOCK, BLOCK), np.bool_), 1)
 
 ALL: Final = "all"
 FEASIBLE: Final = "feasible"
 PARETO: Final = "pareto"
 TOP: Final = "top-"
 MEMORY: Final = "memory"
-"""What a point misses that does not fit."""
+"""Miss of a point that does not fit."""
 UNKNOWN: Final = " unknown"
 """Behind a column: what a point misses whose figure is not known."""
 BETWEEN: Final = ("tpot", "user_tok_s")
-"""How figures between tokens begin: an answer of one token has none, and no limit is about them."""
+"""Beginnings of figures between tokens: an answer of one token has none; no limit is on it."""
 WAITING: Final = 256
 """Points that wait, beside as many as there are already, to be compared with all of those."""
+
+
+def unbeaten(values: Array) -> Mask:
+    """Points that no other one beats.
+
+    Args:
+        values: Of shape (points, objectives), without nan; smaller is better.
+
+    Examples:
+        >>> unbeaten(np.array([[1.0, 2.0], [2.0, 1.0], [2.0, 2.0], [1.0, 2.0]])).tolist()
+        [True, True, False, True]
+    """
+    left = np.arange(len(values))
+    for _ in range(ROUNDS):
+        if len(left) > BLOCK and values.shape[1] > 1:
+            left = left[~Cells.of(values[left]).beat(values[left])]
+    keep = np.zeros(len(values), np.bool_)
+    # In this order what beats a point comes before it, and is nowhere worse in what is left.
+    order = left[np.lexsort(values[left].T[::-1])]
+    ordered = values[order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    best = _unbeaten_in_order(ordered[new, 1:])
+    keep[order] = best[np.cumsum(new) - 1]
+    return keep
+
+
+def _unbeaten_in_order(rest: Array) -> Mask:
+    """Points that none before them beats: that none before them equals or beats in the rest."""
+    out = np.zeros(len(rest), np.bool_)
+    front: _Front = _Staircase() if rest.shape[1] == 2 else _Pairs(rest.shape[1])
+    for start in range(0, len(rest), BLOCK):
+        some = rest[start : start + BLOCK]
+        rows = np.flatnonzero(~front.beats(some))
+        some = some[rows]
+        rows = rows[~(_as_good(some, some) & _BEFORE[: len(some), : len(some)]).any(axis=0)]
+        out[start + rows] = True
+        front.add(rest[start + rows])
+    return out
+
+
+def _as_good(these: Array, those: Array) -> Mask:
+    """Mask of pairs: each of these is nowhere worse than each of those."""
+    found = np.ones((len(these), len(those)), np.bool_)
+    for mine, theirs in zip(these.T, those.T, strict=True):
+        found &= mine[:, None] <= theirs[None, :]
+    return found
+
+
+class _Front(Protocol):
+    """Points that were not beaten so far."""
+
+    def beats(self, some: Array) -> Mask:
+        """Mask of points than which one of them is nowhere worse."""
+
+    def add(self, some: Array) -> None:
+        """Points that are not beaten."""
+
+
+class _Pairs:
+    """Compared with each of them."""
+
+    def __init__(self, objectives: int) -> None:
+        self.points: Array = np.empty((0, objectives))
+
+    def beats(self, some: Array) -> Mask:
+        return np.asarray(_as_good(self.points, some).any(axis=0))
+
+    def add(self, some: Array) -> None:
+        self.points = np.concatenate([self.points, some])
+
+
+class _Staircase:
+    """Front of two objectives: the least of the second one up to each value of the first."""
+
+    def __init__(self) -> None:
+        self.first: Array = np.array([-np.inf])
+        self.least: Array = np.array([np.inf])
+
+    def beats(self, some: Array) -> Mask:
+        step = np.searchsorted(self.first, some[:, 0], side="right") - 1
+        return np.asarray((self.least[step] <= some[:, 1]) & (step > 0))
+
+    def add(self, some: Array) -> None:
+        first = np.concatenate([self.first, some[:, 0]])
+        least = np.concatenate([self.least, some[:, 1]])
+        order = np.argsort(first, kind="stable")
+        self.first, self.least = first[order], np.minimum.accumulate(least[order])
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A coarse grid over all objectives but the last, of which it has the least in each cell."""
+
+    lines: tuple[Array, ...]
+    """Between the cells, of each objective."""
+    below: Array
+    """Least of the last objective in all cells that are lower in every direction."""
+
+    @classmethod
+    def of(cls, values: Array) -> "Cells":
+        """The grid of some points."""
+        many = values.shape[1] - 1
+        cells = max(int(CELLS ** (1.0 / many)), 2)
+        lines = []
+        for column in values.T[:-1]:
+            sample = np.sort(column[:: max(len(column) // SAMPLE, 1)])
+            places = np.arange(1, cells) * (len(sample) - 1) // cells
+            lines.append(sample[places])
+        least = np.full((cells + 1,) * many, np.inf)
+        inside = least[(slice(1, None),) * many]
+        whole = np.full(cells**many, np.inf)
+        np.minimum.at(whole, _cell(values, lines), values[:, -1])
+        inside[...] = whole.reshape(inside.shape)
+        for axis in range(many):
+            np.minimum.accumulate(least, axis=axis, out=least)
+        return cls(tuple(lines), np.ascontiguousarray(least[(slice(None, -1),) * many]).ravel())
+
+    def beat(self, values: Array) -> Mask:
+        """Points that those of a lower cell beat: they are better in all but one, where as good."""
+        last = values[:, -1]
+        return np.asarray((self.below[_cell(values, self.lines)] <= last) & ~np.isinf(last))
+
+
+def _cell(values: Array, lines: tuple[Array, ...] | list[Array]) -> NDArray[np.intp]:
+    """Number of the cell of each point."""
+    cell = np.zeros(len(values), np.intp)
+    for column, between in zip(values.T, lines, strict=False):
+        cell *= len(between) + 1
+        cell += np.searchsorted(between, column, side="right")
+    return cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +181,11 @@ class Limit:
     at_least: bool = False
 
     def __str__(self) -> str:
-        """As results have it: ``"<= 0.06"``."""
+        """Text of the limit in results: ``"<= 0.06"``."""
         return f"{'>=' if self.at_least else '<='} {self.value!r}"
 
     def kept(self, values: Array) -> NDArray[np.bool_]:
-        """Which values keep to it; one that is not there does not."""
+        """Mask of values that keep to it; one that is not there does not."""
         return np.asarray(values >= self.value if self.at_least else values <= self.value)
 
 
@@ -56,7 +197,7 @@ class Objective:
     largest: bool = False
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Text of the objective: ``"min usd_per_mtok"``."""
         return f"{'max' if self.largest else 'min'} {self.column}"
 
 
@@ -65,11 +206,11 @@ class Rows(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """Number of points."""
 
     @property
     def names(self) -> Mapping[str, str | int]:
-        """What tells the lane from other lanes, by column."""
+        """Names of the lane, by column."""
 
     def __getitem__(self, name: str, /) -> Any:
         """Values of a column."""
@@ -88,9 +229,9 @@ class Kept:
     first objective, among equals by the others and by number."""
     limits: Sequence[Limit] = ()
     objectives: Sequence[Objective] = ()
-    """In their order."""
+    """Objectives in their order."""
     missed: dict[str, int] = field(default_factory=dict)
-    """How many points missed what first; ``""`` those that missed nothing. [1]"""
+    """Number of points by what they missed first; ``""`` for those that missed nothing. [1]"""
     _parts: list[Rows] = field(default_factory=list, repr=False)
     _values: list[Array] = field(default_factory=list, repr=False)
     _cells: Cells | None = field(default=None, repr=False)
@@ -108,7 +249,7 @@ class Kept:
             self._compare(columns)
 
     def parts(self) -> list[Rows]:
-        """What is kept, lane by lane."""
+        """Points that are kept, lane by lane."""
         self._settle()
         return [part for part in self._parts if part.rows]
 
@@ -175,7 +316,7 @@ class Kept:
 
 
 def judged(limit: Limit, columns: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which points keep to a limit, and of which it is not known."""
+    """Masks of points that keep to a limit, and of points whose figure is not known."""
     values = columns[limit.column]
     met, unknown = limit.kept(values), np.isnan(values)
     if limit.column.startswith(BETWEEN) and unknown.any():

@@ -1,18 +1,130 @@
-"""Points of a lane, and where they are among the nodes that it is priced at."""
+"""A lane of a sweep, and its points among the nodes that it is priced at."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.deployment import Deployment
 from roofline.cost.memory import held, memory_budget
-from roofline.cost.work import Array, Number
+from roofline.cost.work import Array, Number, distinct
 from roofline.serving.phases import together
 from roofline.serving.quadrature import Answers
 from roofline.serving.room import host_memory
-from roofline.study.sweep.lane import Axes, Axis, Lane
+from roofline.serving.spacing import spaced
+from roofline.serving.workload import Workload
+
+AXES: Final = ("batch", "prompt", "output")
+"""Numbers of a lane by column."""
+LISTED: Final = 512
+"""Values of an axis beyond which only some of them are priced."""
+PER_OCTAVE: Final = 24
+"""Number of priced values for each doubling, where there are more."""
+CELLS: Final = 2**14
+"""Pairs of a batch and a prompt that are priced at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Numbers that a batch or a length takes in a lane."""
+
+    low: float
+    high: float
+    """The least and the largest. [1]"""
+    nodes: Array
+    """Values that are priced: all, or some between the ends where there are too many."""
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Axis":
+        """The axis of some values, in any order."""
+        found = distinct(np.fromiter(values, np.float64))
+        if len(found) > LISTED:
+            return cls.between(int(found[0]), int(found[-1]))
+        return cls(float(found[0]), float(found[-1]), found)
+
+    @classmethod
+    def between(cls, low: int, high: int) -> "Axis":
+        """The axis of all whole numbers from one to another.
+
+        Examples:
+            >>> Axis.between(1, 10**6).nodes[[0, 1, -1]].tolist()
+            [1.0, 2.0, 1000000.0]
+        """
+        if high - low < LISTED:
+            return cls(float(low), float(high), np.arange(low, high + 1.0))
+        return cls(float(low), float(high), spaced(low, high, PER_OCTAVE, 2 * PER_OCTAVE))
+
+    def thinned(self, most: int) -> "Axis":
+        """The axis with about so many nodes at most."""
+        if len(self.nodes) <= most:
+            return self
+        low, high = int(self.low), int(self.high)
+        per_octave = max(int(most / 2 / np.log2(high / low)), 1)
+        return Axis(self.low, self.high, spaced(low, high, per_octave, most // 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """Numbers of a lane."""
+
+    batch: Axis
+    """Sequences of a replica. [1]"""
+    prompt: Axis
+    output: Axis
+    """Tokens of each prompt and of each answer. [token]"""
+    points: int
+    """Points of the lane, all parts of a sweep together. [1]"""
+
+    def thinned(self) -> "Axes":
+        """The axes with so few nodes that all pairs of a batch and a prompt can be priced."""
+        batch, prompt = self.batch, self.prompt
+        if len(batch.nodes) * len(prompt.nodes) <= CELLS:
+            return self
+        batch = batch.thinned(max(int(CELLS**0.5), CELLS // len(prompt.nodes)))
+        prompt = prompt.thinned(CELLS // len(batch.nodes))
+        return Axes(batch, prompt, self.output, self.points)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lane:
+    """One deployment of a sweep."""
+
+    deployment: Deployment
+    """Network, node, formats, layout, engine, calibration."""
+    axes: Axes
+    """The numbers that the sweep asks it about."""
+    names: Mapping[str, str | int] = field(default_factory=dict)
+    """Names of the lane, by column: model, gpu, layout, weights…"""
+    replicas: int = 1
+    """Number of them side by side. [1]"""
+    prefill_batch: int = 0
+    """Prompts prefilled in one step; 0 for the whole batch. [1]"""
+    prefix_hit: float = 0.0
+    """Share of a prompt that is cached already. [1]"""
+    kv_cache: bool = True
+    """False to compute the whole context again for every token."""
+    utilization: float | None = None
+    """Share of device memory the engine takes; None for its default. [1]"""
+
+    @property
+    def gpus(self) -> int:
+        """Devices of all replicas. [1]"""
+        return self.deployment.devices * self.replicas
+
+    def workload(self, batch: int, prompt: int, output: int) -> Workload:
+        """A point of it as a static batch takes it."""
+        together = min(self.prefill_batch, batch)
+        return Workload(batch, prompt, output, together, self.prefix_hit, self.kv_cache)
+
+    def new(self, prompts: Array) -> Array:
+        """Tokens of prompts that are not cached. [token]"""
+        if not self.prefix_hit:
+            return prompts
+        lengths, place = np.unique(prompts, return_inverse=True)
+        kept = [self.workload(1, int(prompt), 1).cached for prompt in lengths]
+        return np.asarray((lengths - np.array(kept, np.float64))[place])
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +134,7 @@ class Place:
     below: NDArray[np.intp]
     """The node at or below each."""
     share: Array | None = None
-    """Of the way to the next one; None where all are nodes."""
+    """Share of the way to the next one; None where all are nodes."""
 
     @classmethod
     def of(cls, axis: Axis, values: Array) -> "Place":
@@ -71,22 +183,16 @@ class Points:
     def of(cls, axes: Axes, batch: Array, prompt: Array, output: Array) -> "Points":
         """Points of a lane with these axes; lanes after one another often have the same."""
         for known_axes, known in _KNOWN:
-            if known_axes is axes and known._are(batch, prompt, output):
+            pairs = (known.output, output), (known.batch, batch), (known.prompt, prompt)
+            if known_axes is axes and all(np.array_equal(*pair) for pair in pairs):
                 return known
         places = Place.of(axes.batch, batch), Place.of(axes.prompt, prompt)
         found = cls(batch.copy(), prompt.copy(), output.copy(), *places)
         _KNOWN[:] = [(axes, found), *_KNOWN[:1]]
         return found
 
-    def _are(self, batch: Array, prompt: Array, output: Array) -> bool:
-        return (
-            np.array_equal(self.output, output)
-            and np.array_equal(self.batch, batch)
-            and np.array_equal(self.prompt, prompt)
-        )
-
     def answers(self, contexts: Array) -> Answers:
-        """Where answers begin and end among the contexts that are priced."""
+        """Beginnings and ends of answers among the contexts that are priced."""
         if self._whole is not None:  # which other lanes have, too
             whole, rows = self._whole
             return whole.answers(contexts).taken(rows)
@@ -96,7 +202,6 @@ class Points:
         return self._answers[key]
 
     def __len__(self) -> int:
-        """Points."""
         return len(self.batch)
 
     def taken(self, rows: NDArray[np.intp]) -> "Points":
@@ -127,19 +232,12 @@ _KNOWN: Final[list[tuple[Axes, Points]]] = []
 """The last ones whose places were looked up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """Memory of the fullest device."""
+def room(lane: Lane, points: Points) -> dict[str, NDArray[Any]]:
+    """Columns of memory of the fullest device: ``memory_bytes``, ``free_bytes`` and ``fits``.
 
-    taken: Array
-    free: Array
-    """In use, and left of what the engine takes; negative where it does not fit. [B]"""
-    fits: NDArray[np.bool_]
-    """Whether it does, on the devices and, as far as is known, on their host."""
-
-
-def room(lane: Lane, points: Points) -> Room:
-    """Memory of the points of a lane."""
+    Bytes are in use, and left of what the engine takes, negative where the point does not fit [B];
+    it fits on the devices and, as far as is known, on their host.
+    """
     deployment = lane.deployment
     longest = points.prompt + points.output - 1.0
     parts = held(
@@ -162,7 +260,7 @@ def room(lane: Lane, points: Points) -> Room:
     if most is not None:
         on_host = parts.host * min(lane.gpus, deployment.node.gpus)
         fits = fits & (np.asarray(on_host) <= most)
-    return Room(budget - wide, wide, fits)
+    return {"memory_bytes": budget - wide, "free_bytes": wide, "fits": fits}
 
 
 def _step_tokens(lane: Lane, points: Points, longest: Array) -> Number:

@@ -21,7 +21,7 @@ from roofline.serving.phases import (
 )
 from roofline.serving.quadrature import between_nodes
 from roofline.serving.static_columns import PromptTimes, prompt_times
-from roofline.study.sweep.lane import Axis, Lane
+from roofline.study.sweep.points import Axis, Lane
 
 
 @dataclass(eq=False)
@@ -34,7 +34,7 @@ class Prices:
 
     @cached_property
     def first(self) -> tuple[tuple[NDArray[np.bool_], FirstTokens], ...]:
-        """First tokens at the nodes of batches and prompts; which prompts, and what they take.
+        """Masks of prompts, and first tokens at the nodes of batches and of these prompts.
 
         One new token is a step of decode, whose kernels are others.
         """
@@ -135,12 +135,7 @@ def priced(lane: Lane) -> Prices:
 
 
 def within(network: Architecture, prompt: Array, output: Array) -> NDArray[np.bool_]:
-    """Mask of lengths that a network is made for.
-
-    Args:
-        network: Which one.
-        prompt, output: Tokens of a prompt and of an answer. [token]
-    """
+    """Mask of prompts and answers that a network is made for. [token]"""
     if network.max_context is None:
         return np.ones(len(prompt), np.bool_)
     answer = 0.0 if network.is_encoder else output

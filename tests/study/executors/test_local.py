@@ -15,10 +15,8 @@ from typing import Any
 import pytest
 
 from roofline.errors import InputError, PartialError, RooflineError
-from roofline.study.executors import cores, executor
-from roofline.study.executors.base import Executor
-from roofline.study.executors.local import Local
-from roofline.study.executors.pool import ONE_THREAD
+from roofline.study.executors import Executor, cores, executor
+from roofline.study.executors.local import ONE_THREAD, Local
 from roofline.study.store.chunk import Chunk, chunks
 from tests.study.store import victim
 from tests.study.store.works import Dying, Failing, Stuck

@@ -10,11 +10,10 @@ from roofline.serving.requests import requests
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lognormal
 from roofline.serving.traffic.traffic import Poisson, Traffic
-from roofline.study.plan.candidate import Candidate
+from roofline.study.plan.candidate import Candidate, Kind, PriceUncertainty
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.kinds import Kind, PriceUncertainty
+from roofline.study.plan.option import Question
 from roofline.study.plan.plan import probes_of
-from roofline.study.plan.question import Question
 from roofline.study.plan.screen import screen
 from roofline.study.plan.tabled import Tables
 from tests.serving.deployments import on

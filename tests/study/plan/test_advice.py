@@ -5,10 +5,10 @@ from functools import cache
 
 from roofline.bench.calibrations import calibration_of
 from roofline.serving.objectives import parse_slo
+from roofline.study.plan.candidate import Kind
 from roofline.study.plan.demand import Goal
-from roofline.study.plan.kinds import Kind
+from roofline.study.plan.option import CHEAPER
 from roofline.study.plan.plan import Plan, plan
-from roofline.study.plan.question import CHEAPER
 from roofline.study.plan.relaxations import relaxations
 from roofline.study.plan.result import result_of
 from roofline.study.plan.tabled import RUNS

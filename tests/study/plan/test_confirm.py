@@ -9,12 +9,11 @@ import pytest
 
 from roofline.serving.objectives import Kept, Objective
 from roofline.study.plan import confirm as confirming
+from roofline.study.plan.candidate import PriceUncertainty
 from roofline.study.plan.confirm import NODES, Confirmed, confirm
 from roofline.study.plan.curve import Role
-from roofline.study.plan.kinds import PriceUncertainty
 from roofline.study.plan.option import Option, Pool
-from roofline.study.plan.pools import disaggregated
-from roofline.study.plan.search import sized
+from roofline.study.plan.search import disaggregated, sized
 from roofline.study.plan.tabled import Replica
 from tests.study.plan import cases
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from roofline.serving.objectives import Objective, kept
-from roofline.study.plan.confirm import holds
+from roofline.study.plan.confirm import holds, run
 from roofline.study.plan.curve import SHARES, Curve, curve
 from roofline.study.plan.option import Option
-from roofline.study.plan.running import run
 from roofline.study.plan.search import sized
 from roofline.study.plan.tabled import Replica, Tables
 from tests.study.plan import cases

@@ -14,14 +14,13 @@ from roofline.serving.simulate.prices import step_prices
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lognormal
 from roofline.serving.traffic.traffic import Poisson, Traffic
+from roofline.study.plan.candidate import Kind
+from roofline.study.plan.confirm import run
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.kinds import Kind
-from roofline.study.plan.option import Option
+from roofline.study.plan.option import Option, Question
 from roofline.study.plan.plan import probes_of
-from roofline.study.plan.pools import disaggregated
-from roofline.study.plan.question import Question
-from roofline.study.plan.running import run
 from roofline.study.plan.screen import screen
+from roofline.study.plan.search import disaggregated
 from roofline.study.plan.tabled import Replica, Tables
 from tests.serving.deployments import on
 from tests.study.plan import cases

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from roofline.study.plan.confirm import holds
-from roofline.study.plan.option import Option
+from roofline.study.plan.option import Option, Question
 from roofline.study.plan.plan import plan
-from roofline.study.plan.question import Question
 from roofline.study.plan.search import SearchResult, search, sized
 from roofline.study.plan.tabled import RUNS, Replica
 from tests.study.plan import cases

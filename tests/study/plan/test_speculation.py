@@ -10,16 +10,14 @@ from roofline.cost.deployment import Deployment
 from roofline.serving import drafts
 from roofline.serving.acceptance import PUBLISHED, Acceptance, parse
 from roofline.serving.drafts import Draft
-from roofline.study.plan.candidate import Candidate
+from roofline.study.plan.candidate import Candidate, Kind, Speculation
 from roofline.study.plan.confirm import confirm
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.kinds import Kind, Speculation
+from roofline.study.plan.option import Question
 from roofline.study.plan.plan import plan, probes_of, without_drafts
-from roofline.study.plan.pools import disaggregated
-from roofline.study.plan.question import Question
 from roofline.study.plan.result import result_of
 from roofline.study.plan.screen import screen
-from roofline.study.plan.search import search, sized
+from roofline.study.plan.search import disaggregated, search, sized
 from roofline.study.plan.sensitivity import REFUSED, tornado
 from roofline.study.plan.tabled import Replica, Tables
 from tests.study.plan import cases

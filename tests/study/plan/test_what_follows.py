@@ -9,18 +9,13 @@ import pytest
 
 from roofline.model.catalog import architecture
 from roofline.model.parameters import active
-from roofline.study.plan.break_even import MFU, break_even
-from roofline.study.plan.choose import Choice, chosen, replanned
-from roofline.study.plan.confidence import LEVELS, levels
+from roofline.study.plan.choose import Choice, chosen, replanned, runners_up
 from roofline.study.plan.confirm import Confirmed, confirm
+from roofline.study.plan.explain import MFU, break_even
 from roofline.study.plan.figures import named, usd_per_mtok
-from roofline.study.plan.frontier import frontier
 from roofline.study.plan.option import Option
-from roofline.study.plan.pools import disaggregated
-from roofline.study.plan.rates import steps
-from roofline.study.plan.runners_up import runners_up
-from roofline.study.plan.search import SearchResult, search
-from roofline.study.plan.sensitivity import Bar, tornado
+from roofline.study.plan.search import SearchResult, disaggregated, search
+from roofline.study.plan.sensitivity import LEVELS, Bar, frontier, levels, steps, tornado
 from roofline.study.plan.tabled import Tables
 from roofline.units import SECONDS_PER_HOUR
 from tests.study.plan import cases
@@ -74,18 +69,18 @@ def test_nothing_on_the_frontier_is_beaten_by_what_costs_no_more() -> None:
             return -done.option.capacity
         return done.seconds(NAMES.ttft if aim == "ttft" else NAMES.tpot).kept.value_s
 
-    for point in points:
-        assert point.best_in
-        for aim in point.best_in:
+    for point, aims in points:
+        assert aims
+        for aim in aims:
             for done in simulated():
-                if done.option.usd_per_hour <= point.done.option.usd_per_hour:
-                    assert value(done, aim) >= value(point.done, aim)
+                if done.option.usd_per_hour <= point.option.usd_per_hour:
+                    assert value(done, aim) >= value(point, aim)
 
 
 def test_the_frontier_starts_with_the_cheapest() -> None:
     points = frontier(simulated(), cases.question(37.0), NAMES)
     least = min(each.option.usd_per_hour for each in simulated())
-    assert points[0].done.option.usd_per_hour == least
+    assert points[0][0].option.usd_per_hour == least
 
 
 def test_steps_of_the_rate_join_and_only_rise() -> None:
@@ -248,7 +243,7 @@ def test_more_confidence_never_costs_less() -> None:
     known = fresh()
     best, every = replace(recommended(), step_sd=0.1), replace(question, goal=goal)
     found_ = levels(best, options(), every, known, spare=0)
-    assert [each.confidence for each in found_] == list(LEVELS)
-    costs = [math.inf if e.option is None else e.option.usd_per_hour for e in found_[:2]]
+    assert list(found_) == list(LEVELS)
+    costs = [math.inf if o is None else o.usd_per_hour for o in list(found_.values())[:2]]
     assert costs == sorted(costs)
-    assert levels(recommended(), options(), every, known, spare=0) == ()
+    assert levels(recommended(), options(), every, known, spare=0) == {}

@@ -9,7 +9,7 @@ import pytest
 from roofline.content import shipped
 from roofline.errors import DocumentError
 from roofline.schema import read
-from roofline.study.scenario.published import schema
+from roofline.study.scenario.files import schema
 from roofline.study.scenario.reading import scenario_names
 from tests.study.scenario.documents import BATCH, TRAFFIC, scenario
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.study.store import merging
-from roofline.study.store.merging import merge, reduced
+from roofline.study.store import parts
+from roofline.study.store.parts import merge, reduced
 from tests.study.store.works import Least
 
 ROWS = 100
@@ -23,7 +23,7 @@ ROWS = 100
 @pytest.fixture(autouse=True, scope="module")
 def small_groups() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "ROWS", ROWS)
+        patch.setattr(parts, "ROWS", ROWS)
         yield
 
 
@@ -99,7 +99,7 @@ def test_memory_of_a_merge_is_that_of_few_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Arrow's own memory, of which it keeps count."""
-    monkeypatch.setattr(merging, "ROWS", 4096)
+    monkeypatch.setattr(parts, "ROWS", 4096)
     most = {}
     for count in (10, 100):
         pool = pa.default_memory_pool()

@@ -10,7 +10,7 @@ from roofline.api.setting import deployed, machine_of, network_of
 from roofline.cost.layout import parse
 from roofline.cost.work import Array
 from roofline.serving.static import StaticBatch, static_batch
-from roofline.study.sweep.lane import Axes, Axis, Lane
+from roofline.study.sweep.points import Axes, Axis, Lane
 
 
 def lane(

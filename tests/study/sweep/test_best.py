@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.study.best_rows import Best
+from roofline.study.found import Best
 from roofline.study.sweep.keep import Objective
 
 OBJECTIVES = (Objective("usd_per_mtok"), Objective("user_tok_s", largest=True))

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from roofline.study.sweep.columns import Columns, price
-from roofline.study.sweep.keep import Kept, Limit, Objective, losses
-from roofline.study.sweep.pareto import unbeaten
+from roofline.study.sweep.keep import Kept, Limit, Objective, losses, unbeaten
 from roofline.study.sweep.prices import priced
 from tests.study.sweep.lanes import lane, numbers
 

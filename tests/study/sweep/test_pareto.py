@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roofline.cost.work import Array
-from roofline.study.sweep.pareto import Cells, unbeaten
+from roofline.study.sweep.keep import Cells, unbeaten
 
 
 def by_pairs(values: Array) -> list[bool]:

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from roofline.study.sweep.lane import LISTED, Axis
-from roofline.study.sweep.points import Place, Points
+from roofline.study.sweep.points import LISTED, Axis, Place, Points
 from tests.study.sweep.lanes import lane, numbers
 
 

@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.cost.deployment import Options
-from roofline.cost.offload import Offload
+from roofline.cost.deployment import Offload, Options
 from roofline.serving import room
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.static_columns import APPROXIMATE, static_batches
 from roofline.study.sweep.columns import SPREADS, Columns, price
-from roofline.study.sweep.lane import Axes, Axis, Lane
+from roofline.study.sweep.points import Axes, Axis, Lane
 from roofline.study.sweep.prices import priced, within
 from roofline.table import BASES
 from tests.study.sweep.lanes import alone, lane, numbers
