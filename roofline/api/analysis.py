@@ -6,8 +6,8 @@ import roofline
 from roofline.api import setting
 from roofline.api.parameters import Analysis, Paging, shared
 from roofline.api.question import question
+from roofline.cost.deployment import Offload
 from roofline.cost.layout import DEGREES
-from roofline.cost.offload import Offload
 from roofline.errors import UnknownNameError
 from roofline.model import precision
 from roofline.serving.asking import check_parts, one_of, refuse_unused

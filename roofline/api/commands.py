@@ -22,9 +22,8 @@ from roofline.api.serving_room import (
     usual_step,
 )
 from roofline.api.setting import machine_of, network_of
-from roofline.cost.deployment import Deployment
+from roofline.cost.deployment import KEPT, Deployment, Offload
 from roofline.cost.measured import NONE
-from roofline.cost.offload import KEPT, Offload
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu, Node
 from roofline.interop.commands import targets, vllm

@@ -7,11 +7,10 @@ from typing import Final
 
 from roofline.api.setting import default_format, deployed, network_of, options_of
 from roofline.content import there
-from roofline.cost.deployment import Deployment
+from roofline.cost.deployment import Deployment, Offload
+from roofline.cost.layout import different, pipeline
 from roofline.cost.measured import NONE
 from roofline.cost.memory import Memory, budget
-from roofline.cost.offload import Offload
-from roofline.cost.stages import different, pipeline
 from roofline.cost.weights import outside_bytes, weight_bytes
 from roofline.errors import InfeasibleError, InputError, UnknownNameError
 from roofline.hardware.machine import Gpu, Node

@@ -14,10 +14,9 @@ from roofline.api.parameters import (
     Question,
     shared,
 )
-from roofline.cost.deployment import Deployment, Options
+from roofline.cost.deployment import KEPT, Deployment, Offload, Options
 from roofline.cost.layout import SINGLE, Layout, parse
 from roofline.cost.measured import NONE
-from roofline.cost.offload import KEPT, Offload
 from roofline.errors import InputError, LayoutError
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named

@@ -1,4 +1,4 @@
-"""Fit the constants of `roofline.cost.regimes` to measured collectives."""
+"""Fit the constants of `roofline.cost.kernels.collective` to measured collectives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,19 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.rows import beginnings, least
-from roofline.cost.kernels.collective import CUSTOM as CUSTOM
-from roofline.cost.kernels.collective import NCCL as NCCL
-from roofline.cost.kernels.collective import SHARPNESS, prior
-from roofline.cost.regimes import (
+from roofline.cost.kernels.collective import (
     BOUNDS,
     IN_SWITCH,
+    SHARPNESS,
     Constants,
     Regime,
     by_regime,
     moved,
+    prior,
     seconds,
     usable,
 )
+from roofline.cost.kernels.collective import CUSTOM as CUSTOM
+from roofline.cost.kernels.collective import NCCL as NCCL
 from roofline.cost.work import Array
 from roofline.errors import InputError
 
@@ -35,7 +36,7 @@ class Rows:
     """Measured times of one operation of one library on one machine."""
 
     payload: Array
-    """As `roofline.cost.regimes.PATHS` defines it. [B]"""
+    """As `roofline.cost.kernels.collective.PATHS` defines it. [B]"""
     ranks: Array
     """Devices. [1]"""
     measured: Array
@@ -82,7 +83,7 @@ def fit(
 
     Args:
         rows: Of one operation, library and machine.
-        op, paths: Keys of `roofline.cost.regimes.PATHS`.
+        op, paths: Keys of `roofline.cost.kernels.collective.PATHS`.
         bytes_per_s: Published rate of a device's link in one direction. [B/s]
         starts: Beginnings of the search: the prior values, then random ones from a fixed seed. [1]
 

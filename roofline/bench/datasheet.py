@@ -13,6 +13,7 @@ import numpy as np
 from roofline.bench.kernel_rows import Group
 from roofline.cost.attention import attention
 from roofline.cost.kernels import sparse
+from roofline.cost.kernels.collective import IN_SWITCH, PATHS, moved
 from roofline.cost.kernels.gemm import OUTPUT_WIDTH, PRODUCTS
 from roofline.cost.kernels.latent_module import LATENT, PLAIN, ROTATED, projections
 from roofline.cost.kernels.recurrent import STATE
@@ -20,7 +21,6 @@ from roofline.cost.latent import absorbed_attention, expanded_attention
 from roofline.cost.linear import gemm, pointwise
 from roofline.cost.moe import experts_gemm
 from roofline.cost.recurrent import chunked_scan, recurrent_steps
-from roofline.cost.regimes import IN_SWITCH, PATHS, moved
 from roofline.cost.work import Array, Work
 
 Columns: TypeAlias = Mapping[str, Any]

@@ -10,11 +10,11 @@ from roofline.bench.published import Published
 from roofline.bench.records import Record
 from roofline.bench.rows import LEAST
 from roofline.cost.kernels.catalog import FORMS
+from roofline.cost.kernels.collective import moved
 from roofline.cost.kernels.decode import decode_dims
 from roofline.cost.kernels.form import Constant, Dims, Machine, free
 from roofline.cost.kernels.prefill import prefill_dims
 from roofline.cost.kernels.processor import OF_KIND
-from roofline.cost.regimes import moved
 from roofline.cost.work import Array
 
 NUMPY: Final = "numpy"

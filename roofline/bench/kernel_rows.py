@@ -18,7 +18,6 @@ from roofline.cost.kernels import (
     latent,
     latent_module,
     latent_prefill,
-    latent_schedule,
     prefill,
 )
 from roofline.cost.kernels.form import Form, Machine, machine, take
@@ -169,7 +168,7 @@ def decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         if name["backend"] != "trtllm":
             yield _decode(name, rows)
             continue
-        alone = (grouped == 1) & (gpu(name["gpu"]).architecture not in latent_schedule.PAIRED)
+        alone = (grouped == 1) & (gpu(name["gpu"]).architecture not in latent.PAIRED)
         large = grouped > decode.MOST_GROUPED
         kinds = {"": rows[~(alone | large)], "alone": rows[alone], "wide-group": rows[large]}
         for heads, part in kinds.items():
@@ -187,7 +186,7 @@ def latent_decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Decoding of multi-head latent attention."""
     for name, rows in parts(frame, KEY):
         shape = (*columns(rows, LATENT), *_widths(rows))
-        dims = latent_schedule.latent_dims(
+        dims = latent.latent_dims(
             *shape, generation=gpu(name["gpu"]).architecture, kernel=name["kernel"]
         )
         yield _group(name, latent.DECODE, dims, rows, ("n_heads",), low=name["kv_dtype"] == "fp8")
@@ -222,7 +221,7 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             np.full(len(rows), faster),
         )
         if absorbed:
-            inside = latent_schedule.latent_dims(
+            inside = latent.latent_dims(
                 *shape, generation=device.architecture, kernel=name["kernel"]
             )
             dims = latent_module.with_projections(inside, *own)

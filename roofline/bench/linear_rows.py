@@ -9,10 +9,9 @@ import numpy as np
 
 from roofline.bench.kernel_rows import Group, Name, group_of, parts
 from roofline.bench.rows import families_of
-from roofline.cost.kernels.conversion import CONVERSION, difference_dims
 from roofline.cost.kernels.form import Form
 from roofline.cost.kernels.gemm import GEMM, PRODUCTS
-from roofline.cost.kernels.pointwise import POINTWISE
+from roofline.cost.kernels.pointwise import CONVERSION, POINTWISE, difference_dims
 from roofline.cost.work import Array
 from roofline.errors import RooflineError
 from roofline.hardware.catalog import gpu

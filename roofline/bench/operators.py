@@ -12,8 +12,8 @@ from typing import Final
 
 from roofline.bench.prices import probe_of
 from roofline.bench.probe import probes
-from roofline.cost.calibration.alike import CONVERSION
 from roofline.cost.calibration.by_kind import kernel_query
+from roofline.cost.calibration.query import CONVERSION
 from roofline.cost.calibration.wires import library, payload_of
 from roofline.cost.deployment import Deployment
 from roofline.cost.step import decode, prefill, step

@@ -37,11 +37,11 @@ FEW_ROWS: Final = 1500
 """Rows that are enough to tell outliers."""
 TREES: Final = 200
 LEVELS: Final = 6
-"""Of branches."""
+"""Trees of branches at most, and levels of each. [1]"""
 BOUNDS: Final = 64
-"""That a column of branches is asked about at most."""
+"""Bounds that a column of branches may be compared with, at most. [1]"""
 SHARE: Final = 0.15
-"""Of what is left that each tree takes."""
+"""Share of the remaining residual that each tree takes. [1]"""
 OCTAVE_DIGITS: Final = 4
 """After the point, of values between which bounds are: what differs less is the same size."""
 LEAF_NOISE: Final = 2.0

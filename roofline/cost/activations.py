@@ -1,4 +1,4 @@
-"""What a step keeps of activations at once, at its largest."""
+"""Activations that a step keeps at once, at their largest."""
 
 import numpy as np
 
@@ -88,13 +88,7 @@ def naive_score_bytes(
         count: Sequences. [1]
         new, context: New tokens, and context with them. [token]
     """
-    heads = max(
-        (
-            float(block.mixer.heads)
-            for block in deployment.architecture.kinds
-            if isinstance(block.mixer, Attention)
-        ),
-        default=0.0,
-    )
+    mixers = (block.mixer for block in deployment.architecture.kinds)
+    heads = max((float(each.heads) for each in mixers if isinstance(each, Attention)), default=0.0)
     scores = 2.0 * heads / deployment.tp * count * new * context
     return scores * deployment.precision.activations.width

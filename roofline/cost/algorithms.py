@@ -4,7 +4,7 @@ Symbols as in `roofline.cost.collectives`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ class Ranks:
     size: Number
     """Devices n. [1]"""
     inside: Number
-    """Those of them in one node, g. [1]"""
+    """Devices of one node among them, g. [1]"""
     link: Link | None
     network: Link | None = None
     """Wires between devices of a node, and out of it; None where there are none."""
@@ -30,7 +30,7 @@ class Ranks:
 
     @property
     def nodes(self) -> Number:
-        """Nodes they lie on. [1]"""
+        """Nodes that they lie on. [1]"""
         return np.ceil(self.size / self.inside)
 
 
@@ -52,11 +52,10 @@ class Way:
     """An algorithm on one link."""
 
     name: str
-    """What it is called."""
     sent: Number
-    """By each device, over all rounds. [B]"""
+    """Bytes sent by each device, over all rounds. [B]"""
     rounds: Number
-    """Of messages that follow one another. [1]"""
+    """Rounds of messages that follow one another. [1]"""
     group: Number = 2.0
     """Devices that each addresses in a round, itself included. [1]"""
     says: tuple[str, str] = ("{M}", "1")
@@ -243,7 +242,7 @@ def _rate(ranks: Ranks, n: Number) -> Number:
 
 
 def topology(link: Link | None) -> str:
-    """How devices are joined; where there is no link, as if through a host."""
+    """Topology of a link; that of a host where there is none."""
     return link.topology if link is not None else "host"
 
 
@@ -259,15 +258,10 @@ def several(n: Number) -> Number:
     return some
 
 
-def everywhere(condition: Any) -> bool:
-    """Whether a condition holds in every scenario."""
-    return bool(np.all(condition))
-
-
 def cheapest_placed(
     alone: Sequence[Transfer], across: Sequence[Transfer], nodes: Number
 ) -> Transfer:
-    """The cheapest of the ways inside a node where there is one node, of those across elsewhere.
+    """Cheapest of the ways inside a node where there is one node, of those across elsewhere.
 
     Source: as `cheapest`.
 
@@ -275,13 +269,13 @@ def cheapest_placed(
         alone, across: Ways inside a node, and over several.
         nodes: Nodes that the devices lie on. [1]
     """
-    inside = [_where(nodes == 1, way) for way in alone]
-    return cheapest([*inside, *(_where(nodes > 1, way) for way in across)])
 
+    def where(condition: Any, way: Transfer) -> Transfer:
+        """The way where the condition holds; never chosen elsewhere."""
+        return replace(way, seconds=np.where(condition, way.seconds, np.inf)[()])
 
-def _where(condition: Any, way: Transfer) -> Transfer:
-    """The way where the condition holds; never chosen elsewhere."""
-    return Transfer(way.work, np.where(condition, way.seconds, np.inf)[()], way.algorithm)
+    inside = [where(nodes == 1, way) for way in alone]
+    return cheapest([*inside, *(where(nodes > 1, way) for way in across)])
 
 
 def least(ways: Sequence[Transfer]) -> Transfer:

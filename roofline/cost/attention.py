@@ -172,11 +172,8 @@ def naive_attention(
     Source: the standard attention of Dao et al. 2022 (arXiv 2205.14135), algorithm 0.
 
     Args:
-        count: Sequences. [1]
-        new, context: New tokens T, and context S with them. [token]
-        heads, kv_heads, head_dim: N, K and H on this device. [1]
-        width, kv_width: Bytes per element of Q, O and the scores, and of the cache. [B]
-        value_dim: Width of a value head; None for H. [1]
+        count, new, context, heads, kv_heads, head_dim, kv_width, value_dim: As in `attention`.
+        width: Bytes per element of Q, O and the scores. [B]
         window, chunk: Limit what is cached; the products pair every query with every key that is
             left. [token]
 

@@ -34,9 +34,7 @@ def samples_held(samples: Number, prompt: Number, output: Number, *, page: Numbe
     if not np.any(page):
         return samples * (prompt + output)
     whole = np.floor(prompt / page) * page
-    own: Number = np.ceil((prompt - whole + output) / page) * page
-    held: Number = whole + samples * own
-    return held
+    return whole + samples * (np.ceil((prompt - whole + output) / page) * page)
 
 
 def samples_read(samples: Number, prompt: Number, output: Number, *, together: bool) -> Number:
@@ -46,8 +44,7 @@ def samples_read(samples: Number, prompt: Number, output: Number, *, together: b
     Source: Juravsky et al. 2024, Hydragen (arXiv 2402.05099).
 
     Args:
-        samples: Answers n. [1]
-        prompt, output: Tokens P of the prompt and of each answer so far. [token]
+        samples, prompt, output: As in `samples_held`, of each answer so far.
         together: Whether the kernel reads a shared prompt once for all of its answers.
 
     Examples:
@@ -85,8 +82,7 @@ def beam_copies(sequences: Number, beams: Number, context: Number, *, token_byte
     `_reorder_cache` of Hugging Face Transformers.
 
     Args:
-        sequences: Prompts. [1]
-        beams: Beams k of each. [1]
+        sequences, beams: As in `beam_choice`.
         context: Tokens cached of each beam. [token]
         token_bytes: Bytes b of a cached token, all layers. [B]
 
@@ -106,11 +102,10 @@ def beam_page_copies(
     the context. Source: Kwon et al. 2023 (arXiv 2309.06180), section 4.4, copy on write.
 
     Args:
-        sequences: Prompts. [1]
-        beams: Beams k of each. [1]
+        sequences, beams: As in `beam_choice`.
+        token_bytes: As in `beam_copies`.
         parents: Beams that live on; see `expected_parents`. [1]
         page: Tokens of a page. [token]
-        token_bytes: Bytes b of a cached token, all layers. [B]
 
     Examples:
         >>> beam_page_copies(1.0, 4.0, 3.0, page=16.0, token_bytes=10.0).kv_bytes

@@ -21,7 +21,6 @@ from roofline.cost.algorithms import (
     around,
     cheapest,
     cheapest_placed,
-    everywhere,
     flat,
     least,
     on_link,
@@ -57,7 +56,7 @@ def all_reduce(payload: Number, ranks: Ranks) -> Transfer:
     alone: list[Transfer] = []
     if np.any(nodes == 1):
         alone = [on_link(way, ranks) for way in reducing(payload, ranks.size, ranks.link)]
-    if everywhere(nodes == 1):
+    if np.all(nodes == 1):
         return cheapest(alone)
     scattered = least([on_link(w, ranks) for w in passing(payload, inside, ranks.link)])
     summed = least([on_network(w, ranks) for w in reducing(payload / inside, nodes, ranks.network)])
@@ -87,7 +86,7 @@ def all_gather(payload: Number, ranks: Ranks) -> Transfer:
     alone: list[Transfer] = []
     if np.any(ranks.nodes == 1):
         alone = [on_link(way, ranks) for way in passing(payload, ranks.size, ranks.link)]
-    if everywhere(ranks.nodes == 1):
+    if np.all(ranks.nodes == 1):
         return cheapest(alone)
     near = least([on_link(w, ranks) for w in passing(payload, ranks.inside, ranks.link)])
     shard = payload / ranks.inside
@@ -124,7 +123,7 @@ def ring(payload: Number, ranks: Ranks) -> Transfer:
     """
     sent, rounds = ((ranks.size - 1.0) / ranks.size) * payload, ranks.size - 1.0
     way = Way("ring", sent, rounds, says=PASSED, of=(payload, ranks.size))
-    if everywhere(ranks.nodes == 1):
+    if np.all(ranks.nodes == 1):
         return on_link(way, ranks)
     alone = [on_link(way, ranks)] if np.any(ranks.nodes == 1) else []
     return cheapest_placed(alone, [around(sent, rounds, ranks, "ring", payload)], ranks.nodes)
@@ -167,7 +166,7 @@ def exchange(near: Number, far: Number, ranks: Ranks) -> Transfer:
     inside = on_link(way, ranks)
     if topology(ranks.link) == "ring":
         inside = replace(inside, work=inside.work.telling(hops=hops))
-    if everywhere(ranks.nodes == 1):
+    if np.all(ranks.nodes == 1):
         return Transfer(inside.work, inside.seconds, "direct" if np.any(near) else "")
     across = on_network(Way("direct", far, several(ranks.nodes), ranks.nodes, says), ranks)
     seconds: Number = np.maximum(inside.seconds, across.seconds)
@@ -198,7 +197,7 @@ def send(payload: Number, ranks: Ranks, crosses: Number) -> Transfer:
     if not np.any(crosses):
         return Transfer(near.work, near.seconds, "direct")
     far = on_network(Way("direct", payload * crosses, 1.0 * crosses, 2.0, of=of), ranks)
-    if everywhere(crosses):
+    if np.all(crosses):
         return far
     return Transfer(near.work + far.work, near.seconds + far.seconds, "direct")
 
@@ -218,7 +217,7 @@ def broadcast(payload: Number, ranks: Ranks) -> Transfer:
     if not (ranks.link and ranks.link.reduces):
         rounds = ranks.inside - 1.0
     near = on_link(Way("chain", payload * several(ranks.inside), rounds, 2.0), ranks)
-    if everywhere(ranks.nodes == 1):
+    if np.all(ranks.nodes == 1):
         return cheapest([near])
     far = on_network(Way("chain", payload * several(ranks.nodes), ranks.nodes - 1.0, 2.0), ranks)
     return Transfer(near.work + far.work, near.seconds + far.seconds, "chain")

@@ -1,18 +1,17 @@
-"""What does not change along the scenario axis: a network, a node, formats, a layout, options."""
+"""Deployments, constant along the scenario axis: network, node, formats, layout, options."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
-from roofline.cost import placement, stages
+from roofline.cost import placement
 from roofline.cost.algorithms import Ranks
 from roofline.cost.attention import Mask
 from roofline.cost.engine_costs import ALONE, IDEAL, EngineCosts, KernelGains, eager
-from roofline.cost.layout import SINGLE, Layout
+from roofline.cost.layout import SINGLE, Layout, group
 from roofline.cost.measured import Calibration
 from roofline.cost.moe import UNIFORM, Routing
-from roofline.cost.offload import KEPT, Offload
 from roofline.cost.work import Number
 from roofline.errors import InputError
 from roofline.hardware.engine import Engine
@@ -42,19 +41,59 @@ class Options:
     mla: Literal["auto", "expanded", "absorbed"] = "auto"
     """Form of latent attention: the one that takes less time, or one of them always."""
     routing: Routing = UNIFORM
-    """How tokens spread over experts."""
+    """Distribution of tokens over experts."""
     ring_attention: bool = False
-    """Whether context parallelism passes keys and values around a ring while it attends, instead
+    """True where context parallelism passes keys and values around a ring while it attends, instead
     of gathering them first."""
     overlap: float = 0.0
     """Share of the time of wires between devices that is hidden behind other work. [1]"""
     cuda_graphs: bool = True
-    """Whether the engine may run decode steps in CUDA graphs."""
+    """True where the engine may run decode steps in CUDA graphs."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
         if not 0 <= self.overlap <= 1:
             raise InputError(f"overlap is {self.overlap:g}", hint="give a share from 0 to 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Offload:
+    """Shares that are kept outside device memory and loaded when they are needed."""
+
+    weights: float = 0.0
+    """Share of the weights of every layer; embedding and LM head stay. [1]"""
+    kv: float = 0.0
+    """Share of the cache. [1]"""
+    to: Literal["cpu", "nvme"] = "cpu"
+    """``"cpu"``: the host's memory. ``"nvme"``: its storage, through that memory."""
+    prefetch: bool = True
+    """True where the next layer is loaded while one computes."""
+    least: bool = False
+    """True where the share of the weights is the least with which they fit, and follows changes."""
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        for name, share in (("weights", self.weights), ("kv", self.kv)):
+            if not 0 <= share <= 1:
+                raise InputError(
+                    f"offloaded share of {name} is {share:g}", hint="give a share from 0 to 1"
+                )
+        if self.to not in ("cpu", "nvme"):
+            raise InputError(f"offload to {self.to!r:.20}", hint="it is cpu or nvme")
+
+    @property
+    def any(self) -> bool:
+        """True where anything is kept outside."""
+        return self.weights > 0 or self.kv > 0
+
+    @property
+    def ahead(self) -> bool:
+        """True where something is loaded ahead."""
+        return self.any and self.prefetch
+
+
+KEPT: Final = Offload()
+"""Everything in device memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +104,11 @@ class Deployment:
     node: Node
     precision: Precision
     engine: Engine
-    """What runs, on what, in which formats, under which engine."""
     layout: Layout = SINGLE
-    """How it lies on devices. One whose degrees are arrays is taken as checked."""
+    """Layout over devices. One whose degrees are arrays is taken as checked."""
     options: Options = Options()
-    """How it is run and counted."""
     offload: Offload = KEPT
-    """What is kept in the host's memory or storage."""
+    """Shares that are kept in the host's memory or storage."""
     calibration: Calibration | None = None
     """Measured rates of the device; None for the datasheet's."""
 
@@ -148,7 +185,7 @@ class Deployment:
 
     @property
     def cuda_graphs(self) -> bool:
-        """Whether decode steps run in CUDA graphs: the engine has them, and may use them."""
+        """True where decode steps run in CUDA graphs: the engine has them, and may use them."""
         return self.options.cuda_graphs and self.engine.graph_kernels
 
     @property
@@ -163,4 +200,4 @@ class Deployment:
 
     def ranks(self, size: Number, stride: Number = 1) -> Ranks:
         """Devices that talk to each other, as they lie on nodes."""
-        return stages.group(self.layout, self.node, size, stride)
+        return group(self.layout, self.node, size, stride)

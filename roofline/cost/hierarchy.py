@@ -25,9 +25,9 @@ class Traffic:
 
     hbm: float
     l2: float
-    """From device memory, and through the last-level cache into the SMs. [B]"""
+    """Bytes from device memory, and through the last-level cache into the SMs. [B]"""
     scores: float = 0.0
-    """What attention would write and read of scores if they left the chip. [B]"""
+    """Bytes of scores that attention would write and read if they left the chip. [B]"""
 
 
 def flash_blocks(head_dim: float, shared_bytes: float, width: float) -> tuple[int, int]:

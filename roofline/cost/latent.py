@@ -85,12 +85,9 @@ def expanded_attention(
     Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1.
 
     Args:
-        count: Sequences. [1]
-        new, context: New tokens T, and context S with them. [token]
+        count, new, context, mask, top_k: As in `absorbed_attention`.
         heads, query_dim, value_dim, rope: N on this device, q, v and r. [1]
         width: Bytes per element. [B]
-        mask: As in `roofline.cost.attention.pairs`.
-        top_k: Tokens a query attends to at most; None for all. [token]
 
     Examples:
         >>> expanded_attention(
@@ -122,9 +119,7 @@ def attended(new: Number, context: Number, mask: Mask, top_k: float | None) -> N
     Source: DeepSeek-V3.2 (2025), sparse attention.
 
     Args:
-        new, context: New tokens T, and context S with them. [token]
-        mask: As in `roofline.cost.attention.pairs`.
-        top_k: Tokens a query attends to at most; None for all. [token]
+        new, context, mask, top_k: As in `absorbed_attention`.
 
     Examples:
         >>> float(attended(2.0, 8.0, "square", 4.0)), float(attended(2.0, 4.0, "causal", 4.0))
@@ -142,8 +137,7 @@ def chosen(new: Number, context: Number, top_k: float | None) -> Number:
     Source: union bound.
 
     Args:
-        new, context: New tokens T, and context S with them. [token]
-        top_k: Tokens a query attends to at most; None for all. [token]
+        new, context, top_k: As in `absorbed_attention`.
 
     Examples:
         >>> float(chosen(1.0, 8192.0, 2048.0)), float(chosen(8.0, 8192.0, 2048.0))
@@ -171,12 +165,10 @@ def index_scores(
     lightning indexer.
 
     Args:
-        count: Sequences. [1]
-        new, context: New tokens T, and context S with them. [token]
-        heads, head_dim: Of the index. [1]
+        count, new, context, mask: As in `absorbed_attention`.
+        heads, head_dim: Heads of the index, and their width. [1]
         bytes_per_token: Cached index key with its scale. [B]
         width: Bytes per element of the index queries. [B]
-        mask: As in `roofline.cost.attention.pairs`.
 
     Examples:
         >>> index_scores(

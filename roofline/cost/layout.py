@@ -1,4 +1,4 @@
-"""How one replica of a network is laid out over devices.
+"""Layouts of a replica of a network over devices, and the layers and nodes of their stages.
 
 Symbols: t devices share every matrix (tensor parallel), c share a context, d have sequences of
 their own beside them (attention data parallel), p stages follow one another (pipeline parallel).
@@ -7,13 +7,18 @@ numbered with t innermost, then c, then d, then p.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
 
+from roofline.cost.algorithms import Ranks
 from roofline.cost.work import Number
 from roofline.errors import InputError
+from roofline.hardware.machine import Node
+from roofline.model.architecture import Architecture, Block, counted
 
 DEGREES: Final = ("tp", "cp", "dp", "ep", "pp")
 MOST: Final = 2**20
@@ -44,7 +49,7 @@ class Layout:
     pp: int = 1
     """Pipeline parallel p: stages. [1]"""
     sequence_parallel: bool = False
-    """Whether norms and residuals are split by tokens over the tensor-parallel group, with an
+    """True where norms and residuals are split by tokens over the tensor-parallel group, with an
     all-gather before and a reduce-scatter after each part instead of an all-reduce."""
     stages: tuple[int, ...] = ()
     """Layers of each stage; empty for an even split. [1]"""
@@ -73,12 +78,12 @@ class Layout:
 
     @property
     def is_axis(self) -> bool:
-        """Whether any degree is an array."""
+        """True where any degree is an array."""
         return any(isinstance(n, np.ndarray) for n in (self.tp, self.cp, self.dp, self.ep))
 
     @property
     def spelled(self) -> str:
-        """As the command line takes it: ``"tp8-pp2"``."""
+        """Spelling that the command line takes: ``"tp8-pp2"``."""
         parts = [f"{name}{degree:.0f}" for name, degree in self._degrees() if degree != 1]
         return "-".join(parts + ["sp"] * self.sequence_parallel) or "tp1"
 
@@ -151,3 +156,73 @@ def parts(layers: int, stages: int) -> tuple[int, ...]:
     for number in range(left):
         out[(stages - 2 - number) % stages] += 1
     return tuple(out)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of the pipeline."""
+
+    layers: tuple[tuple[Block, int], ...]
+    """Kinds of layer with the number of each."""
+    first: bool
+    last: bool
+    """True where it has the embedding, and where it has the LM head."""
+    crosses: Number = 0.0
+    """1 where what it sends to the next stage leaves the node, 0 where it does not."""
+
+
+def pipeline(architecture: Architecture, layout: Layout, node: Node) -> tuple[Stage, ...]:
+    """Stages of a layout, in order."""
+    counts = layout.stages or parts(len(architecture.layers), layout.pp)
+    starts = accumulate(counts[:-1], initial=0)
+    wide, local = layout.stage_devices, in_a_node(layout, node)
+
+    def crosses(number: int) -> Number:
+        first, last = number * wide, (number + 2) * wide - 1
+        out = np.where(np.asarray(first // local) != last // local, 1.0, 0.0)[()]
+        same = isinstance(out, np.ndarray) and out.size and np.all(out == out.flat[0])
+        return float(out.flat[0]) if same else out
+
+    return tuple(
+        Stage(
+            tuple(counted(architecture.layers[start : start + count]).items()),
+            first=number == 0,
+            last=number == layout.pp - 1,
+            crosses=crosses(number) if number < layout.pp - 1 else 0.0,
+        )
+        for number, (start, count) in enumerate(zip(starts, counts, strict=True))
+    )
+
+
+def different(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Stages that differ in what they hold, the first of each kind."""
+    return tuple(
+        {(stage.layers, stage.first, stage.last): stage for stage in stages[::-1]}.values()
+    )
+
+
+def in_a_node(layout: Layout, node: Node) -> Number:
+    """Devices of a replica that lie in one node. [1]
+
+    Source: as few nodes as hold it, all alike.
+
+    Args:
+        layout, node: The replica, and what it lies on.
+    """
+    return layout.devices / np.ceil(layout.devices / node.gpus)
+
+
+def group(layout: Layout, node: Node, size: Number, stride: Number = 1) -> Ranks:
+    """Devices that talk to each other, as they lie on nodes.
+
+    Where a group straddles nodes unevenly, as many lie together as do in every node.
+
+    Args:
+        layout, node: The replica, and what it lies on.
+        size: Devices of the group. [1]
+        stride: Distance between neighbours of the group in the numbering of ranks. [1]
+    """
+    local = np.asarray(in_a_node(layout, node)).astype(np.int64)
+    reach = np.asarray(size * stride).astype(np.int64)
+    inside = np.maximum(np.gcd(reach, local) // np.asarray(stride).astype(np.int64), 1)
+    return Ranks(size, inside.astype(float)[()], node.link, node.network, node.gpus)

@@ -1,4 +1,4 @@
-"""What a calibration says of an operator, and who may say it."""
+"""Measured time of an operator, and the protocol of calibrations that tell it."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -36,7 +36,7 @@ class Measured:
     assumed: str = ""
     """Why the fit may not be of this kernel, in words; empty where it is."""
     start_s: Number = 0.0
-    """Of the time, what the kernel takes to start. [s]"""
+    """Part of the time that the kernel takes to start. [s]"""
     kind: str = ""
     """Kind of the fused kernel that the operator is a part of; empty where it is its own."""
 
@@ -46,7 +46,7 @@ class Calibration(Protocol):
 
     @property
     def name(self) -> str:
-        """What the profile is called."""
+        """Name of the profile."""
 
     @property
     def profile(self) -> EngineProfile:

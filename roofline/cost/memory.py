@@ -1,4 +1,4 @@
-"""What a deployment keeps in device memory, and how much of it is left for the KV cache."""
+"""Device memory that a deployment takes, and how much of it is left for the KV cache."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ import numpy as np
 
 from roofline.cost.activations import activation_peak, naive_score_bytes
 from roofline.cost.deployment import Deployment
+from roofline.cost.layout import Stage, different, pipeline
 from roofline.cost.placement import kv_heads_per_device
-from roofline.cost.stages import Stage, different, pipeline
 from roofline.cost.weights import outside_bytes, weight_bytes
 from roofline.cost.work import Number, Part
 from roofline.model.architecture import (
@@ -25,9 +25,8 @@ class Memory:
     """Budget of one device: of the fullest stage where there are several. All in bytes."""
 
     capacity: float
-    """What software can use of the device."""
     budget: float
-    """The share of it that the engine takes."""
+    """Memory of the device that software can use, and the share of it that the engine takes."""
     weights: float
     activations: float
     runtime: float
@@ -40,7 +39,7 @@ class Memory:
     buffer: float = 0.0
     """Layers on their way from there."""
     stage: int = 0
-    """Which stage of the pipeline it is, the first one being 0. [1]"""
+    """Number of the stage in the pipeline, the first one being 0. [1]"""
 
     @property
     def pool(self) -> float:
@@ -55,22 +54,22 @@ class Memory:
 
     @property
     def fits(self) -> bool:
-        """Whether the batch fits at its longest context."""
+        """True where the batch fits at its longest context."""
         return self.free >= 0
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a batch takes of a device, of the stage that takes most; arrays for an axis. [B]"""
+    """Memory that a batch takes of a device, in the fullest stage; arrays for an axis. [B]"""
 
     weights: Number
     activations: Number
     kv: Number
     host: Number
     buffer: Number
-    """As in `Memory`."""
+    """Parts of `Memory`."""
     stage: Number = 0.0
-    """Which of the stages that differ it is. [1]"""
+    """Number of the stage among those that differ. [1]"""
 
     @property
     def taken(self) -> Number:
@@ -85,7 +84,7 @@ def kv_bytes_per_sequence(
     one_page_table: bool = False,
     stage: Stage | None = None,
 ) -> Number:
-    """What one sequence keeps on one device: keys and values, latents, indices, states.
+    """Cache of one sequence on one device: keys and values, latents, indices, states.
 
     Sum over layers of 2·K·H·min(S, W) elements, C + r for latent attention, the index's bytes, and
     a constant for recurrent layers. [B] Rounding up to pages is left out. Source: Pope et al. 2022
@@ -108,7 +107,7 @@ def kv_bytes_per_sequence(
 def kept_by_layer(
     deployment: Deployment, block: Block, context: Number, one_page_table: bool = False
 ) -> Number:
-    """What one layer keeps of one sequence on one device. See `kv_bytes_per_sequence`. [B]
+    """Cache of one sequence in one layer on one device. See `kv_bytes_per_sequence`. [B]
 
     Source: definitions of the kinds of layer in `roofline.model`.
 
@@ -269,7 +268,7 @@ def held(
     step_rows: Number,
     cached: bool = True,
 ) -> Held:
-    """What a batch takes of a device.
+    """Memory of a device that a batch takes.
 
     A device holds 1/d of the sequences, rounded up, and computes 1/c of the tokens of a step.
     Offloaded shares are on the host; two of the layers that have to be loaded are under way.

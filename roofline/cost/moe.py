@@ -16,7 +16,7 @@ TILE = 64  # rows of a grouped-GEMM tile that small batches use
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """How tokens spread over experts."""
+    """Distribution of tokens over experts."""
 
     skew: float = 0.0
     """Exponent a of a power law: expert i gets a share in proportion to i^−a; 0 is uniform. [1]"""

@@ -14,7 +14,7 @@ from roofline.cost.work import Number
 
 
 def fill(stages: Sequence[Number]) -> Number:
-    """From the start of a micro-batch to its end, with nobody in the way.
+    """Time from the start of a micro-batch to its end, with nobody in the way. [s]
 
     Source: the sum of the stages; a pipeline with one micro-batch is serial.
 
@@ -25,7 +25,7 @@ def fill(stages: Sequence[Number]) -> Number:
 
 
 def pace(stages: Sequence[Number]) -> Number:
-    """From the end of one micro-batch to that of the next.
+    """Time from the end of one micro-batch to that of the next. [s]
 
     Source: the slowest stage.
 
@@ -37,7 +37,7 @@ def pace(stages: Sequence[Number]) -> Number:
 
 
 def finish(stages: Sequence[Number], number: Number) -> Number:
-    """When the last of some equal micro-batches is done.
+    """Time until the last of some equal micro-batches is done. [s]
 
     fill + (m − 1) · pace. With p equal stages it is (m + p − 1) stages: a bubble of (p − 1)/m of
     the ideal time. Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2; flow shop of
@@ -55,7 +55,7 @@ def finish(stages: Sequence[Number], number: Number) -> Number:
 
 
 def finish_with(stages: Sequence[Number], number: Number, last: Sequence[Number]) -> Number:
-    """When a smaller micro-batch after some equal ones is done.
+    """Time until a smaller micro-batch after some equal ones is done. [s]
 
     At each stage it waits for itself from the stage before and for the one ahead.
     Source: recursion of the flow shop, C(j, s) = max(C(j, s − 1), C(j − 1, s)) + t(s).
@@ -78,7 +78,7 @@ def finish_with(stages: Sequence[Number], number: Number, last: Sequence[Number]
 
 
 def period(stages: Sequence[Number], number: Number) -> Number:
-    """Between two tokens of a sequence while some micro-batches take turns.
+    """Time between two tokens of a sequence while some micro-batches take turns. [s]
 
     A sequence's next token starts when its last one is out, and waits its turn: the larger of fill
     and m · pace. Source: cyclic flow shop of equal jobs.

@@ -1,4 +1,4 @@
-"""Which layouts a network and a node allow, and what of it lies where."""
+"""Layouts that a network and a node allow, and shares of the network on each device."""
 
 import numpy as np
 

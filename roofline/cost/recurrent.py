@@ -88,12 +88,9 @@ def chunked_scan(
     section 6; Yang et al. 2024 (arXiv 2406.06484) for the delta rule.
 
     Args:
-        count: Sequences. [1]
-        new: New tokens T of each. [token]
-        heads, key_dim, value_dim, key_heads: h, R, P, and heads that q and k are made for. [1]
-        rule: ``"decay"`` or ``"delta"``.
+        count, new, heads, key_dim, value_dim, key_heads: As in `recurrent_steps`.
+        rule, width, state_width: As in `recurrent_steps`.
         chunk: Q. [token]
-        width, state_width: Bytes per activation and per element of the state. [B]
 
     Examples:
         With Q = 1 a token meets itself, and its state work is two multiply-adds an element:

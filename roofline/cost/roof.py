@@ -21,7 +21,7 @@ from roofline.cost.work import Number, Op, plus
 from roofline.hardware.machine import Gpu
 
 CHOSEN: Final = "when chosen"
-"""How an operator is marked that loads what is known too late to be loaded ahead."""
+"""Mark of an operator that loads what is known too late to be loaded ahead."""
 HOST: Final = "host"
 """Kind of what is loaded from the host, which no kernel does."""
 BOUNDS = ("compute", "memory", "wire", HOST)
@@ -37,9 +37,9 @@ class Time:
     op: Op = field(repr=False)
     gpu: Gpu = field(repr=False)
     executions: float
-    """What runs, where, and how often. [1]"""
+    """Operator, device, and number of executions. [1]"""
     measured: Measured | None = None
-    """What measurements say of it; None where they say nothing."""
+    """Measured time; None where there is none."""
 
     @cached_property
     def compute(self) -> Number:
@@ -154,10 +154,10 @@ class Parts:
     chosen: Number = 0.0
     """Collectives; loads from the host that can be made ahead, and those that cannot. [s]"""
     spreads: Mapping[str, Number] = field(default_factory=dict)
-    """By kind of operator, the sum of time · log standard deviation of those that were measured:
-    errors of one kind go together. [s]"""
+    """Sums of time · log standard deviation of the operators that were measured, by kind: errors of
+    one kind go together. [s]"""
     times: Sequence[Time] = field(default=(), repr=False)
-    """Of the operators. [s]"""
+    """Times of the operators. [s]"""
 
     @cached_property
     def serial(self) -> Number:
@@ -189,7 +189,7 @@ class Parts:
         return np.sqrt(squares) / (self.local + self.wire + self.host + self.chosen)
 
     def hidden(self, deployment: Deployment) -> tuple[Number, Number]:
-        """What the deployment hides of wires and of loads. [s]
+        """Time of wires and of loads that the deployment hides. [s]
 
         The asked share of the wires' time, as far as there is work to hide it behind; loads behind
         all the rest where the next layer is loaded ahead.
@@ -230,7 +230,7 @@ def parts(timed: Iterable[tuple[Op, Time]]) -> Parts:
 
 
 def _basis(time: Time) -> Number:
-    """What a time rests on; nothing where an operator is not used on a part of its axis."""
+    """Basis of a time; none where an operator is not used on a part of its axis."""
     if time.measured is not None:
         return time.measured.basis
     took = time.seconds

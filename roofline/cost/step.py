@@ -15,7 +15,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.layers import blocks
 from roofline.cost.layers.common import Pass, is_one
 from roofline.cost.layers.loading import loads
-from roofline.cost.stages import Stage
+from roofline.cost.layout import Stage
 from roofline.cost.work import Number, Op, times
 from roofline.model.architecture import Block
 
@@ -102,7 +102,7 @@ def steps(
 
 
 def _pass(deployment: Deployment, every: Sequence[Group]) -> Pass:
-    """What one device sees of the groups."""
+    """Groups as one device sees them."""
     layout = deployment.layout
     numbers = tuple(
         (group.name, _float(group.count), _float(group.new), _float(group.context))
@@ -175,7 +175,7 @@ def _merged(ops: Iterable[Op]) -> dict[str, Op]:
 
 
 def _equal(a: Op, b: Op) -> bool:
-    """Whether two operators have one shape."""
+    """True where two operators have one shape."""
 
     def same(x: Number, y: Number) -> bool:
         return x is y or np.array_equal(x, y)

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.layout import Stage
 from roofline.cost.placement import kv_heads_per_device, padded, qkv_biased_per_device
-from roofline.cost.stages import Stage
 from roofline.cost.work import Number, Part, total
 from roofline.model.architecture import Attention, Block, Linear, Moe, Recurrent
 from roofline.model.parameters import projections
@@ -165,7 +165,7 @@ _PADDED: Final = "ceil(n[ / TP]) · (k · bytes[ + scale])"
 
 
 def _repeated(block: Block, linear: Linear, tp: Number) -> Number:
-    """How much more of the fused q, k, v matrix there is where key/value heads are repeated."""
+    """Size of the fused q, k, v matrix over that without repeated key/value heads. [1]"""
     part = block.mixer
     if not isinstance(part, Attention) or linear.name != "qkv":
         return 1.0

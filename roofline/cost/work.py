@@ -1,10 +1,11 @@
-"""What an operation asks of a device: arithmetic, memory traffic and wire traffic.
+"""Work of an operation on a device: arithmetic, memory traffic and wire traffic.
 
 Fields broadcast against the scenario axis, so one expression prices one scenario or a million.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -79,7 +80,8 @@ COUNTS: Final = (
     "network_messages",
     "host_bytes",
 )
-"""Counts of `Work`."""
+"""Counts of `Work`, in the order of its fields."""
+counts_of: Final[Callable[["Work"], tuple[Number, ...]]] = attrgetter(*COUNTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,33 +182,14 @@ class Work:
 
     def __add__(self, other: "Work") -> "Work":
         """Do one, then the other."""
-        return Work(
-            plus(self.flops, other.flops),
-            plus(self.weight_bytes, other.weight_bytes),
-            plus(self.activation_bytes, other.activation_bytes),
-            plus(self.kv_bytes, other.kv_bytes),
-            plus(self.wire_bytes, other.wire_bytes),
-            plus(self.messages, other.messages),
-            plus(self.network_bytes, other.network_bytes),
-            plus(self.network_messages, other.network_messages),
-            plus(self.host_bytes, other.host_bytes),
-            self.made + other.made,
-        )
+        sums: list[Any] = [*map(plus, counts_of(self), counts_of(other)), self.made + other.made]
+        return Work(*sums)
 
     def __mul__(self, number: Number) -> "Work":
         """Do it that many times."""
-        return Work(
-            scaled(self.flops, number),
-            scaled(self.weight_bytes, number),
-            scaled(self.activation_bytes, number),
-            scaled(self.kv_bytes, number),
-            scaled(self.wire_bytes, number),
-            scaled(self.messages, number),
-            scaled(self.network_bytes, number),
-            scaled(self.network_messages, number),
-            scaled(self.host_bytes, number),
-            tuple((*each[:2], times(each[2], number), each[3]) for each in self.made),
-        )
+        made = tuple((*each[:2], times(each[2], number), each[3]) for each in self.made)
+        fields: list[Any] = [*(scaled(count, number) for count in counts_of(self)), made]
+        return Work(*fields)
 
     __rmul__ = __mul__
 
@@ -272,9 +255,9 @@ class Op:
     name: str
     """Role in the network: ``"gate-up"``."""
     kind: Kind
-    """Which kernels do it."""
+    """Kind of kernels that do it."""
     work: Work
-    """Of one execution on one device."""
+    """Work of one execution on one device."""
     repeat: int = 1
     """Executions in a step, usually one per layer. [1]"""
     arithmetic: str = ""
@@ -287,7 +270,7 @@ class Op:
     """Time of the wires that it uses, of one execution: what a collective takes between devices,
     or what is loaded from the host. [s]"""
     algorithm: str = ""
-    """Of a collective: ``"ring"``."""
+    """Algorithm of a collective: ``"ring"``."""
 
     def called(self, name: str, repeat: int) -> "Op":
         """The operator under a name, executed that many times."""
@@ -317,7 +300,7 @@ class Part:
     name: str
     value: Number
     formula: str = ""
-    """In symbols, with brackets as in `Formula`."""
+    """Formula in symbols, with brackets as in `Formula`."""
     symbols: Mapping[str, Number] = field(default_factory=dict)
     """Values of the symbols, by symbol."""
     source: str = ""
@@ -332,7 +315,4 @@ def total(parts: Iterable[Part]) -> Number:
     Args:
         parts: Of one unit.
     """
-    whole: Number = 0.0
-    for part in parts:
-        whole = whole + part.value
-    return whole
+    return sum((part.value for part in parts), 0.0)

@@ -16,7 +16,7 @@ from roofline.bench.collectives import (
     regime,
 )
 from roofline.bench.held_out import octaves
-from roofline.cost.regimes import BOUNDS, Constants, Regime
+from roofline.cost.kernels.collective import BOUNDS, Constants, Regime
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from tests.bench.folds import with_spread

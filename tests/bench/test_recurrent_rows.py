@@ -10,7 +10,7 @@ from roofline.bench.columns import prepared
 from roofline.bench.kernel_rows import Group
 from roofline.bench.shipping.variants import label_of
 from roofline.bench.validation import READERS
-from roofline.cost.kernels import conversion, encoder, hyper, recurrent
+from roofline.cost.kernels import encoder, hyper, pointwise, recurrent
 from roofline.cost.kernels.catalog import name_of
 from tests.validation.measurements import file, needs
 
@@ -156,9 +156,9 @@ def test_a_difference_of_two_kernels_has_its_own_form() -> None:
     row = {"gpu": "h100_sxm", "op": "computescale", "m": 8, "k": 4096, "time_s": 1e-6}
     (minus,) = groups("quantize", {**row, "kernel": "dynamic_minus_static"})
     (plain,) = groups("quantize", {**row, "kernel": "torch_ops"})
-    assert minus.form is conversion.CONVERSION["difference"]
+    assert minus.form is pointwise.CONVERSION["difference"]
     assert minus.dims["resident"].tolist() == [8]
-    assert plain.form is conversion.CONVERSION["computescale"]
+    assert plain.form is pointwise.CONVERSION["computescale"]
 
 
 @needs(file("linear_attention"))

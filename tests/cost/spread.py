@@ -6,10 +6,8 @@ from typing import Any, Final
 import numpy as np
 from hypothesis import strategies as st
 
-from roofline.cost.deployment import Deployment
-from roofline.cost.layout import Layout
-from roofline.cost.offload import KEPT, Offload
-from roofline.cost.stages import Stage, pipeline
+from roofline.cost.deployment import KEPT, Deployment, Offload
+from roofline.cost.layout import Layout, Stage, pipeline
 from roofline.hardware.machine import Node
 from roofline.model.architecture import Architecture, Attention, Block, Mla, Mlp, Moe
 from tests.cost.networks import BOXES, deployed, wires

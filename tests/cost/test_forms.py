@@ -15,14 +15,12 @@ from roofline.cost.kernels import (
     latent,
     latent_module,
     latent_prefill,
-    latent_schedule,
     prefill,
 )
-from roofline.cost.kernels.collective import collective_dims, form, known
+from roofline.cost.kernels.collective import by_regime, collective_dims, form, known, seconds
 from roofline.cost.kernels.form import Dims, Form, machine
 from roofline.cost.kernels.gemm import GEMM
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
-from roofline.cost.regimes import by_regime, seconds
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 
@@ -103,13 +101,13 @@ FORMS: dict[str, tuple[Form, Dims]] = {
     "add": (POINTWISE["add"], LINEAR),
     "prefill": (prefill.FORM, attention(prefill.prefill_dims)),
     "decode": (decode.FORM, attention(decode.decode_dims)),
-    "latent decode": (latent.DECODE, latents(latent_schedule.latent_dims)),
+    "latent decode": (latent.DECODE, latents(latent.latent_dims)),
     "latent prefill": (latent_prefill.FORM, latents(latent_prefill.latent_prefill_dims)),
     "latent prefill inside": (
         latent_prefill.INSIDE,
         latents(partial(latent_prefill.latent_prefill_dims, kernel="flash_attention")),
     ),
-    "module decode": (latent_module.ABSORBED, module(latents(latent_schedule.latent_dims))),
+    "module decode": (latent_module.ABSORBED, module(latents(latent.latent_dims))),
     "module prefill": (latent_module.EXPANDED, expanded_module()),
     "heads": (latent_module.HEADS, HEADS),
     "experts": (experts.FORM, routed()),

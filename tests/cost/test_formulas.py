@@ -6,11 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roofline.cost.deployment import Deployment, Options
-from roofline.cost.layout import Layout
+from roofline.cost.deployment import Deployment, Offload, Options
+from roofline.cost.layout import Layout, pipeline
 from roofline.cost.memory import kept
-from roofline.cost.offload import Offload
-from roofline.cost.stages import pipeline
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.weights import layer_parts, outside_parts
 from roofline.cost.work import COUNTS, Array, Op

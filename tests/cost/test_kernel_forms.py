@@ -15,7 +15,6 @@ from roofline.cost.kernels import (
     latent,
     latent_module,
     latent_prefill,
-    latent_schedule,
     prefill,
     routing,
 )
@@ -94,7 +93,7 @@ def some_exchange() -> Columns:
 def latents(generation: str = "hopper", kernel: str = "") -> Columns:
     drawn = shapes()
     names = ("batch", "new", "context", "heads", "width", "kv_width")
-    return latent_schedule.latent_dims(
+    return latent.latent_dims(
         *(drawn[name] for name in names), generation=generation, kernel=kernel
     )
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.cost.deployment import Deployment
+from roofline.cost.deployment import KEPT, Deployment, Offload
 from roofline.cost.layout import Layout
 from roofline.cost.memory import Held, held
-from roofline.cost.offload import KEPT, Offload
 from roofline.cost.roof import Parts, parts, roof, seconds
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.weights import layer_bytes

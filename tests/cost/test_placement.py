@@ -7,9 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from roofline.cost.layout import Layout
+from roofline.cost.layout import Layout, group, pipeline
 from roofline.cost.placement import check
-from roofline.cost.stages import group, pipeline
 from roofline.errors import LayoutError
 from roofline.model.architecture import (
     Architecture,

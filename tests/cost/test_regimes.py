@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from roofline.cost import collectives
 from roofline.cost.algorithms import Ranks
-from roofline.cost.regimes import (
+from roofline.cost.kernels.collective import (
     BOUNDS,
     PATHS,
     Constants,

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from roofline.cost.deployment import Deployment, Options
+from roofline.cost.deployment import KEPT, Deployment, Offload, Options
 from roofline.cost.layout import Layout
-from roofline.cost.offload import KEPT, Offload
 from roofline.hardware.catalog import default_node, gpu
 from roofline.hardware.catalog import node as node_named
 from roofline.hardware.engine import engine as engine_named

@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
+from roofline.cost.deployment import Offload
 from roofline.cost.layout import Layout
-from roofline.cost.offload import Offload
 from roofline.errors import UnknownNameError
 from roofline.serving.explain import METRICS, explain, explain_all, operators
 from roofline.serving.static import StaticBatch, static_batch

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from roofline.api.setting import deployed
-from roofline.cost.offload import Offload
+from roofline.cost.deployment import Offload
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
 from roofline.serving.explain import explain

@@ -6,7 +6,7 @@ import pytest
 
 import roofline
 from roofline.bench.calibrations import calibration_of
-from roofline.cost.offload import Offload
+from roofline.cost.deployment import Offload
 from roofline.serving import tables
 from roofline.serving.explain import explain_all
 from roofline.serving.result import SHARED, UNMEASURED, kernels

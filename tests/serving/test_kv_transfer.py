@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roofline.cost.layout import pipeline
 from roofline.cost.memory import kv_bytes_per_sequence
-from roofline.cost.stages import pipeline
 from roofline.hardware.machine import Link
 from roofline.model.parameters import kv_bytes_per_token, state_elements_per_sequence
 from roofline.serving.disaggregated import disaggregated

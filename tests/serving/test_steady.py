@@ -10,9 +10,8 @@ import pytest
 import roofline
 from roofline.bench.calibrations import calibration_of
 from roofline.cost.calibration.pricing import GpuCalibration
-from roofline.cost.deployment import Deployment
+from roofline.cost.deployment import Deployment, Offload
 from roofline.cost.engine_costs import EngineProfile
-from roofline.cost.offload import Offload
 from roofline.cost.work import Array
 from roofline.errors import RooflineError
 from roofline.serving import drafts

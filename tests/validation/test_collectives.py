@@ -17,7 +17,7 @@ from roofline.bench.held_out import (
 )
 from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.collectives import all_gather, all_reduce, all_to_all, reduce_scatter, send
-from roofline.cost.regimes import Constants
+from roofline.cost.kernels.collective import Constants
 from roofline.cost.work import Array, Number
 from roofline.errors import InputError
 from roofline.hardware.catalog import node

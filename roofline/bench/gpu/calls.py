@@ -37,7 +37,7 @@ class Collective:
     """An operation of NCCL on the first GPUs, in half precision."""
 
     operation: Operation
-    """A key of `roofline.cost.regimes.PATHS`."""
+    """A key of `roofline.cost.kernels.collective.PATHS`."""
     payload: int
     """As defined there. [B]"""
     ranks: int

@@ -6,7 +6,7 @@ from typing import Final
 from roofline.bench.gpu.calls import Collective, Operation
 from roofline.bench.gpu.device import Sku
 from roofline.bench.probe import Maker, Probe, Shape
-from roofline.cost.regimes import moved
+from roofline.cost.kernels.collective import moved
 from roofline.cost.work import Work
 from roofline.units import PREFIX
 
@@ -24,8 +24,8 @@ def collective(name: str, operation: Operation, way: str, ranks: Sequence[int] =
 
     Args:
         name: As its file is called.
-        operation, way: Keys of `roofline.cost.regimes.PATHS`; the way says what the wires are
-            counted to carry.
+        operation, way: Keys of `roofline.cost.kernels.collective.PATHS`; the way says what the
+            wires are counted to carry.
         ranks: GPUs that take part. [1]
     """
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.calibration.query import KernelQuery, columns
-from roofline.cost.kernels import decode, latent_prefill, latent_schedule, prefill
+from roofline.cost.kernels import decode, latent, latent_prefill, prefill
 from roofline.cost.kernels.form import Dims
 from roofline.cost.work import Array, Op
 from roofline.hardware.machine import Gpu
@@ -158,7 +158,7 @@ def latent_attention(op: Op, gpu: Gpu) -> KernelQuery | None:
         width=named(op.formats["activations"]).width,
         kv_width=named(op.formats["kv"]).width,
     )
-    made = latent_schedule.latent_dims(*shape.values(), generation=gpu.architecture)
+    made = latent.latent_dims(*shape.values(), generation=gpu.architecture)
     low = "fp8" if _low(op) and "fp8" in gpu.flops_per_s else "bf16"
     unlike = CHOSEN if np.any(window > 0) else CHUNK * bool(np.any(shape["new"] > 1.0))
     return KernelQuery("latent-decode", _pairs(op), made, low, assumed=unlike)

@@ -8,7 +8,7 @@ import numpy as np
 from roofline.cost.calibration.query import SIXTEEN, KernelQuery, columns, unmeasured
 from roofline.cost.calibration.rows import FEW_TOKENS
 from roofline.cost.kernels.experts import GATED, expert_dims, tallest
-from roofline.cost.kernels.loads import padding
+from roofline.cost.kernels.routing import padding
 from roofline.cost.work import Op
 from roofline.hardware.machine import Gpu
 from roofline.model.precision import named

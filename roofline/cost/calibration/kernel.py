@@ -9,14 +9,14 @@ from roofline.hardware.machine import Gpu
 
 
 class Label(NamedTuple):
-    """What a fit is of."""
+    """Label of a fit."""
 
     device: str
     """Catalog name of the device that was measured."""
     provider: str
-    """Whose kernels: ``"trtllm"``, ``"nccl"``."""
+    """Engine or library of the kernels: ``"trtllm"``, ``"nccl"``."""
     kind: str
-    """Of kernel: ``"gemm"``, ``"decode-attention"``."""
+    """Kind of kernel: ``"gemm"``, ``"decode-attention"``."""
     variant: str
     """Number formats or operator: ``"fp8_block"``, ``"bfloat16-fp8"``, ``"all_reduce"``."""
     mine: str = ""
@@ -27,13 +27,11 @@ class Kernel(NamedTuple):
     """A fitted form."""
 
     label: Label
-    """What it is of."""
     arithmetic: str
-    """Whose published rate the form was given: ``"bf16"``."""
+    """Arithmetic whose published rate the form was given: ``"bf16"``."""
     model: Calibrated
-    """The fit."""
     name: str = ""
-    """What the source of the measurements calls the kernel: how it schedules follows from that."""
+    """Name of the kernel in the source of the measurements; its schedule follows from that."""
 
 
 Load: TypeAlias = Callable[[Label], Kernel]
@@ -108,7 +106,7 @@ PASSES: Final = "passes"
 CUBLAS: Final = "cublas"
 NCCL: Final = "nccl"
 NEUTRAL: Final = frozenset({"vidur", NCCL, "torch-nccl", "deepep", PASSES, CUBLAS})
-"""Whose kernels no engine replaces: passes over activations, libraries."""
+"""Providers whose kernels no engine replaces: passes over activations, libraries."""
 IDEAL: Final = "ideal"
 """An engine that has the kernels of all."""
 LIBRARY: Final = frozenset({("gemm", "bfloat16")})
@@ -122,13 +120,11 @@ class Found(NamedTuple):
     """A fit, and how far it is from what was asked for."""
 
     fit: Kernel
-    """The kernel."""
     foreign: bool
-    """Whether it was measured on another device."""
     far: bool
-    """Whether that is of another generation."""
+    """True where it was measured on another device, and where that is of another generation."""
     borrowed: bool
-    """Whether it is another engine's."""
+    """True where it is another engine's."""
 
     @property
     def spread(self) -> float:
@@ -148,7 +144,7 @@ def generation(gpu: Gpu) -> str:
 
 
 def known(gpu: Gpu) -> bool:
-    """Whether kernels of a device, or of one like it, were measured."""
+    """True where kernels of a device, or of one like it, were measured."""
     return generation(gpu) in ORDER
 
 
@@ -210,12 +206,12 @@ def nearest(
 
 
 def _shared(label: Label) -> bool:
-    """Whether any engine may have this kernel."""
+    """True where any engine may have this kernel."""
     return label.provider in NEUTRAL or (label.kind, label.variant) in LIBRARY
 
 
 def passed_over(label: Label) -> bool:
-    """Whether a step takes other time than was measured, and another engine's kernel stands in.
+    """True where a step takes other time than was measured, and another engine's kernel stands in.
 
     vLLM's products of blocks were launched one by one, each with the conversion of its input: 0.15
     ms and more on Blackwell from 1 to 1,024 rows, and twice that on a GB200, whose chip is the same

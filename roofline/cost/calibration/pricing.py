@@ -7,11 +7,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.calibration.alike import CONVERSION, CONVERSION_OF_EXPERTS
 from roofline.cost.calibration.by_kind import kernel_query
 from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, Label, Load, nearest
-from roofline.cost.calibration.query import KernelQuery
-from roofline.cost.calibration.rows import sorted_out, together
+from roofline.cost.calibration.query import CONVERSION, CONVERSION_OF_EXPERTS, KernelQuery
+from roofline.cost.calibration.rows import merge_rows, sorted_out
 from roofline.cost.calibration.usual import usual
 from roofline.cost.calibration.wires import (
     alltoall_of,
@@ -24,8 +23,8 @@ from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.kernels import (
     encoder,
     experts,
+    latent,
     latent_prefill,
-    latent_schedule,
     prefill,
     recurrent,
 )
@@ -57,10 +56,10 @@ SCHEDULES: Final[Mapping[str, Callable[[Dims, Kernel, str], Dims]]] = {
     "decode-attention": lambda dims, kernel, _: scheduled(
         dims, kernel.name or kernel.label.provider
     ),
-    "latent-decode": lambda dims, kernel, generation: latent_schedule.in_graph(
-        latent_schedule.scheduled(dims, kernel.name, generation)
+    "latent-decode": lambda dims, kernel, generation: latent.in_graph(
+        latent.scheduled(dims, kernel.name, generation)
     ),
-    "latent-prefill": lambda dims, kernel, _: latent_schedule.in_graph(
+    "latent-prefill": lambda dims, kernel, _: latent.in_graph(
         latent_prefill.scheduled(dims, kernel.name)
     ),
     "prefill-attention": lambda dims, kernel, generation: prefill.scheduled(
@@ -83,24 +82,22 @@ class GpuCalibration:
     """Measured kernels of a device, or of the one most like it."""
 
     name: str
-    """What it is called."""
     engine: str
-    """Whose kernels are taken where there are several."""
+    """Engine whose kernels are taken where there are several."""
     labels: tuple[Label, ...]
-    """Of all fits there are."""
+    """Labels of all fits there are."""
     load: Load = field(repr=False)
     """Fit of a label."""
     profile: EngineProfile = NO_ENGINE
     """Constants of the engine; no operator has them."""
     fallback: bool = False
-    """Whether operators that nothing like was measured of take what such kernels usually do,
+    """True where operators that nothing like was measured of take what such kernels usually do,
     beside those that were."""
     switched: bool = True
-    """Whether the devices of a node are joined by more than the host's PCIe."""
+    """True where the devices of a node are joined by more than the host's PCIe."""
     _found: dict[tuple[str, ...], Found | None] = field(
         init=False, default_factory=dict, repr=False, compare=False
     )
-
     _kinds: dict[str, list[Label]] = field(
         init=False, default_factory=dict, repr=False, compare=False
     )
@@ -121,7 +118,7 @@ class GpuCalibration:
             return self._alike(op, gpu) or self._usual(op, gpu)
         if all(priced is None for _, _, priced in parts):
             return self._usual(op, gpu)
-        return together(
+        return merge_rows(
             [
                 (rows, priced or self._usual(each, gpu) or _published(each, gpu))
                 for rows, each, priced in parts
@@ -202,7 +199,8 @@ class GpuCalibration:
             some = take(timed(dims, each.fit, gpu), rows)
             time[rows], own[rows], known[rows] = predict(model, some, device)
             if wanted.part:
-                time[rows] = of_part(wanted.part, time[rows], model, some, device)
+                constants = model.constants
+                time[rows] = experts.of_part(wanted.part, time[rows], some, device, constants)
         if wanted.beside is not None:
             time = np.maximum(time, self._beside(wanted.beside, gpu, device))
         if wanted.then is not None:
@@ -322,7 +320,7 @@ def _start(wanted: KernelQuery, model: Calibrated, seconds: Number) -> Number:
 
 
 def _least(op: Op, gpu: Gpu) -> Number:
-    """What no fit may fall below: published arithmetic, weights and caches from memory, wires. [s]
+    """Least time of any fit: published arithmetic, weights and caches from memory, wires. [s]
 
     Activations may have stayed in the last-level cache. What is passed around a ring meanwhile was
     not passed when a kernel was measured.
@@ -334,43 +332,14 @@ def _least(op: Op, gpu: Gpu) -> Number:
         arithmetic = "fp8"  # keys of an index are kept, and scored, in 8 bits
     compute = op.work.flops / gpu.rate(arithmetic) if arithmetic else 0.0
     moved = plus(op.work.weight_bytes, op.work.kv_bytes) / gpu.hbm_bytes_per_s
-    least: Number = np.maximum(np.maximum(compute, moved), op.wire_s)
-    return least
+    return np.maximum(np.maximum(compute, moved), op.wire_s)
 
 
 def _published(op: Op, gpu: Gpu) -> Measured:
-    """As the datasheet has it."""
+    """Time at the rates of the datasheet."""
     compute = op.work.flops / gpu.rate(op.arithmetic) if op.arithmetic else 0.0
     least = np.maximum(np.maximum(compute, op.work.hbm_bytes / gpu.hbm_bytes_per_s), op.wire_s)
     return Measured(least, UNMEASURED, DATASHEET)
-
-
-def of_part(part: str, time: Array, model: Calibrated, dims: Dims, device: Machine) -> Array:
-    """Time of one of the matrices of a fused mixture of experts, or of what is around them. [s]
-
-    A matrix takes no less than the published rates allow; what is more than that of both is shared
-    out as the terms of `roofline.cost.kernels.experts` exceed it, with half of the launches each.
-    Source: arithmetic; terms of a fit that are alike in shape trade places, their sum does not.
-
-    Args:
-        part: ``"first"`` or ``"second"`` matrix, ``"around"`` them, or ``"none"``.
-        time: Of the whole. [s]
-        model, dims, device: Fit, columns and device.
-    """
-    if part == "none":
-        return np.zeros(len(dims["rows"]))
-    first, second, around = experts.parts(dims, device, model.constants)
-    q, launch = model.constants["sharpness"], model.constants["launch"]
-    least = dict(zip(("first", "second"), experts.least(dims, device), strict=True))
-    both = least["first"] + least["second"]
-    beyond = {
-        "first": np.maximum(launch / 2 + first.seconds(q) - least["first"], 0.0),
-        "second": np.maximum(launch / 2 + second.seconds(q) - least["second"], 0.0),
-        "around": around,
-    }
-    rest = np.maximum(time - both, 0.0)
-    shared: Array = rest * beyond[part] / (beyond["first"] + beyond["second"] + beyond["around"])
-    return shared + least.get(part, 0.0)
 
 
 def _held(priced: Measured, to: Measured, op: Op, gpu: Gpu) -> Measured:

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.kernels.form import Dims, Form
-from roofline.cost.work import Array, Number
+from roofline.cost.work import Array, Number, Op
+from roofline.model.architecture import STREAMS
 
 
 class KernelQuery(NamedTuple):
@@ -14,29 +15,29 @@ class KernelQuery(NamedTuple):
 
     kind: str
     variants: tuple[str, ...]
-    """Of kernel; formats in the order in which they would do."""
+    """Kind and variants of the kernel; formats in the order in which they would do."""
     dims: Dims
     """Columns of the form, one row per scenario."""
     arithmetic: str = "bf16"
-    """Whose rate the device's form is given."""
+    """Arithmetic whose rate the form is given."""
     form: Form | None = None
-    """In place of the fitted one, with the same constants: for widths that were not measured."""
+    """Form for widths that were not measured, with the constants of the fitted one."""
     assumed: str = ""
-    """Why no such kernel was measured anywhere, in words; empty where one was."""
+    """Reason why no such kernel was measured anywhere, in words; empty where one was."""
     part: str = ""
-    """Which part of a fused kernel the operator is; empty for the whole."""
+    """Part of a fused kernel that the operator is; empty for the whole."""
     instead: "KernelQuery | None" = None
     """Another kernel that would do: whichever takes less time does it."""
     otherwise: "KernelQuery | None" = None
     """Kernel that is asked for where none like this one was measured."""
     own: bool = False
-    """Whether only a kernel of this engine, measured on this device, would do."""
+    """True where only a kernel of this engine, measured on this device, would do."""
     beside: "KernelQuery | None" = None
-    """What a fused kernel does besides: it takes at least as long."""
+    """Kernel that a fused one also does: it takes at least as long."""
     then: "KernelQuery | None" = None
     """Another kernel that runs after it: their times add up."""
     cold: bool = False
-    """Whether it was measured on a state that may have stayed in the last-level cache, which is
+    """True where it was measured on a state that may have stayed in the last-level cache, which is
     in memory in a step."""
     rows: NDArray[np.bool_] | None = None
     """Rows that ``assumed`` and ``instead`` are about; None for all."""
@@ -61,3 +62,37 @@ def columns(**numbers: Number) -> dict[str, Array]:
 def unmeasured(stored: str) -> str:
     """Words for weights that no product was measured with."""
     return f"no product with {stored} weights was measured: the nearest one, at these widths"
+
+
+CONVERSION: Final = "quantise-"
+CONVERSION_OF_EXPERTS: Final = "quantise-experts"
+"""Beginnings of the names of conversions of inputs, and of those of experts' inputs."""
+OPERATIONS: Final = {
+    "all-reduce": "all_reduce",
+    "all-gather": "all_gather",
+    "gather-context": "all_gather",
+    "reduce-scatter": "reduce_scatter",
+    "send": "send_recv",
+    "dispatch-all-gather": "all_gather",
+    "combine-reduce-scatter": "reduce_scatter",
+}
+"""Collective by how the operator's name begins."""
+RESIDUAL: Final = ("norm", "embedding-norm", "final-norm")
+"""Norms that add the residual first: each element is read and written twice."""
+
+
+def base_name(op: Op) -> str:
+    """Name of an operator without the number that tells it from others of that name."""
+    return op.name.rsplit("-", 1)[0] if op.name[-1:].isdigit() else op.name
+
+
+def alike(op: Op) -> str:
+    """Part of an operator's name that its kernel depends on: others of its kind share a price."""
+    if op.kind == "collective":
+        return next((begin for begin in OPERATIONS if op.name.startswith(begin)), op.name)
+    if op.kind == "gemm":
+        own = op.name.startswith(("q-absorb", "v-absorb")) or base_name(op) == STREAMS
+        return base_name(op) if own else op.kind
+    if op.name.startswith(CONVERSION):
+        return CONVERSION_OF_EXPERTS if op.name.startswith(CONVERSION_OF_EXPERTS) else CONVERSION
+    return RESIDUAL[0] if op.kind == "pointwise" and base_name(op) in RESIDUAL else op.name

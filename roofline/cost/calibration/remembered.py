@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.calibration import grids
-from roofline.cost.calibration.alike import alike
+from roofline.cost.calibration import rows as row_axes
+from roofline.cost.calibration.query import alike
 from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.measured import Calibration, Measured
 from roofline.cost.work import Number, Op
@@ -75,7 +75,7 @@ class Memory:
         found = self.lines[key]
         if len(found.first) > len(found.place) * MOST_DIFFERENT:
             return None
-        return found if all(found.hold(value) for value in grids.numbers(line)) else None
+        return found if all(found.hold(value) for value in row_axes.numbers(line)) else None
 
     def scope(self, calibration: Calibration, gpu: Gpu) -> int:
         """Number of a device's calibration, by which its prices are told from those of others."""
@@ -237,7 +237,7 @@ def _looked_up(
     Raises:
         RooflineError: The device lacks their arithmetic.
     """
-    wide = [grids.shape(each) for each in ops]
+    wide = [row_axes.shape(each) for each in ops]
     if len(ops) == 1 and len(wide[0]) < 2:
         return [calibration.price(ops[0], gpu)]
     lines = [_line(memory, each, axes) for each, axes in zip(ops, wide, strict=True)]
@@ -245,7 +245,7 @@ def _looked_up(
         len(again.first) if again else prod(axes)
         for (_, again), axes in zip(lines, wide, strict=True)
     ]
-    found = calibration.price(grids.joined([line for line, _ in lines], rows), gpu)
+    found = calibration.price(row_axes.joined([line for line, _ in lines], rows), gpu)
     if found is None:
         return [None] * len(ops)
     ends = np.cumsum(rows)
@@ -259,9 +259,9 @@ def _line(memory: Memory | None, op: Op, wide: tuple[int, ...]) -> tuple[Op, Rep
     """An operator's rows that differ, in line, and which of them its places are; None if all do."""
     if len(wide) < 2:
         return op, None
-    line = grids.in_line(op, wide)
+    line = row_axes.in_line(op, wide)
     again = memory.repeats(line) if memory is not None and min(wide) > 1 else None
-    return (line if again is None else grids.taken(line, again.first)), again
+    return (line if again is None else row_axes.taken(line, again.first)), again
 
 
 def _same(calibration: Remembered, op: Op) -> Hashable:
@@ -305,7 +305,7 @@ def _numbers(op: Op) -> tuple[Hashable, ...]:
     return tuple(
         [
             (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
-            for value in grids.numbers(op)
+            for value in row_axes.numbers(op)
         ]
     )
 

@@ -1,20 +1,19 @@
-"""Rows of an operator that ask for different kernels: each sort of them is priced by itself.
+"""Rows of operators whose numbers are arrays: over a grid, in a line, and by sort of kernel.
 
 A time may not depend on what else is on the scenario axis. Whether a collective leaves its node, a
 window hides keys, a chunk continues a prompt, or devices share one decides which kernel runs, row
-by row.
+by row: each sort of rows is priced by itself.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.calibration.grids import taken
 from roofline.cost.measured import Measured
-from roofline.cost.work import Number, Op, distinct
+from roofline.cost.work import Number, Op, Work, counts_of, distinct
 
 Rows: TypeAlias = NDArray[np.intp]
 Answers: TypeAlias = tuple[NDArray[np.bool_], ...]
@@ -25,14 +24,72 @@ FEW_TOKENS: Final = 128.0
 """Tokens of a device up to which the low-latency exchange is used: its usual buffers."""
 
 
+def shape(op: Op) -> tuple[int, ...]:
+    """Shape of the axes that an operator depends on; an axis of which it is free has length 1."""
+    found = [np.shape(value) for value in numbers(op) if isinstance(value, np.ndarray)]
+    return np.broadcast_shapes(*found) if found else ()
+
+
+def numbers(op: Op) -> list[Number]:
+    """All numbers of an operator: shape, work and wires."""
+    return [*op.dims.values(), *counts_of(op.work), op.wire_s]
+
+
+def in_line(op: Op, wide: tuple[int, ...]) -> Op:
+    """The operator with its arrays as long as all places of a grid, one after the other."""
+    return _changed(op, lambda value: np.broadcast_to(value, wide).ravel())
+
+
+def taken(op: Op, rows: Any) -> Op:
+    """Some rows of an operator whose arrays are lines."""
+    return _changed(op, lambda value: value if value.size == 1 else value[rows])
+
+
+def joined(ops: Sequence[Op], rows: Sequence[int]) -> Op:
+    """Lines of several operators, one after the other; a number that all have stays one.
+
+    Args:
+        ops, rows: With dimensions of the same names, and how many rows each has. [1]
+    """
+    if len(ops) == 1:
+        return ops[0]
+    ends = np.cumsum(rows)
+
+    def column(values: Sequence[Number]) -> Number:
+        if not any(isinstance(value, np.ndarray) for value in values) and len(set(values)) == 1:
+            return values[0]
+        out = np.empty(ends[-1])
+        for value, count, end in zip(values, rows, ends, strict=True):
+            out[end - count : end] = value
+        return out
+
+    first = ops[0]
+    return replace(
+        first,
+        work=Work(*map(column, zip(*(counts_of(op.work) for op in ops), strict=True))),
+        dims={name: column([op.dims[name] for op in ops]) for name in first.dims},
+        wire_s=column([op.wire_s for op in ops]),
+    )
+
+
+def _changed(op: Op, change: Callable[[Any], Any]) -> Op:
+    """The operator with each of its arrays changed."""
+
+    def changed(value: Any) -> Any:
+        return change(value) if isinstance(value, np.ndarray) and value.ndim else value
+
+    dims = {name: changed(value) for name, value in op.dims.items()}
+    work = Work(*map(changed, counts_of(op.work)))
+    return replace(op, work=work, dims=dims, wire_s=changed(op.wire_s))
+
+
 def sorted_out(op: Op) -> Iterator[tuple[Rows, Op]]:
     """Places of the rows of each sort, and the operator on them; nothing where all are of one.
 
     Args:
         op: Of a step, over a scenario axis or of a single scenario.
     """
-    routed = "touched" in op.dims
-    questions = _experts if routed else _QUESTIONS.get(op.kind)
+    questions = _experts if "touched" in op.dims else _QUESTIONS.get(op.kind)
     if questions is None:
         return
     answers = questions(op.dims)
@@ -48,26 +105,16 @@ def sorted_out(op: Op) -> Iterator[tuple[Rows, Op]]:
         yield rows, taken(op, rows)
 
 
-def together(parts: list[tuple[Rows, Measured]]) -> Measured:
-    """Prices of all sorts in the order of the rows; told as the sort that has most of them."""
-    length = sum(len(rows) for rows, _ in parts)
-    columns = np.empty((4, length))
+def merge_rows(parts: list[tuple[Rows, Measured]]) -> Measured:
+    """Prices of all sorts in the order of the rows, with the fit of the sort that has most."""
+    columns = np.empty((4, sum(len(rows) for rows, _ in parts)))
     for rows, priced in parts:
-        columns[:, rows] = np.stack(
-            [
-                np.broadcast_to(each, rows.shape)
-                for each in (priced.seconds, priced.log_sd, priced.basis, priced.start_s)
-            ]
-        )
+        each = (priced.seconds, priced.log_sd, priced.basis, priced.start_s)
+        columns[:, rows] = np.stack([np.broadcast_to(value, rows.shape) for value in each])
     _, most = max(parts, key=lambda part: (part[1].found is not None, len(part[0])))
     seconds, log_sd, basis, start = columns
-    return replace(
-        most,
-        seconds=seconds,
-        log_sd=log_sd,
-        basis=basis,
-        start_s=start if start.any() else 0.0,
-    )
+    start_s = start if start.any() else 0.0
+    return replace(most, seconds=seconds, log_sd=log_sd, basis=basis, start_s=start_s)
 
 
 def _collective(dims: Mapping[str, Number]) -> Answers:
@@ -92,7 +139,7 @@ def _recurrent(dims: Mapping[str, Number]) -> Answers:
 
 
 def _experts(dims: Mapping[str, Number]) -> Answers:
-    """Whether there are few tokens, together and of a device, and whether experts are spread."""
+    """Few tokens, together and of a device; experts that are spread; tokens that are sent."""
     return (
         np.asarray(dims["tokens"]) <= FEW_TOKENS,
         np.asarray(dims["own"]) <= FEW_TOKENS,
@@ -109,4 +156,4 @@ _QUESTIONS: Final[Mapping[str, Callable[[Mapping[str, Number]], Answers]]] = {
     "scan": _recurrent,
     "index": _latent,
 }
-"""By kind of operator, what decides about its kernel."""
+"""Conditions that decide about the kernel of a row, by kind of operator."""

@@ -5,15 +5,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from roofline.cost.calibration.alike import OPERATIONS
 from roofline.cost.calibration.kernel import IDEAL, Found
+from roofline.cost.calibration.query import OPERATIONS
 from roofline.cost.calibration.rows import FEW_TOKENS
 from roofline.cost.kernels.calibrated import predict
 from roofline.cost.kernels.collective import collective_dims
 from roofline.cost.kernels.exchange import exchange_dims
 from roofline.cost.kernels.form import machine
 from roofline.cost.measured import Measured
-from roofline.cost.work import Array, Op
+from roofline.cost.work import Array, Number, Op
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 
@@ -39,16 +39,14 @@ class Payload(NamedTuple):
 
 
 def payload_of(op: Op) -> Payload | None:
-    """What a collective moves; None for one that was not measured.
+    """Payload of a collective; None for one that was not measured.
 
     Measured are those between devices of one node behind an NVSwitch.
     """
     name = next((each for begin, each in OPERATIONS.items() if op.name.startswith(begin)), None)
     if name is None or not op.dims["nvswitch"] or np.any(np.asarray(op.dims["nodes"]) > 1):
         return None
-    size, ranks = np.broadcast_arrays(
-        *(np.atleast_1d(np.asarray(op.dims[key], dtype=float)) for key in ("bytes", "ranks"))
-    )
+    size, ranks = _wide(op.dims["bytes"], op.dims["ranks"])
     return Payload(name, np.maximum(size, 1.0), ranks)
 
 
@@ -104,21 +102,11 @@ def alltoall_of(
         gpu: The device.
         made: Format that the experts compute in: ``"nvfp4"``, ``"fp8"``, ``"bfloat16"``.
     """
-    d, link = op.dims, gpu.links.get("nvlink")
-    inside = op.name in ("dispatch", "combine") and not np.any(np.asarray(d["nodes"]) > 1)
-    if link is None or not inside or not d["nvswitch"]:
+    d, rate = op.dims, _rate_inside(op, gpu)
+    if rate is None:
         return None
-    sent = (
-        d["tokens"],
-        d["d"],
-        d["groups_met"],
-        d["experts"],
-        0.0,
-        d["width"],
-        link.bytes_per_s,
-        d["ranks"],
-    )
-    *wide, ranks = np.broadcast_arrays(*(np.atleast_1d(np.asarray(s, dtype=float)) for s in sent))
+    sent = (d["tokens"], d["d"], d["groups_met"], d["experts"], 0.0, d["width"], rate, d["ranks"])
+    *wide, ranks = _wide(*sent)
     variant = f"{op.name}-{made}"
     before = f"prepare-{made}" if op.name == "dispatch" else ""
     return (f"{variant}-one-sided", variant), before, {**exchange_dims(*wide), "ranks": ranks}
@@ -131,19 +119,23 @@ def exchange_of(op: Op, gpu: Gpu) -> tuple[str, dict[str, Array]] | None:
         op: ``"dispatch"`` or ``"combine"``.
         gpu: The device.
     """
-    d, link = op.dims, gpu.links.get("nvlink")
-    inside = op.name in ("dispatch", "combine") and not np.any(np.asarray(d["nodes"]) > 1)
-    if link is None or not inside or not d["nvswitch"]:
+    d, rate = op.dims, _rate_inside(op, gpu)
+    if rate is None:
         return None
     few = bool(np.all(np.asarray(d["tokens"]) <= FEW_TOKENS))
-    names = (
-        d["tokens"],
-        d["d"],
-        d["active"] if few else d["groups_met"],
-        d["experts"],
-        0.0 if few else SMS,
-        d["width"],
-        link.bytes_per_s,
-    )
-    wide = np.broadcast_arrays(*(np.atleast_1d(np.asarray(each, dtype=float)) for each in names))
+    copies, sms = (d["active"], 0.0) if few else (d["groups_met"], SMS)
+    wide = _wide(d["tokens"], d["d"], copies, d["experts"], sms, d["width"], rate)
     return f"{'ll' if few else 'normal'}-{op.name}", exchange_dims(*wide)
+
+
+def _rate_inside(op: Op, gpu: Gpu) -> float | None:
+    """Rate of the link of an exchange behind the switch of a node; None for others. [B/s]"""
+    link = gpu.links.get("nvlink")
+    if link is None or op.name not in ("dispatch", "combine") or not op.dims["nvswitch"]:
+        return None
+    return None if np.any(np.asarray(op.dims["nodes"]) > 1) else link.bytes_per_s
+
+
+def _wide(*numbers: Number) -> tuple[Array, ...]:
+    """Numbers and arrays as columns of one length."""
+    return np.broadcast_arrays(*(np.atleast_1d(np.asarray(n, dtype=float)) for n in numbers))

@@ -1,11 +1,10 @@
-"""Every form by the name that a calibration file has for it."""
+"""Forms by the names that calibration files have for them."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from roofline.cost.kernels import (
     collective,
-    conversion,
     decode,
     encoder,
     exchange,
@@ -19,12 +18,11 @@ from roofline.cost.kernels import (
     prefill,
     processor,
     recurrent,
-    roofed,
     sparse,
 )
 from roofline.cost.kernels.form import Form
 from roofline.cost.kernels.gemm import GEMM, linear
-from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE, stream
+from roofline.cost.kernels.pointwise import CONVERSION, POINTWISE, QUANTIZE, stream
 
 PACKED: Final = 0.5 + 4.0 / 128.0
 """Bytes of a 4-bit weight with a 16-bit scale and a 16-bit zero point for each 128. [B]"""
@@ -65,10 +63,10 @@ FORMS: Final[Mapping[str, Form]] = {
     "encoder-attention": encoder.FORM,
     "gated-mlp": mlp.FORM,
     **{f"hyper-{op}": form for op, form in hyper.HYPER.items()},
-    **{f"conversion-{_dashed(op)}": form for op, form in conversion.CONVERSION.items()},
+    **{f"conversion-{_dashed(op)}": form for op, form in CONVERSION.items()},
     "alltoall": exchange.ALLTOALL,
     "memory": memory.FORM,
-    "roof": roofed.FORM,
+    "roof": memory.ROOF,
     **{f"pass-{traffic}": stream("pointwise", float(traffic)) for traffic in (4, 6, 8, 12)},
     **{f"pointwise-{_dashed(name)}": form for name, form in POINTWISE.items()},
     **{f"quantize-{_dashed(name)}": form for name, form in QUANTIZE.items()},

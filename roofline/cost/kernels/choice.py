@@ -13,36 +13,43 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
-from roofline.cost.kernels.warm import STEEP
+from roofline.cost.kernels.form import (
+    STEEP,
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Regimes,
+    Values,
+    soft_maximum,
+)
 from roofline.cost.work import Array
 
 THREADS: Final = 1024.0
-"""Of a block at most, which is as many as entries are chosen. [1]"""
+"""Most threads of a block, which has as many as entries are chosen. [1]"""
 HELD: Final = 8192.0
 """Scores at the bound that a block keeps on chip (``topk_v1.cuh``: half of 64 KiB). [1]"""
 SCORE: Final = 4.0
-"""Of a score. [B]"""
+"""Bytes of a score. [B]"""
 SM_THREADS: Final = 2048.0
-"""Of an SM (CUDA C++ Programming Guide, compute capabilities 8.0, 9.0 and 10.0). [1]"""
+"""Threads of an SM (CUDA C++ Programming Guide, compute capabilities 8.0, 9.0 and 10.0). [1]"""
 RESIDENT: Final = 3.0
-"""Blocks of an SM at most, of 64 KiB of its shared memory each. [1]"""
+"""Most blocks of an SM, of 64 KiB of its shared memory each. [1]"""
 
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Rows that need a choice, the longest alone or all in turn, then the others. [s]"""
     queries, sms, busy = dims["batch"] * dims["new"], machine.multiprocessors, dims["busy"]
     fewer, resident = blocks(dims)
-    missed = outgrown(dims, machine, constants)
+    working = np.minimum(queries, sms * resident) * dims["entries"] * SCORE
+    missed = 1.0 / (1.0 + (constants["held"] * machine.l2_bytes / working) ** STEEP)
     longest = row(dims["entries"], fewer, missed, constants)
     each = row(dims["judged"], fewer, missed, constants)
     abreast = constants["abreast"] * resident / (SM_THREADS / THREADS)
-    q = constants["sharpness"]
     turns = np.ceil(queries * busy / sms) / abreast * each
-    chooses = np.where(busy > 0.0, (longest**q + turns**q) ** (1.0 / q), 0.0)
+    chooses = np.where(busy > 0.0, soft_maximum(constants["sharpness"], longest, turns), 0.0)
     copied = np.maximum(queries * (1.0 - busy) / (sms * abreast), busy < 1.0) * constants["skip"]
-    time: Array = constants["launch"] + chooses + copied
-    return time
+    return constants["launch"] + chooses + copied
 
 
 def blocks(dims: Dims) -> tuple[Array, Array]:
@@ -57,29 +64,19 @@ def row(scores: Array, fewer: Array, missed: Array, constants: Values) -> Array:
     Args:
         scores: Of a query. [1]
         fewer: `THREADS` over those of the block. [1]
-        missed: Share of second readings that the cache does not have. [1]
+        missed: Share of second readings of rows in work that the last-level cache does not have.
+            [1]
         constants: ``row``, ``lane``, ``refine``, ``far`` and ``narrow``.
     """
     walked = constants["lane"] * scores + constants["refine"] * np.minimum(scores, HELD)
     far = constants["far"] * missed * scores * fewer
-    time: Array = constants["row"] + fewer ** constants["narrow"] * walked + far
-    return time
-
-
-def outgrown(dims: Dims, machine: Machine, constants: Values) -> Array:
-    """Share of readings of rows in work that the last-level cache does not hold. [1]"""
-    at_once = machine.multiprocessors * blocks(dims)[1]
-    working = np.minimum(dims["batch"] * dims["new"], at_once) * dims["entries"] * SCORE
-    held = constants["held"] * machine.l2_bytes
-    share: Array = 1.0 / (1.0 + (held / working) ** STEEP)
-    return share
+    return constants["row"] + fewer ** constants["narrow"] * walked + far
 
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     """Nothing to choose, rows at once, and rows in turn."""
     turns = dims["batch"] * dims["new"] >= machine.multiprocessors
-    found: Regimes = np.where(dims["busy"] > 0.0, 1 + turns, 0).astype(np.intp)
-    return found
+    return np.where(dims["busy"] > 0.0, 1 + turns, 0).astype(np.intp)
 
 
 FORM: Final = Form(

@@ -1,33 +1,214 @@
 """Calibrated time of decode attention: few query rows over a long cache, split over its keys.
 
-`roofline.cost.kernels.decode_plan` has how a kernel cuts the work. Time is the start of a block,
-its tiles one after the other, the load of an SM, or the cache over the bandwidth: of memory, or
-of the last-level cache where the whole KV cache stays in it between calls; then a reduction joins
-what was split.
+The query heads that share a key/value head are rows of one unit of work. Where units are fewer
+than a kernel wants blocks, the keys of each are split: how is in the sources of the libraries. Time
+is the start of a block, its tiles one after the other, the load of an SM, or the cache over the
+bandwidth: of memory, or of the last-level cache where the whole KV cache stays in it between calls;
+then a reduction joins what was split.
 """
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from roofline.cost.kernels.decode_plan import BALANCED, HEAD_DIM, ROWS
-from roofline.cost.kernels.decode_plan import KERNELS as KERNELS
-from roofline.cost.kernels.decode_plan import MOST_GROUPED as MOST_GROUPED
-from roofline.cost.kernels.decode_plan import USUAL as USUAL
-from roofline.cost.kernels.decode_plan import decode_dims as decode_dims
-from roofline.cost.kernels.decode_plan import scheduled as scheduled
-from roofline.cost.kernels.decode_plan import splits as splits
-from roofline.cost.kernels.decode_plan import tiles as tiles
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values, pinned
-from roofline.cost.kernels.warm import cache_bytes_per_s
+from roofline.cost.kernels.form import (
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Regimes,
+    Values,
+    cache_bytes_per_s,
+    longest,
+    pinned,
+    soft_maximum,
+)
 from roofline.cost.work import Array
+
+ROWS: Final = 64
+"""Query rows of a block: the least that tensor-core kernels take."""
+MOST_GROUPED: Final = 32.0
+"""Query heads of a key/value head that TensorRT-LLM's kernels for grouped heads take (its
+``xqaDispatcher`` and FMHA runner refuse more, and each head is then read for by itself). [1]"""
+KEYS: Final = 128.0
+"""Keys of a tile at head widths up to 128; fewer beyond, so that the tile fits on chip."""
+HEAD_DIM: Final = 128.0
+"""Head width that constants refer to."""
+MARGIN: Final = 1.1
+"""Share of tiles that a planner adds before it divides them (FlashAttention-3,
+``hopper/flash_prepare_scheduler.cu``)."""
+WIDE: Final = 256.0
+"""Head width from which FlashInfer's blocks have 64 query rows at most."""
+ALWAYS: Final = 10.0**9
+"""Batch up to which the reduction is launched, of kernels that always launch it."""
+LIGHT: Final = 4.0
+"""Blocks per SM of its kernel without tensor cores, which is planned by its occupancy; assumed."""
+TILES: Final = 0.0
+GRID: Final = 1.0
+GROWING: Final = 2.0
+BALANCED: Final = 3.0
+"""Rules for the number of parts that a planner makes of a unit: all tiles divided by the slots and
+a margin; as many as the slots hold of whole units; the same rounded up, of slots that grow with the
+keys; or rounded up, of all keys whether a window hides them or not."""
+GROWTH: Final = 64.0
+"""Keys per sequence beyond which each doubling adds as many slots (SGLang,
+``get_num_kv_splits_triton``). [1]"""
+
+
+class Kernel(NamedTuple):
+    """Schedule of a library's decode attention; facts of its source, not fitted."""
+
+    splits: float
+    """Most parts that the keys of a unit are split into. [1]"""
+    slots: float
+    """Blocks per SM that it plans for. [1]"""
+    planned: float = 0.0
+    """Batch up to which the reduction is launched, split or not. [1]"""
+    swaps: bool = False
+    """True where query heads become rows by a copy, and keys are split only then."""
+    rows: tuple[float, ...] = (ROWS,)
+    """Query rows that a block can have, increasing. [1]"""
+    keys: float = KEYS
+    """Keys of a tile at head widths up to 128. [1]"""
+    plan: float = TILES
+    """`TILES`, `GRID`, `GROWING` or `BALANCED`."""
+    least: float = 1.0
+    """Keys of a part at least, at head widths up to 128. [1]"""
+    vector: float = 0.0
+    vector_width: float = 1.0
+    """Query heads of a group from which tensor cores multiply [1]; fewer are multiplied by a
+    kernel without them where the cache has as many bytes per element [B]."""
+    joins: float = 16.0
+    """Query rows that a block of the reduction joins; assumed where it is not one. [1]"""
+
+
+MASKED: Final = Kernel(splits=64.0, slots=1.0, plan=BALANCED, least=512.0)
+"""Masked multi-head attention of TensorRT-LLM, a block for each head (``multi_block_grid_setup``):
+each of 1024 threads takes 16 bytes of eight keys."""
+FLASHINFER: Final = Kernel(
+    splits=1024.0, slots=2.0, rows=(16.0, 64.0, 128.0), plan=GRID, least=128.0, joins=1.0
+)
+KERNELS: Final[Mapping[str, Kernel]] = {
+    "vllm_flash_attn": Kernel(splits=128.0, slots=2.0, swaps=True),
+    "vllm_flash_attn_fa2": Kernel(splits=128.0, slots=2.0, swaps=True),
+    "vllm_flash_attn_fa3": Kernel(splits=32.0, slots=1.0, planned=512.0),
+    "vllm_flashinfer_fidecode": FLASHINFER,
+    "flashinfer": FLASHINFER._replace(vector=4.0, vector_width=2.0),
+    "torch_flow_flashinfer": FLASHINFER,
+    "triton": Kernel(
+        splits=8.0,
+        slots=1.0,
+        planned=ALWAYS,
+        rows=(16.0,),
+        keys=32.0,
+        plan=GROWING,
+        vector=2.0,
+        joins=1.0,
+    ),
+    "roofline": Kernel(splits=128.0, slots=2.0),
+}
+"""Schedules by name of the kernel. FlashAttention-2: ``flash_api.cpp``, ``mha_varlen_fwd`` swaps
+the heads of a group into rows where a sequence has one query and the layer no window, and sets
+splits only then; other heads are blocks of their own. Its heuristic counts two blocks per SM.
+FlashAttention-3 in vLLM: splits are bounded by 32, and planned on the device, up to the largest
+batch of a CUDA graph, 512 (``VLLM_FLASH_ATTN_MAX_NUM_SPLITS_FOR_CUDA_GRAPH``). FlashInfer:
+``scheduler.cuh``, ``PrefillBinarySearchKVChunkSize`` and ``FA2DetermineCtaTileQ``; ``cascade.cuh``
+joins a head of a query in each block. SGLang's Triton kernels: ``decode_attention.py`` and
+``get_num_kv_splits_triton``, with 8 splits at most and a second kernel that always joins, a block
+for each sequence and head. ``microbench/cuda``: `roofline.bench.gpu.attention.decode_splits`."""
+USUAL: Final = Kernel(splits=32.0, slots=1.0)
+"""Schedule of a kernel that is not named here; assumed."""
+
+
+SHAPE: Final = (
+    "batch", "new", "context", "heads", "kv_heads", "head_dim", "window", "width", "kv_width",
+)  # fmt: skip
+"""Shape of attention: sequences, tokens, heads and their width; the window is 0 for none, the last
+two are bytes per element of activations and cache."""
+
+
+def shape_of(*shape: Array) -> dict[str, Array]:
+    """Columns `SHAPE` by name, with ``reach``, the keys that the last query sees. [token]"""
+    dims = dict(zip(SHAPE, shape, strict=True))
+    window, context = dims["window"], dims["context"]
+    return {**dims, "reach": np.where(window > 0, np.minimum(window, context), context)}
+
+
+def decode_dims(*shape: Array, kernel: str = "", single: bool = False) -> dict[str, Array]:
+    """Columns of the form: `SHAPE`, ``units`` of work, and how the kernel schedules them."""
+    dims = shape_of(*shape)
+    return scheduled({**dims, "single": np.full_like(dims["batch"], single)}, kernel)
+
+
+def scheduled(dims: Dims, kernel: str) -> dict[str, Array]:
+    """The same columns as another kernel schedules the work; as `USUAL` if it is not known."""
+    known = MASKED if np.all(dims["single"]) else KERNELS.get(kernel, USUAL)
+    batch, new, kv_heads = dims["batch"], dims["new"], dims["kv_heads"]
+    group = dims["heads"] / kv_heads
+    swapped = (group > 1) & (new == 1) & (dims["window"] == 0)
+    joined = swapped | (not known.swaps)
+    packed = np.where(joined & (dims["single"] == 0), group, 1.0)
+    fits = np.searchsorted(known.rows, packed * new).clip(max=len(known.rows) - 1)
+    rows = np.asarray(known.rows)[fits]
+    if known.plan == GRID:
+        rows = np.where(dims["head_dim"] < WIDE, rows, np.minimum(rows, ROWS))
+    vector = (packed < known.vector) & (dims["kv_width"] >= known.vector_width) & (new == 1)
+    ones = np.ones_like(batch)
+    return {
+        **dims,
+        "group": packed,
+        "rows": rows,
+        "taller": rows / known.rows[0],
+        "units": batch * dims["heads"] / packed * np.ceil(packed * new / rows),
+        "keys": known.keys * np.minimum(1.0, HEAD_DIM / dims["head_dim"]),
+        "splits": np.where(joined, known.splits, 1.0),
+        "slots": np.where(vector & (known.plan == GRID), LIGHT, known.slots),
+        "vector": 1.0 * vector,
+        "plan": known.plan * ones,
+        "least": known.least * (HEAD_DIM / dims["head_dim"] if known.plan == BALANCED else ones),
+        "planned": known.planned * ones,
+        "joins": known.joins * ones,
+        # A transposed view needs no copy where one of its sides is 1.
+        "copies": np.where(known.swaps & swapped & (kv_heads > 1) & (batch > 1), 1.0, 0.0),
+    }
+
+
+def tiles(dims: Dims) -> Array:
+    """Tiles of keys of a unit. [1]"""
+    # A window begins inside a tile and ends inside another.
+    windowed = dims["reach"] < dims["context"]
+    return np.ceil(dims["reach"] / dims["keys"]) + windowed
+
+
+def splits(dims: Dims, machine: Machine) -> Array:
+    """Parts that the keys of a unit are split into. [1]
+
+    A planner that divides tiles gives a slot ⌈1.1 · units · tiles / slots⌉ of them
+    (FlashAttention-3, ``prepare_varlen_num_blocks``); one that fills a grid makes ⌊slots / units⌋
+    parts of a unit; one whose slots grow makes ⌈slots · log2(reach / 64) / units⌉.
+    """
+    count, slots = tiles(dims), dims["slots"] * machine.multiprocessors
+    growing = slots * np.maximum(np.log2(dims["reach"] / GROWTH), 1.0)
+    share = np.select(
+        [dims["plan"] == GRID, dims["plan"] == GROWING, dims["plan"] == BALANCED],
+        [np.floor(slots / dims["units"]), *(np.ceil(s / dims["units"]) for s in (growing, slots))],
+        slots / (MARGIN * dims["units"]),
+    )
+    least = np.ceil(dims["least"] / dims["keys"])
+    share = np.minimum(share, dims["splits"])
+    count = np.where(dims["plan"] == BALANCED, np.ceil(dims["context"] / dims["keys"]), count)
+    each = np.maximum(np.ceil(count / np.maximum(share, 1.0)), least)
+    found: Array = np.clip(np.ceil(count / each), 1.0, dims["splits"])
+    return found
+
 
 MISS: Final = 4.0
 """Exponent of the share of reads that miss the last-level cache once what is read outgrows it."""
 
 
 class Parts(NamedTuple):
-    """What the time is made of."""
+    """Times that the equation puts together."""
 
     block: Array
     """One block: its start and its tiles. [s]"""
@@ -40,7 +221,7 @@ class Parts(NamedTuple):
 
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
-    """Times that the equation puts together."""
+    """Time of a block, of all blocks, of memory, and of the join. [s]"""
     batch, heads, h = dims["batch"], dims["heads"], dims["head_dim"]
     sms, width = machine.multiprocessors, h / HEAD_DIM
     count, keys, rows = tiles(dims), dims["keys"], dims["rows"]
@@ -100,24 +281,21 @@ def read_again(size: Array, machine: Machine, constants: Values) -> Array:
     share = missed(size, machine, constants)
     hbm = size / (constants["memory"] * machine.hbm_bytes_per_s)
     l2 = size / (constants["l2"] * cache_bytes_per_s(machine))
-    blended: Array = share * hbm + (1.0 - share) * l2
-    return blended
+    return share * hbm + (1.0 - share) * l2
 
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Launch, the largest of block, load and memory, and what joins the splits. [s]"""
     part, q = parts(dims, machine, constants), constants["sharpness"]
-    longest = (part.block**q + part.load**q + part.memory**q) ** (1.0 / q)
-    return constants["launch"] + longest + part.join
+    bound = soft_maximum(q, part.block, part.load, part.memory)
+    return constants["launch"] + bound + part.join
 
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """Block, load or memory; memory apart where the KV cache stays in the last-level cache."""
+    """Longest of block, load and memory; apart where a window hides keys."""
     part = parts(dims, machine, constants)
-    bound = np.argmax(np.stack([part.block, part.load, part.memory]), axis=0)
     windowed = dims["reach"] < dims["context"]
-    found: Regimes = (bound + 3 * windowed).astype(np.intp)
-    return found
+    return longest(part.block, part.load, part.memory) + 3 * windowed.astype(np.intp)
 
 
 FORM: Final = Form(

@@ -9,8 +9,17 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
-from roofline.cost.kernels.warm import RATES, through
+from roofline.cost.kernels.form import (
+    RATES,
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Regimes,
+    Values,
+    soft_maximum,
+    through,
+)
 from roofline.cost.work import Array
 
 COLUMNS: Final = 64.0
@@ -30,7 +39,7 @@ ROWS: Final = {
     ("triton", "ada"): 64.0,
     ("triton", "ampere"): 64.0,
 }
-"""Query rows of a block by kernel and generation; 128 of others. Source: tile_size.h of
+"""Query rows of a block by kernel and generation; `USUAL` of others. Source: tile_size.h of
 FlashAttention-3 for heads up to 96; FlashAttention-4 and the kernels of TensorRT-LLM for Blackwell
 have two tiles of 128 in flight; BLOCK in SGLang's context attention. [1]"""
 USUAL: Final = 128.0
@@ -125,9 +134,9 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Launch, and the larger of the waves of blocks and the traffic. [s]"""
-    blocks, moving = parts(dims, machine, constants)
-    q = constants["sharpness"]
-    return constants["launch"] + (blocks**q + moving**q) ** (1.0 / q)
+    return constants["launch"] + soft_maximum(
+        constants["sharpness"], *parts(dims, machine, constants)
+    )
 
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:

@@ -10,7 +10,16 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.kernels.form import (
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Regimes,
+    Values,
+    longest,
+    soft_maximum,
+)
 from roofline.cost.work import Array
 
 
@@ -64,15 +73,12 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Start, and the larger of copies and link. [s]"""
     start, copy, link = parts(dims, machine, constants)
-    q = constants["sharpness"]
-    return start + (copy**q + link**q) ** (1.0 / q)
+    return start + soft_maximum(constants["sharpness"], copy, link)
 
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """Start, copies or link."""
-    start, copy, link = parts(dims, machine, constants)
-    found: Regimes = np.argmax(np.stack([start, copy, link]), axis=0)
-    return found
+    """Longest of start, copies and link."""
+    return longest(*parts(dims, machine, constants))
 
 
 FORM: Final = Form(
@@ -103,16 +109,13 @@ def alltoall_parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Arr
 
 
 def alltoall_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    """Start, beside the copies that hide it; [s]."""
-    start, rest = alltoall_parts(dims, machine, constants)
-    q = constants["sharpness"]
-    return (start**q + rest**q) ** (1.0 / q)
+    """Start, beside the copies that hide it. [s]"""
+    return soft_maximum(constants["sharpness"], *alltoall_parts(dims, machine, constants))
 
 
 def alltoall_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """Start or copies."""
-    found: Regimes = np.argmax(np.stack(alltoall_parts(dims, machine, constants)), axis=0)
-    return found
+    """Longer of start and copies."""
+    return longest(*alltoall_parts(dims, machine, constants))
 
 
 ALLTOALL: Final = Form(

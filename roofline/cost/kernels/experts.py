@@ -11,8 +11,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
-from roofline.cost.kernels.warm import cache_bytes_per_s
+from roofline.cost.kernels.form import (
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Regimes,
+    Values,
+    cache_bytes_per_s,
+    longest,
+    soft_maximum,
+)
 from roofline.cost.work import Array
 
 HEIGHTS: Final = (8, 16, 32, 64, 128, 256)
@@ -20,17 +29,14 @@ HEIGHTS: Final = (8, 16, 32, 64, 128, 256)
 LEAST: Final = 16
 """Rows that the tensor cores round up to."""
 COLUMNS: Final = 128
-"""Columns of a tile."""
 DEPTH: Final = 64
-"""Of the inner dimension, that a step of a block takes."""
+"""Columns of a tile, and numbers of the inner dimension that a step of a block takes."""
 GATED: Final = 3.0
 """Matrices of a gated expert; one less is not gated."""
 TALLEST: Final[Mapping[bool, float]] = {True: 64.0, False: 128.0}
 """Highest tile, by whether narrow weights are widened to 16 bits inside the kernel."""
 MIXED: Final = 256.0
 """Highest tile where 8-bit activations meet 4-bit weights (MXFP8 × MXFP4)."""
-
-
 OVERLAP: Final = 8.0
 """Exponent that joins host and device, of which one waits for the other."""
 HOST: Final = 4
@@ -107,16 +113,11 @@ def expert_dims(
 
 
 class Gemm(NamedTuple):
-    """What the time of a grouped GEMM is made of: one block, all blocks, weights. [s]"""
+    """Times of a grouped GEMM that its soft maximum joins: one block, all blocks, weights. [s]"""
 
     block: Array
     load: Array
     memory: Array
-
-    def seconds(self, q: float) -> Array:
-        """Soft maximum with exponent q. [s]"""
-        longest: Array = (self.block**q + self.load**q + self.memory**q) ** (1.0 / q)
-        return longest
 
 
 def kept(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -178,24 +179,46 @@ def least(dims: Dims, machine: Machine) -> tuple[Array, Array]:
     return each(wide, hidden), each(hidden, dims["inter"])
 
 
+def of_part(part: str, time: Array, dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Time of one of the matrices of a fused mixture, or of what is around them. [s]
+
+    A matrix takes no less than the published rates allow; what is more than that of both is shared
+    out as the terms of the form exceed it, with half of the launches each. Source: arithmetic;
+    terms of a fit that are alike in shape trade places, their sum does not.
+
+    Args:
+        part: ``"first"`` or ``"second"`` matrix, ``"around"`` them, or ``"none"``.
+        time: Time of the whole. [s]
+        dims, machine, constants: Columns, device, and values of the fit.
+    """
+    if part == "none":
+        return np.zeros(len(dims["rows"]))
+    first, second, around = parts(dims, machine, constants)
+    q, launch = constants["sharpness"], constants["launch"]
+    most = dict(zip(("first", "second"), least(dims, machine), strict=True))
+    both = most["first"] + most["second"]
+    beyond = {
+        "first": np.maximum(launch / 2 + soft_maximum(q, *first) - most["first"], 0.0),
+        "second": np.maximum(launch / 2 + soft_maximum(q, *second) - most["second"], 0.0),
+        "around": around,
+    }
+    rest = np.maximum(time - both, 0.0)
+    shared: Array = rest * beyond[part] / (beyond["first"] + beyond["second"] + beyond["around"])
+    return shared + most.get(part, 0.0)
+
+
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Launches, both GEMMs, and what is around them, one after the other. [s]"""
     first, second, around = parts(dims, machine, constants)
     q = constants["sharpness"]
-    return constants["launch"] + first.seconds(q) + second.seconds(q) + around
+    return constants["launch"] + soft_maximum(q, *first) + soft_maximum(q, *second) + around
 
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """A block, all blocks, weights, or what is around the GEMMs."""
+    """Longest of a block, all blocks, weights, and what is around the GEMMs."""
     first, second, around = parts(dims, machine, constants)
-    each = [
-        first.block + second.block,
-        first.load + second.load,
-        first.memory + second.memory,
-        constants["launch"] + around,
-    ]
-    found: Regimes = np.argmax(np.stack(each), axis=0)
-    return found
+    both = (one + other for one, other in zip(first, second, strict=True))
+    return longest(*both, constants["launch"] + around)
 
 
 CONSTANTS: Final = (
@@ -233,13 +256,11 @@ MegaBlocks, Gale et al. 2022 (arXiv 2211.15841)."""
 
 def eager_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Time of the device, or of the host that launches its kernels one by one. [s]"""
-    device: Array = seconds(dims, machine, constants)
-    longer: Array = (device**OVERLAP + constants["host"] ** OVERLAP) ** (1.0 / OVERLAP)
-    return longer
+    return soft_maximum(OVERLAP, seconds(dims, machine, constants), constants["host"])
 
 
 def eager_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """As `regime`, or the host."""
+    """`regime` of the device, or the host."""
     waits = seconds(dims, machine, constants) < constants["host"]
     return np.where(waits, HOST, regime(dims, machine, constants))
 
@@ -257,10 +278,9 @@ EAGER: Final = Form(
 
 def mega_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Launch, then experts and links at the same time: the larger of both. [s]"""
-    alone: Array = seconds(dims, machine, constants) - constants["launch"]
+    alone = seconds(dims, machine, constants) - constants["launch"]
     links = dims["exchanged"] / (constants["link"] * dims["bytes_per_s"])
-    longer: Array = (alone**OVERLAP + links**OVERLAP) ** (1.0 / OVERLAP)
-    return constants["launch"] + longer
+    return constants["launch"] + soft_maximum(OVERLAP, alone, links)
 
 
 MEGA: Final = Form(

@@ -1,4 +1,4 @@
-"""What a calibrated form is: an equation over dimensions, with bounded constants that have names.
+"""Calibrated forms: equations over dimensions, with bounded constants that have names.
 
 A form is fitted once per provider, kind, type and device by `roofline.bench.fit`, and evaluated by
 `roofline.cost.kernels.calibrated`.
@@ -6,7 +6,9 @@ A form is fitted once per provider, kind, type and device by `roofline.bench.fit
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from functools import reduce
+from operator import add
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +25,7 @@ Regimes: TypeAlias = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a form needs of a device, at published rates."""
+    """Published rates and sizes of a device that forms use."""
 
     flops_per_s: float
     """Dense rate of the arithmetic that the form is fitted for. [FLOP/s]"""
@@ -37,7 +39,7 @@ class Machine:
 
 
 def machine(gpu: Gpu, arithmetic: str) -> Machine:
-    """What forms need of a device that computes in that type.
+    """Published rates of a device for one type of arithmetic.
 
     Raises:
         MissingRateError: The device has no such arithmetic.
@@ -53,7 +55,7 @@ def machine(gpu: Gpu, arithmetic: str) -> Machine:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A constant of a form and what it can physically be."""
+    """Constant of a form, within physical bounds."""
 
     name: str
     """Identifier in the equation."""
@@ -79,20 +81,49 @@ class Form:
     kind: str
     """``"gemm"``, ``"decode-attention"``, ``"quantize"``."""
     constants: tuple[Constant, ...]
-    """What is fitted."""
+    """Fitted constants."""
     seconds: Callable[[Dims, Machine, Values], Array]
     """The equation: dimensions, machine, values of the constants → times. [s]"""
     coordinates: tuple[str, ...]
     """Dimensions in whose logarithms the residual table lives, all above zero; the first varies
     within a family of shapes."""
     regime: Callable[[Dims, Machine, Values], Regimes]
-    """Which part of the equation a row is in, a small integer: rows of a regime share a spread."""
+    """Part of the equation that bounds a row, a small integer: rows of a regime share a spread."""
     equation: str = ""
     """The same in symbols, as derivations print it."""
     waves: Callable[[Dims, Machine], Array] | None = None
     """Further columns in which the residual table lives: how much of a device a product leaves
     idle in its last wave of tiles and in the last of its tiles, one column for each tile; None
     where nothing is tiled. Residuals of such forms may branch. [octave]"""
+
+
+def summed(
+    kind: str,
+    constants: tuple[Constant, ...],
+    terms: Callable[[Dims, Machine, Values], tuple[Array, ...]],
+    coordinates: tuple[str, ...],
+    equation: str = "",
+) -> Form:
+    """Form whose time is a sum of terms and whose regime is the longest of them."""
+
+    def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+        return reduce(add, terms(dims, machine, constants))
+
+    def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+        return longest(*terms(dims, machine, constants))
+
+    return Form(kind, constants, seconds, coordinates, regime, equation)
+
+
+def soft_maximum(q: float, *times: Array | float) -> Array:
+    """Soft maximum of times, (Σ tᵢ^q)^(1/q): the larger q, the sharper. [s]"""
+    joined: Array = reduce(add, (time**q for time in times)) ** (1.0 / q)
+    return joined
+
+
+def longest(*times: Array) -> Regimes:
+    """Index of the longest of some times in each row, the first of equals."""
+    return np.asarray(np.argmax(np.stack(times), axis=0))
 
 
 def pinned(form: Form, names: Container[str]) -> Form:
@@ -104,15 +135,76 @@ def pinned(form: Form, names: Container[str]) -> Form:
 
 
 def free(form: Form) -> int:
-    """Constants that a fit looks for. [1]"""
+    """Number of constants that a fit looks for. [1]"""
     return sum(constant.low < constant.high for constant in form.constants)
 
 
 def one_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """All rows in one."""
+    """One regime for all rows."""
     return np.zeros(len(next(iter(dims.values()))), dtype=np.intp)
 
 
 def take(dims: Dims, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> dict[str, Array]:
     """Some of the rows."""
     return {name: column[which] for name, column in dims.items()}
+
+
+L2_BYTES_PER_S: Final = 7e10
+"""Cache rate of one multiprocessor where a device's published rate is unknown; assumed, after 67e9
+on an A100 and 77e9 on an H100 (5120 B per clock over 108 and 132 of them). [B/s]"""
+STEEP: Final = 4.0
+"""Exponent with which the last-level cache stops holding a working set that outgrows it. [1]"""
+RATES: Final = (
+    Constant("cache", 0.05, 1.0, 0.4, "1", "share of the last-level cache's rate"),
+    Constant("memory", 0.05, 1.0, 0.8, "1", "share of the memory's rate"),
+    Constant("held", 0.1, 1.5, 0.7, "1", "share of the cache that holds a working set"),
+)
+"""Constants of `through`."""
+
+
+def cache_bytes_per_s(machine: Machine) -> float:
+    """Rate of the last-level cache, as published or else assumed. [B/s]"""
+    return machine.l2_bytes_per_s or L2_BYTES_PER_S * machine.multiprocessors
+
+
+def warm_seconds(traffic: Array, machine: Machine, cache: float, memory: float) -> Array:
+    """Time of activations that are read and written soon after one another. [s]
+
+    What exceeds the cache's capacity goes through device memory. Source: roofline per level of
+    the memory, Ilic, Pratas and Sousa 2014, Cache-aware Roofline.
+
+    Args:
+        traffic: Read and written. [B]
+        machine: The device, at published rates.
+        cache, memory: Shares of the rates of cache and device memory that are reached. [1]
+
+    Examples:
+        Half of 100 MB fits in a cache of 50 MB and 10 TB/s; the rest takes 2 TB/s:
+
+        >>> gpu = Machine(1e15, 2e12, 5e7, 1e13, 132)
+        >>> float(warm_seconds(np.array(1e8), gpu, 1.0, 1.0)) == 5e-6 + 25e-6
+        True
+    """
+    kept = np.minimum(traffic, machine.l2_bytes)
+    found: Array = kept / (cache * cache_bytes_per_s(machine))
+    return found + (traffic - kept) / (memory * machine.hbm_bytes_per_s)
+
+
+def through(traffic: Array, footprint: Array, machine: Machine, constants: Values) -> Array:
+    """Time of traffic over a working set, from the last-level cache as far as it holds the set. [s]
+
+    Source: roofline per level of the memory, Ilic, Pratas and Sousa 2014, Cache-aware Roofline; a
+    set that is used in a cycle is evicted as a whole, Belady 1966.
+
+    Args:
+        traffic: Read and written. [B]
+        footprint: Different bytes that are touched: more than the cache holds are evicted before
+            they are used again. [B]
+        machine: The device.
+        constants: Those of `RATES`.
+    """
+    kept: Array | float = 0.0
+    if machine.l2_bytes:
+        kept = 1.0 / (1.0 + (footprint / (constants["held"] * machine.l2_bytes)) ** STEEP)
+    cached = traffic * kept / (constants["cache"] * cache_bytes_per_s(machine))
+    return cached + traffic * (1.0 - kept) / (constants["memory"] * machine.hbm_bytes_per_s)

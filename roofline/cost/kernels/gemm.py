@@ -11,8 +11,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
-from roofline.cost.kernels.warm import warm_seconds
+from roofline.cost.kernels.form import (
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Regimes,
+    Values,
+    longest,
+    soft_maximum,
+    warm_seconds,
+)
 from roofline.cost.work import Array
 
 BLOCK: Final = 128
@@ -119,14 +128,12 @@ def linear(
         return parts(dims, machine, constants, **widths, quantised=quantised)
 
     def seconds(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Array:
-        start, memory, compute = each(dims, machine, constants)
-        knee = constants["knee"]
-        joined: Array = (memory**knee + compute**knee) ** (1.0 / knee)
-        return start + joined
+        start, *both = each(dims, machine, constants)
+        return start + soft_maximum(constants["knee"], *both)
 
     def regime(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Regimes:
-        """What takes longest: start, memory or compute."""
-        return np.asarray(np.argmax(np.stack(each(dims, machine, constants)), axis=0))
+        """Longest of start, memory and compute."""
+        return longest(*each(dims, machine, constants))
 
     constants = (*COMMON, QUANTISED) if quantised else COMMON
     equation = f"{EQUATION}{NARROWED * quantised}) · exp(residual)"
@@ -142,7 +149,7 @@ GROUPED_FOUR: Final = 0.5 + 2.0 / 128.0
 
 
 class Product(NamedTuple):
-    """What a measured linear layer multiplies."""
+    """Operands of a measured linear layer."""
 
     width: float
     stored: float
@@ -150,7 +157,7 @@ class Product(NamedTuple):
     arithmetic: str
     """The device's arithmetic that it takes."""
     quantised: bool = False
-    """Whether bringing 16-bit activations to that width is part of the time."""
+    """True where bringing 16-bit activations to that width is part of the time."""
 
     @property
     def form(self) -> Form:
@@ -169,7 +176,7 @@ PRODUCTS: Final[Mapping[str, Product]] = {
     "int4_wo": Product(2.0, GROUPED_FOUR, "bf16"),
     "sq": Product(1.0, 1.0, "int8", quantised=True),
 }
-"""By number format as sources call it. ``fp8`` has one scale per tensor, ``fp8_block`` one per
-block, ``fp8_static`` scales that are known before; ``…_wo`` narrow weights only; ``sq`` is
+"""Products by number format as sources call it. ``fp8`` has one scale per tensor, ``fp8_block`` one
+per block, ``fp8_static`` scales that are known before; ``…_wo`` narrow weights only; ``sq`` is
 SmoothQuant in int8."""
 GEMM: Final[Mapping[str, Form]] = {name: product.form for name, product in PRODUCTS.items()}

@@ -10,8 +10,17 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
-from roofline.cost.kernels.warm import RATES, through
+from roofline.cost.kernels.form import (
+    RATES,
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Regimes,
+    Values,
+    soft_maximum,
+    through,
+)
 from roofline.cost.work import Array
 
 WIDTH: Final = 2.0
@@ -48,8 +57,8 @@ def _moving(dims: Dims, machine: Machine, constants: Values) -> Array:
 def _before(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Launches and the larger of arithmetic and traffic, of one site. [s]"""
     compute = flops(dims) / (constants["compute"] * machine.flops_per_s)
-    moving, q = _moving(dims, machine, constants), constants["sharpness"]
-    return constants["launch"] + (compute**q + moving**q) ** (1.0 / q)
+    moving = _moving(dims, machine, constants)
+    return constants["launch"] + soft_maximum(constants["sharpness"], compute, moving)
 
 
 def _after(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -89,5 +98,5 @@ HYPER: Final[Mapping[str, Form]] = {
     ),
     "post": _form("hyper-after", _after, (), "sites·(launch + bytes) · exp(residual)"),
 }
-"""By what a collector calls them. Source: Zhu et al. 2024 (arXiv 2409.19606), section 3; Xie et al.
-2025 (arXiv 2512.24880), sections 4.2 and 4.3, for the kernels and what they move."""
+"""Forms by the names of collectors. Source: Zhu et al. 2024 (arXiv 2409.19606), section 3; Xie et
+al. 2025 (arXiv 2512.24880), sections 4.2 and 4.3, for the kernels and what they move."""

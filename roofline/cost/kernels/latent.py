@@ -2,22 +2,202 @@
 
 It reads 576 numbers of each cached token (latent and rotated key) and weighs 512 of them, for every
 query head; heads are the rows of a block. Blocks start, then visit tiles of keys while the cache
-comes from memory, then splits are joined.
+comes from memory, then splits are joined: how depends on the kernel and the device.
 """
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from roofline.cost.kernels import latent_schedule as schedule
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.kernels.form import (
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Regimes,
+    Values,
+    longest,
+    soft_maximum,
+)
 from roofline.cost.work import Array
+
+KEYS: Final = 64.0
+"""Keys of a tile."""
+ROWS: Final = 64.0
+"""Query rows of a block on Hopper, whose products have no fewer (``wgmma``, PTX ISA 8.6, section
+9.7.15), and of a tall one on Blackwell. There keys are the rows of the products of a short block,
+and reading them from shared memory takes as long as 64 columns do."""
+WIDE: Final = 32.0
+"""Query heads up to which blocks on Blackwell are always short."""
+SHORT: Final = 1024.0
+"""Keys of a part up to which they are short for more heads as well."""
+NARROW: Final = 8.0
+"""Heads of the shortest block."""
+PADDED: Final = 16.0
+"""Query rows that products round up to: as many take the same time but for what goes in and out."""
+NO_BOUND: Final = 2.0**40
+PAIRED: Final = frozenset({"blackwell", "blackwell-ultra"})
+"""Generations whose kernel (TensorRT-LLM's ``trtllm-gen``, which FlashInfer, vLLM and SGLang have
+as well) has short blocks of 8 or 16 heads and tall ones of 64."""
+GENERAL: Final = frozenset({"volta", "turing", "ampere", "ada"})
+"""Generations for which TensorRT-LLM has no kernel of its own for the latent head; its general
+kernel does not split."""
+
+
+class Kernel(NamedTuple):
+    """Schedule of a library's latent attention; facts of its source, not fitted."""
+
+    block: float = ROWS
+    """Query rows of a block. [1]"""
+    rows: float = ROWS
+    """Rows that its products take the time of. [1]"""
+    splits: float = 128.0
+    """Most parts that the keys of a block are split into. [1]"""
+    least: float = KEYS
+    """Keys of a part at least. [token]"""
+    even: bool = True
+    """True where each SM gets an even share of all tiles, in place of whole blocks."""
+    packs: bool = True
+    """True where the heads of a token share blocks."""
+    fixed: bool = False
+    """True where there are as many parts as may be, however many blocks there are."""
+    grows: bool = False
+    """True where they fill the SMs as often as the context has octaves above `KEYS`; else once."""
+    tall: bool = False
+    """True where blocks of many heads over long contexts have `ROWS`."""
+    several: bool = False
+    """True where an SM can hold several blocks."""
+    plain: bool = False
+    """True where a single head is multiplied without tensor cores."""
+    cast: bool = False
+    """True where a cache of fewer bits is converted as a whole before."""
+    hosted: bool = False
+    """True where it was timed one launch after the other, from the host."""
+
+
+TRITON: Final = Kernel(
+    block=16.0, rows=16.0, splits=8.0, least=32.0, even=False, several=True, plain=True
+)
+"""Blocks of 16 heads (``BLOCK_H``), parts of 32 keys (``MIN_BLOCK_KV``)."""
+KERNELS: Final[Mapping[str, Kernel]] = {
+    "flash_attention": Kernel(cast=True),
+    "fa3": Kernel(cast=True),
+    "triton": TRITON._replace(grows=True),
+    "TRITON_MLA": TRITON._replace(splits=4.0, fixed=True),
+    "vllm_triton_mla": TRITON._replace(splits=4.0, fixed=True, hosted=True),
+    "vllm_flashmla": Kernel(hosted=True),
+    "vllm_flash_attn_mla": Kernel(hosted=True),
+}
+"""Schedules by the name of the kernel. SGLang's Triton kernel has up to 8 parts
+(``triton_attention_num_kv_splits``), as many as ``get_num_kv_splits_triton`` says, vLLM's always 4
+(``triton_mla.py``); SGLang converts the cache to the type of the queries before FlashAttention-3
+(``flashattention_backend.py``). Kernels of vLLM 0.14 were timed from the host."""
+GENERATIONS: Final[Mapping[str, Kernel]] = {
+    **dict.fromkeys(PAIRED, Kernel(16.0, splits=NO_BOUND, least=256.0, even=False, tall=True)),
+    **dict.fromkeys(GENERAL, Kernel(splits=1.0, several=True)),
+}
+"""Schedules of kernels not named above, by generation of devices: ``fmhaKernels.h`` of TensorRT-LLM
+and FlashInfer on Blackwell, the general kernel before Hopper. All others as FlashMLA
+(https://github.com/deepseek-ai/FlashMLA)."""
+
+
+SHAPE: Final = ("batch", "new", "context", "heads", "width", "kv_width")
+"""Shape of latent attention; the last two are bytes per element of activations and cache."""
+
+
+def latent_dims(*shape: Array, generation: str = "", kernel: str = "") -> dict[str, Array]:
+    """Columns of `DECODE`: `SHAPE` as a kernel schedules it on a generation of devices."""
+    return scheduled(dict(zip(SHAPE, shape, strict=True)), kernel, generation)
+
+
+def scheduled(dims: Dims, kernel: str, generation: str) -> dict[str, Array]:
+    """The same columns as a kernel schedules the work on a generation of devices."""
+    return columns(dims, KERNELS.get(kernel, GENERATIONS.get(generation, Kernel())))
+
+
+def columns(dims: Dims, known: Kernel) -> dict[str, Array]:
+    """Shapes, and facts of a kernel about them.
+
+    A residual table has ``rounded`` query rows as a coordinate: what is learned of 8 heads is known
+    of 1.
+    """
+    ones, queries = np.ones_like(dims["batch"]), dims["heads"] * dims["new"]
+    block = np.where(known.tall & (queries <= NARROW), NARROW, known.block)
+    slots = NO_BOUND * ones if known.fixed else ones
+    if known.grows:
+        slots = np.maximum(np.log2(dims["context"] / KEYS), ones)
+    return {
+        **dims,
+        "splits": known.splits * ones,
+        "least": known.least * ones,
+        "block": block,
+        "rows": known.rows * ones,
+        "even": known.even * ones,
+        "packs": known.packs * ones,
+        "tall": known.tall * ones,
+        "slots": slots,
+        "plain": (known.plain & (queries == 1.0)) * ones,
+        "several": known.several * ones,
+        "hosted": known.hosted * ones,
+        "cast": (known.cast * (dims["kv_width"] < dims["width"])) * ones,
+        "rounded": np.where(queries <= NARROW, NARROW, np.ceil(queries / PADDED) * PADDED),
+    }
+
+
+def in_graph(dims: Dims) -> dict[str, Array]:
+    """The same columns of a launch inside a graph of kernels, which takes no time of the host."""
+    return {**dims, "hosted": np.zeros_like(dims["batch"])}
+
+
+def blocks_of(dims: Dims, rows: Array) -> Array:
+    """Blocks of a sequence: rows are its heads and tokens, or the tokens of one head. [1]"""
+    packed = np.ceil(dims["heads"] * dims["new"] / rows)
+    alone = dims["heads"] * np.ceil(dims["new"] / rows)
+    return np.where(dims["packs"] > 0, packed, alone)
+
+
+def visits(dims: Dims, rows: Array) -> tuple[Array, Array]:
+    """Tiles of keys that a block visits in the mean, and those of the last one. [1]
+
+    The tokens of the first block see what is cached and one another.
+    """
+    tokens = np.where(dims["packs"] > 0, np.ceil(rows / dims["heads"]), rows)
+    old = dims["context"] - dims["new"]
+    first = np.ceil((old + np.minimum(tokens, dims["new"])) / KEYS)
+    last = np.ceil(dims["context"] / KEYS)
+    return (first + last) / 2.0, last
+
+
+def division(dims: Dims, machine: Machine) -> tuple[Array, Array, Array]:
+    """Query rows of a block, blocks of a sequence, and parts that its keys are split into. [1]
+
+    Short blocks of Blackwell's kernel serve up to `WIDE` heads, or where they fit on the SMs at
+    once and leave each at most `SHORT` keys (``useSwapsMmaAbMlaGenKernel``).
+    """
+    batch, sms, queries = dims["batch"], machine.multiprocessors, dims["heads"] * dims["new"]
+    most = np.minimum(np.ceil(dims["context"] / dims["least"]), dims["splits"])
+
+    def split(each: Array) -> Array:
+        found = dims["slots"] * sms / (batch * each)
+        found = np.where(dims["several"] > 0, np.ceil(found), np.floor(found))
+        return np.clip(found, 1.0, most)
+
+    short = blocks_of(dims, dims["block"])
+    few = (dims["context"] <= SHORT * split(short)) & (batch * short <= sms)
+    tall = (dims["tall"] > 0) & (queries > WIDE) & ~few
+    rows = np.where(tall, ROWS, dims["block"])
+    each = blocks_of(dims, rows)
+    tiles = np.ceil(dims["context"] / KEYS)
+    even = np.clip(np.ceil(tiles / np.ceil(batch * each * tiles / sms)), 1.0, most)
+    return rows, each, np.where(dims["even"] > 0, even, split(each))
+
 
 READ: Final = 576.0
 """Numbers read of a cached token: latent 512 and rotated key 64 (DeepSeek-AI 2024,
 arXiv 2412.19437, section 4.2)."""
 WEIGHED: Final = 512.0
-"""Of which are values."""
+"""Values among them."""
 JOINED: Final = 16.0
 """Heads that a block of the reduction joins."""
 OVER: Final = 4.0
@@ -30,7 +210,7 @@ HOSTED: Final = 16.0
 
 
 class Parts(NamedTuple):
-    """What the time is made of."""
+    """Times that the equation puts together."""
 
     starts: Array
     """Starts and ends of blocks, queries and outputs included. [s]"""
@@ -43,23 +223,23 @@ class Parts(NamedTuple):
 
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
-    """Times that the equation puts together."""
+    """Time of starts, tiles, memory and join. [s]"""
     batch, sms, queries = dims["batch"], machine.multiprocessors, dims["heads"] * dims["new"]
-    rows, each, split = schedule.division(dims, machine)
-    tiles, last = schedule.visits(dims, rows)
+    rows, each, split = division(dims, machine)
+    tiles, last = visits(dims, rows)
     several, s, q = dims["several"] > 0, constants["waves"], constants["sharpness"]
     per_sm = constants["compute"] * machine.flops_per_s / sms
-    tile = constants["step"] + 2.0 * dims["rows"] * schedule.KEYS * (READ + WEIGHED) / per_sm
+    tile = constants["step"] + 2.0 * dims["rows"] * KEYS * (READ + WEIGHED) / per_sm
     tile = tile * np.where(dims["plain"] > 0, constants["plain"], 1.0)
     block, units = np.ceil(last / split) * tile, batch * each / (sms * constants["together"])
     load = units * tiles * tile
     # Blocks that share an SM slow one another down.
-    work = np.where(several, (block**s + load**s) ** (1.0 / s), np.maximum(block, load))
+    work = np.where(several, soft_maximum(s, block, load), np.maximum(block, load))
     memory, ends = moved(dims, machine, constants)
-    start = constants["unit"] + constants["edge"] * np.minimum(queries, rows) / schedule.ROWS
+    start = constants["unit"] + constants["edge"] * np.minimum(queries, rows) / ROWS
     # Some grids have all parts that there may be; those without keys end at once.
     launched = np.where(several, dims["splits"], split)
-    starts = (start**s + (units * launched * start) ** s) ** (1.0 / s)
+    starts = soft_maximum(s, start, units * launched * start)
     copied = batch * dims["context"] * READ * (dims["kv_width"] + dims["width"])
     cast = dims["cast"] * copied / (constants["cast"] * machine.hbm_bytes_per_s)
     join = (split > 1) * (
@@ -67,7 +247,7 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
         + constants["gather"] * split
         + constants["reduce"] * batch * np.ceil(queries / JOINED) / sms
     )
-    return Parts((starts**q + ends**q) ** (1.0 / q), work, memory, join + cast)
+    return Parts(soft_maximum(q, starts, ends), work, memory, join + cast)
 
 
 def moved(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
@@ -78,8 +258,8 @@ def moved(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array
     it was evicted, as blocks that run a batch apart find it.
     """
     batch, queries = dims["batch"], dims["heads"] * dims["new"]
-    rows, each, split = schedule.division(dims, machine)
-    tiles, last = schedule.visits(dims, rows)
+    rows, each, split = division(dims, machine)
+    tiles, last = visits(dims, rows)
     size = batch * dims["context"] * READ * dims["kv_width"]
     # Queries and outputs; the latents of new tokens are cached first. Two tall blocks share keys.
     ends = batch * queries * (READ + WEIGHED) * dims["width"]
@@ -108,23 +288,19 @@ def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     Or the host's time between launches, where that is longer and was timed.
     """
     part, q = parts(dims, machine, constants), constants["sharpness"]
-    longest = (part.work**q + part.memory**q) ** (1.0 / q)
-    own = constants["launch"] + part.starts + longest + part.join
-    return hosted(own, dims, constants)
+    bound = soft_maximum(q, part.work, part.memory)
+    return hosted(constants["launch"] + part.starts + bound + part.join, dims, constants)
 
 
 def hosted(own: Array, dims: Dims, constants: Values) -> Array:
     """Time of a kernel, or of the host where that is longer and was timed. [s]"""
-    host = dims["hosted"] * constants["host"]
-    found: Array = (own**HOSTED + host**HOSTED) ** (1.0 / HOSTED)
-    return found
+    return soft_maximum(HOSTED, own, dims["hosted"] * constants["host"])
 
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     """Starts, tiles or memory."""
     part = parts(dims, machine, constants)
-    found: Regimes = np.argmax(np.stack([part.starts, part.work, part.memory]), axis=0)
-    return found
+    return longest(part.starts, part.work, part.memory)
 
 
 DECODE: Final = Form(

@@ -12,7 +12,16 @@ import numpy as np
 
 from roofline.cost.kernels import latent, sparse, sparse_columns
 from roofline.cost.kernels.decode import read_again
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.kernels.form import (
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Regimes,
+    Values,
+    longest,
+    soft_maximum,
+)
 from roofline.cost.work import Array
 
 HIDDEN: Final = 7168.0
@@ -42,14 +51,7 @@ def projections(heads: Array, *, absorbed: bool) -> list[tuple[Array, Array]]:
 def with_projections(
     dims: Dims, heads: Array, weight_width: Array, faster: Array
 ) -> dict[str, Array]:
-    """Columns of `ABSORBED`.
-
-    Args:
-        dims: Of the attention in it: `roofline.cost.kernels.latent_schedule.latent_dims`.
-        heads: On the device. [1]
-        weight_width: Bytes per weight of a projection. [B]
-        faster: Rate of the projections' arithmetic over that of the attention. [1]
-    """
+    """Columns of `ABSORBED`: those of `latent.latent_dims`, the others as of `expanded_dims`."""
     return {**dims, "heads": heads, "weight_width": weight_width, "faster": faster}
 
 
@@ -93,7 +95,7 @@ def projected(dims: Dims, machine: Machine, constants: Values, *, absorbed: bool
         compute = 2.0 * tokens * n * k / (constants["gemm"] * dims["faster"] * machine.flops_per_s)
         moved = n * k * dims["weight_width"] + tokens * (n + k) * dims["width"]
         memory = moved / (constants["weights"] * machine.hbm_bytes_per_s)
-        total = total + (compute**q + memory**q) ** (1.0 / q)
+        total = total + soft_maximum(q, compute, memory)
     return total
 
 
@@ -103,16 +105,11 @@ def absorbed_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     return latent.seconds(dims, machine, constants) + own
 
 
-def _regime(attention: Array, own: Array, constants: Values) -> Regimes:
-    launch = np.full_like(own, constants["launch"])
-    found: Regimes = np.argmax(np.stack([launch, attention - launch, own]), axis=0)
-    return found
-
-
 def absorbed_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """Launches, attention or projections."""
+    """Longest of launches, attention and projections."""
     own = projected(dims, machine, constants, absorbed=True)
-    return _regime(latent.seconds(dims, machine, constants), own, constants)
+    launch = np.full_like(own, constants["launch"])
+    return longest(launch, latent.seconds(dims, machine, constants) - launch, own)
 
 
 OWN: Final = (
@@ -123,13 +120,9 @@ OWN: Final = (
 LAUNCH: Final = Constant("launch", 1e-6, 5e-4, 5e-5, "s", "launches of all kernels")
 
 
-def _with(constants: tuple[Constant, ...]) -> tuple[Constant, ...]:
-    return (LAUNCH, *(c for c in constants if c.name != "launch"), *OWN)
-
-
 ABSORBED: Final = Form(
     "latent-module-decode",
-    _with(latent.DECODE.constants),
+    (LAUNCH, *(c for c in latent.DECODE.constants if c.name != "launch"), *OWN),
     absorbed_seconds,
     ("context", "batch", "rounded", "new"),
     absorbed_regime,
@@ -141,22 +134,20 @@ equations 9-13; absorption is of its last paragraph."""
 
 def heads_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """A launch, and FLOPs or bytes of a matrix for each head; fp8 inputs are made first. [s]"""
-    tokens, heads, q = dims["tokens"], dims["heads"], constants["sharpness"]
-    both = PLAIN + LATENT
+    tokens, heads, both = dims["tokens"], dims["heads"], PLAIN + LATENT
     compute = 2.0 * tokens * heads * PLAIN * LATENT / (constants["compute"] * machine.flops_per_s)
     weights = heads * PLAIN * LATENT * dims["weight_width"]
     ends = tokens * heads * (dims["inner"] * dims["weight_width"] + (both - dims["inner"]) * 2.0)
     memory = read_again(weights + ends, machine, constants)
     made = dims["quantised"] * tokens * heads * dims["inner"] * 3.0
     quantise = made / (constants["quantise"] * machine.hbm_bytes_per_s)
-    return constants["launch"] + (compute**q + memory**q) ** (1.0 / q) + quantise
+    return constants["launch"] + soft_maximum(constants["sharpness"], compute, memory) + quantise
 
 
 def heads_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """Launch, or what follows."""
+    """Longer of the launch and what follows."""
     rest = heads_seconds(dims, machine, constants) - constants["launch"]
-    found: Regimes = (rest > constants["launch"]).astype(np.intp)
-    return found
+    return longest(np.full_like(rest, constants["launch"]), rest)
 
 
 HEADS: Final = Form(

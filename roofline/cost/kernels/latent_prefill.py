@@ -13,16 +13,17 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.kernels import latent, prefill
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
-from roofline.cost.kernels.latent_schedule import Kernel, columns
+from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values, soft_maximum
 from roofline.cost.work import Array
 
 EXPANDED: Final = 160.0
 """Mean of the widths of an expanded key (128 + 64) and value (128) (DeepSeek-AI 2024,
 arXiv 2412.19437, section 4.2)."""
-INSIDE_KERNELS: Final[Mapping[str, Kernel]] = {
-    "flash_attention": Kernel(even=False, cast=True),
-    "triton": Kernel(block=32.0, rows=32.0, splits=1.0, even=False, packs=False, several=True),
+INSIDE_KERNELS: Final[Mapping[str, latent.Kernel]] = {
+    "flash_attention": latent.Kernel(even=False, cast=True),
+    "triton": latent.Kernel(
+        block=32.0, rows=32.0, splits=1.0, even=False, packs=False, several=True
+    ),
 }
 """Kernels that attend inside the latent, by their names: FLOPs and times of FlashAttention-3 and of
 Triton's ``extend_attention`` in SGLang are those of 576 and 512 numbers for each key."""
@@ -30,17 +31,9 @@ HOSTED: Final = frozenset({"vllm_flash_attn_mla", "vllm_flashmla", "vllm_triton_
 """Kernels that were timed one launch after the other, from the host."""
 
 
-def latent_prefill_dims(
-    batch: Array,
-    new: Array,
-    context: Array,
-    heads: Array,
-    width: Array,
-    kv_width: Array,
-    *,
-    kernel: str = "",
-) -> dict[str, Array]:
-    """Columns of `FORM` and `INSIDE`; widths are bytes per element."""
+def latent_prefill_dims(*shape: Array, kernel: str = "") -> dict[str, Array]:
+    """Columns of `FORM` and `INSIDE`, made of those of `latent.SHAPE`."""
+    batch, new, context, heads, width, kv_width = shape
     h, none = np.full_like(batch, EXPANDED), np.zeros_like(batch)
     made = prefill.prefill_dims(batch, new, context, heads, heads, h, none, width, kv_width)
     return scheduled(made, kernel)
@@ -48,9 +41,9 @@ def latent_prefill_dims(
 
 def scheduled(dims: Dims, kernel: str) -> dict[str, Array]:
     """The same columns as a kernel schedules the work."""
-    known = INSIDE_KERNELS.get(kernel, Kernel())
+    known = INSIDE_KERNELS.get(kernel, latent.Kernel())
     hosted = float(kernel in HOSTED) * np.ones_like(dims["batch"])
-    return {**columns(dims, known), "hosted": hosted}
+    return {**latent.columns(dims, known), "hosted": hosted}
 
 
 def memory(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -65,8 +58,7 @@ def memory(dims: Dims, machine: Machine, constants: Values) -> Array:
     missed = 1.0 / (1.0 + fits**latent.MISS)
     l2 = constants["l2"] * latent.last_level_bytes_per_s(machine)
     hbm = constants["memory"] * machine.hbm_bytes_per_s
-    found: Array = moved * (missed / hbm + (1.0 - missed) / l2)
-    return found
+    return moved * (missed / hbm + (1.0 - missed) / l2)
 
 
 def attention(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
@@ -85,17 +77,16 @@ def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
 
     Or the host's time between launches, where that is longer and was timed.
     """
-    (longest, load), q = attention(dims, machine, constants), constants["sharpness"]
+    blocks = soft_maximum(constants["sharpness"], *attention(dims, machine, constants))
     own = constants["launch"] + memory(dims, machine, constants)
-    return latent.hosted(own + (longest**q + load**q) ** (1.0 / q), dims, constants)
+    return latent.hosted(own + blocks, dims, constants)
 
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     """Launch, longest block or all of them."""
     longest, load = attention(dims, machine, constants)
     bound = np.where(load > longest, 2, 1)
-    found: Regimes = np.where(constants["launch"] > np.maximum(load, longest), 0, bound)
-    return found
+    return np.where(constants["launch"] > np.maximum(load, longest), 0, bound)
 
 
 FORM: Final = Form(

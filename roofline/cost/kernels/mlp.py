@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values, soft_maximum
 from roofline.cost.work import Array
 
 WIDTH: Final = 2.0
@@ -35,9 +35,8 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Launches, activations, and the larger of arithmetic and weights. [s]"""
-    compute, weights, moving = parts(dims, machine, constants)
-    q = constants["sharpness"]
-    return constants["launch"] + moving + (compute**q + weights**q) ** (1.0 / q)
+    *bound, moving = parts(dims, machine, constants)
+    return constants["launch"] + moving + soft_maximum(constants["sharpness"], *bound)
 
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:

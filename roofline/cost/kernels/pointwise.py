@@ -1,8 +1,11 @@
-"""Calibrated time of one pass over activations of m rows: norms, activations, quantisation.
+"""Calibrated time of one pass over activations of m rows: norms, activations, conversions.
 
     t = t0 + lane·width + row·m/SMs + traffic through cache and memory
 
-The multiprocessors share the rows; one block walks along a row.
+The multiprocessors share the rows; one block walks along a row. To convert 16 bits to 8, a block
+finds the largest element of a row, or scales what it is given. One source calls the time of both in
+one kernel, less that of scaling alone, the time of finding a scale: a difference of two roofs,
+which is small where memory bounds both.
 """
 
 from collections.abc import Mapping
@@ -10,8 +13,20 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
-from roofline.cost.kernels.warm import warm_seconds
+from roofline.cost.kernels.form import (
+    RATES,
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Regimes,
+    Values,
+    longest,
+    soft_maximum,
+    summed,
+    through,
+    warm_seconds,
+)
 from roofline.cost.work import Array
 
 EQUATION: Final = (
@@ -27,13 +42,10 @@ CONSTANTS: Final = (
 )
 
 
-def parts(dims: Dims, machine: Machine, constants: Values, traffic: float) -> tuple[Array, Array]:
-    """Start with rows, and traffic of each row, each by itself. [s]"""
-    m, width = dims["m"], dims["width"]
-    rows = constants["row"] * m / machine.multiprocessors
-    start = constants["start"] + constants["lane"] * width + rows
-    moved = m * width * traffic
-    return start, warm_seconds(moved, machine, constants["cache"], constants["memory"])
+def _start(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Launch, a walk along a row, and the rows of a multiprocessor. [s]"""
+    rows = constants["row"] * dims["m"] / machine.multiprocessors
+    return constants["start"] + constants["lane"] * dims["width"] + rows
 
 
 def stream(kind: str, traffic: float) -> Form:
@@ -46,23 +58,23 @@ def stream(kind: str, traffic: float) -> Form:
         traffic: Read and written per element of the width. [B]
     """
 
-    def seconds(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Array:
-        start, moving = parts(dims, machine, constants, traffic)
-        return start + moving
+    def terms(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
+        moved = dims["m"] * dims["width"] * traffic
+        moving = warm_seconds(moved, machine, constants["cache"], constants["memory"])
+        return _start(dims, machine, constants), moving
 
-    def regime(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Regimes:
-        """What takes longest: start or traffic."""
-        start, moving = parts(dims, machine, constants, traffic)
-        return np.asarray((moving > start).astype(np.intp))
-
-    return Form(kind, CONSTANTS, seconds, ("m", "width"), regime, EQUATION)
+    return summed(kind, CONSTANTS, terms, ("m", "width"), EQUATION)
 
 
+SCALED: Final = 3.0
+"""Bytes per element: 16 bits read, 8 written. [B]"""
+SEARCHED: Final = 2.0
+"""Bytes per element: 16 bits read. [B]"""
 QUANTIZE: Final[Mapping[str, Form]] = {
-    "scale_matrix": stream("quantize", 3.0),
-    "computescale": stream("quantize", 2.0),
+    "scale_matrix": stream("quantize", SCALED),
+    "computescale": stream("quantize", SEARCHED),
 }
-"""To one byte from two: elements scaled and narrowed; only their largest found."""
+"""Conversions to one byte from two: scaling and narrowing elements; finding their largest."""
 POINTWISE: Final[Mapping[str, Form]] = {
     "add": stream("pointwise", 6.0),
     "attn_rope": stream("pointwise", 4.0),
@@ -71,5 +83,92 @@ POINTWISE: Final[Mapping[str, Form]] = {
     "post_attention_layernorm": stream("pointwise", 4.0),
     "mlp_act": stream("pointwise", 6.0),
 }
-"""On elements of two bytes; the width of an activation function is that of its output, of which it
-reads two."""
+"""Passes over elements of two bytes; the width of an activation function is that of its output, of
+which it reads two."""
+
+LANES: Final = (32.0, 256.0)
+"""Width of a row of one warp, and of a row whose block has several to agree. [1]"""
+PASS: Final = 4096.0
+"""Elements of a row that a block takes at a time: 256 threads with 16 each. [1]"""
+RESIDENT: Final = {"hopper": 8.0, "ampere": 8.0}
+"""Blocks of 256 threads on a multiprocessor, by generation; `FEWER` on others: Ada holds 1536
+threads, and on Blackwell measured times step up with every 6 rows of a multiprocessor. [1]"""
+FEWER: Final = 6.0
+LEAST: Final = 0.1
+"""Least share of the launches that a difference takes. [1]"""
+
+_STARTED: Final = (
+    Constant("start", 1e-7, 3e-5, 2e-6, "s", "launch and first access"),
+    Constant("lane", 1e-14, 2e-9, 2e-11, "s", "each element that a block walks along its row"),
+    Constant("row", 1e-10, 2e-6, 1e-8, "s", "each row that a multiprocessor takes"),
+)
+
+
+def _pass(traffic: float) -> Form:
+    """Form of a conversion that moves so many bytes of each element."""
+
+    def terms(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
+        moved = dims["m"] * dims["width"] * traffic
+        return _start(dims, machine, constants), through(moved, moved, machine, constants)
+
+    equation = "(start + lane·width + row·m/SMs + bytes) · exp(residual)"
+    return summed("quantize", (*_STARTED, *RATES), terms, ("m", "width"), equation)
+
+
+def difference_dims(m: Array, width: Array, generation: str) -> dict[str, Array]:
+    """Columns of a difference: rows, their width, and blocks on a multiprocessor."""
+    resident = np.full_like(m, RESIDENT.get(generation, FEWER))
+    return {"m": m, "width": width, "resident": resident}
+
+
+def _roofs(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
+    """Start of a search, and how much longer rows take that are searched and scaled. [s]
+
+    Rows of the first wave are searched at once, those of the next after them; narrow ones come and
+    go one by one. Rows that do not stay on chip are read twice.
+    """
+    m, width, q = dims["m"], dims["width"], constants["sharpness"]
+    resident = dims["resident"]
+    start = constants["start"] + constants["lane"] * (np.ceil(width / PASS) - 1.0) * PASS
+    narrow, wide = LANES
+    full = m / machine.multiprocessors
+    full = np.where(width < wide, full, resident * (np.ceil(full / resident) - 1.0))
+    agreeing = np.clip(np.log2(width / narrow) / np.log2(wide / narrow), 0.0, 1.0)
+    searched = (constants["row"] + constants["agree"] * agreeing) * full
+    again = 1.0 / (1.0 + (constants["kept"] / width) ** 4)
+    bytes_once = m * width * SCALED
+    bytes_both = bytes_once + m * width * SEARCHED * again
+    once = through(bytes_once, bytes_once, machine, constants)
+    both = through(bytes_both, bytes_once, machine, constants)
+    return start, soft_maximum(q, searched, both) - soft_maximum(q, constants["row"] * full, once)
+
+
+def _difference_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+    start, longer = _roofs(dims, machine, constants)
+    return np.maximum(start + longer, LEAST * constants["start"])
+
+
+def _difference_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    return longest(*_roofs(dims, machine, constants))
+
+
+CONVERSION: Final[Mapping[str, Form]] = {
+    "scale_matrix": _pass(SCALED),
+    "computescale": _pass(SEARCHED),
+    "difference": Form(
+        "quantize",
+        (
+            *_STARTED,
+            Constant("agree", 1e-10, 2e-6, 1e-7, "s", "warps of a row that agree on its largest"),
+            Constant("kept", 1e3, 1e5, 1.5e4, "1", "elements of a row that stay on chip"),
+            *RATES,
+            Constant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
+        ),
+        _difference_seconds,
+        ("m", "width"),
+        _difference_regime,
+        "(start + lane·width + roof of searching and scaling − roof of scaling) · exp(residual)",
+    ),
+}
+"""Conversions by the names of collectors; a difference of two kernels apart. Source: every operand
+crosses memory once, as in `roofline.cost.linear.pointwise`."""

@@ -12,9 +12,18 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.kernels.decode import missed
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values, pinned
-from roofline.cost.kernels.warm import cache_bytes_per_s
+from roofline.cost.kernels.decode import missed, shape_of
+from roofline.cost.kernels.form import (
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Regimes,
+    Values,
+    cache_bytes_per_s,
+    pinned,
+    soft_maximum,
+)
 from roofline.cost.work import Array
 
 ROWS: Final = 128
@@ -30,16 +39,16 @@ WIDE: Final = 256.0
 
 
 class Kernel(NamedTuple):
-    """How a library cuts queries into blocks; facts of its source, not fitted."""
+    """Division of queries into blocks by a library; facts of its source, not fitted."""
 
     rows: tuple[float, ...] = (ROWS,)
     """Query rows that a block can have, increasing. [1]"""
     wide_rows: float = ROWS
     """Most of them at head widths of 256 and more. [1]"""
     packs: bool = False
-    """Whether the query heads that share keys are rows of one block."""
+    """True where the query heads that share keys are rows of one block."""
     walks: bool = False
-    """Whether tiles that a window hides are visited too."""
+    """True where tiles that a window hides are visited too."""
     slots: float = 0.0
     """Blocks per SM below which the keys of a block are split; 0 if they never are. [1]"""
 
@@ -57,50 +66,26 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "triton": Kernel(walks=True),
     "triton-ada": Kernel(rows=(64.0,), walks=True),
 }
-"""By the kernel's name, and generation where that decides. FlashAttention-3 packs the heads of a
-group wherever sequences differ in length (``hopper/heuristics.h``, ``should_pack_gqa``). FlashInfer
-packs them always and takes blocks for the packed rows of a sequence (``FA2DetermineCtaTileQ``);
-where two of them per SM are not filled, it splits their keys (``PrefillBinarySearchKVChunkSize``);
-on Blackwell it runs another kernel, which does neither. SGLang's Triton kernel walks over all keys
-up to a block's own, and masks (``extend_attention.py``)."""
+"""Kernels by name, and generation where that decides. FlashAttention-3 packs the heads of a group
+wherever sequences differ in length (``hopper/heuristics.h``, ``should_pack_gqa``). FlashInfer packs
+them always and takes blocks for the packed rows of a sequence (``FA2DetermineCtaTileQ``); where two
+of them per SM are not filled, it splits their keys (``PrefillBinarySearchKVChunkSize``); on
+Blackwell it runs another kernel, which does neither. SGLang's Triton kernel walks over all keys up
+to a block's own, and masks (``extend_attention.py``)."""
 USUAL: Final = Kernel()
 """Schedule of a kernel that is not named here."""
 
 
-def prefill_dims(
-    batch: Array,
-    new: Array,
-    context: Array,
-    heads: Array,
-    kv_heads: Array,
-    head_dim: Array,
-    window: Array,
-    width: Array,
-    kv_width: Array,
-    *,
-    kernel: str = "",
-    generation: str = "",
-) -> dict[str, Array]:
-    """Columns of the form; the window is 0 for none, widths are bytes per element.
+def prefill_dims(*shape: Array, kernel: str = "", generation: str = "") -> dict[str, Array]:
+    """Columns of the form, made of those of `roofline.cost.kernels.decode.SHAPE`.
 
-    ``reach`` is how many keys the last query sees, ``sequences`` is batch × heads, ``group`` how
-    many of them share keys; a residual table needs them as coordinates.
+    ``sequences`` is batch × heads, ``group`` the heads that share keys; a residual table needs them
+    as coordinates.
     """
-    shape = {
-        "batch": batch,
-        "new": new,
-        "context": context,
-        "heads": heads,
-        "kv_heads": kv_heads,
-        "head_dim": head_dim,
-        "window": window,
-        "width": width,
-        "kv_width": kv_width,
-        "reach": np.where(window > 0, np.minimum(window, context), context),
-        "sequences": batch * heads,
-        "group": heads / kv_heads,
-    }
-    return scheduled(shape, kernel, generation)
+    dims = shape_of(*shape)
+    heads = dims["heads"]
+    more = {"sequences": dims["batch"] * heads, "group": heads / dims["kv_heads"]}
+    return scheduled({**dims, **more}, kernel, generation)
 
 
 def scheduled(dims: Dims, kernel: str, generation: str = "") -> dict[str, Array]:
@@ -120,7 +105,7 @@ def scheduled(dims: Dims, kernel: str, generation: str = "") -> dict[str, Array]
 
 
 class Parts(NamedTuple):
-    """What the time is made of."""
+    """Times that the equation puts together."""
 
     launch: Array
     """Launches of all kernels. [s]"""
@@ -131,7 +116,7 @@ class Parts(NamedTuple):
     memory: Array
     """Queries, keys, values and outputs through memory. [s]"""
     windowed: NDArray[np.bool_]
-    """Whether the window hides keys."""
+    """True where the window hides keys."""
 
 
 def visits(dims: Dims) -> tuple[Array, Array, Array]:
@@ -158,7 +143,7 @@ def visits(dims: Dims) -> tuple[Array, Array, Array]:
 
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
-    """Times that the equation puts together."""
+    """Launches, the longest block, all blocks, and memory. [s]"""
     heads, kv_heads, width = dims["heads"], dims["kv_heads"], dims["head_dim"] / HEAD_DIM
     blocks, together, last = visits(dims)
     _, walked, end = visits({**dims, "reach": dims["context"]})
@@ -194,8 +179,9 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Launches, memory, and the larger of the longest block and the mean load of an SM. [s]"""
-    part, q = parts(dims, machine, constants), constants["sharpness"]
-    return part.launch + part.memory + (part.longest**q + part.spread**q) ** (1.0 / q)
+    part = parts(dims, machine, constants)
+    blocks = soft_maximum(constants["sharpness"], part.longest, part.spread)
+    return part.launch + part.memory + blocks
 
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
@@ -203,8 +189,7 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     part = parts(dims, machine, constants)
     bound = np.where(part.spread > part.longest, 2, 1)
     bound = np.where(part.launch > np.maximum(part.spread, part.longest), 0, bound)
-    found: Regimes = (bound + 3 * part.windowed).astype(np.intp)
-    return found
+    return np.asarray(bound + 3 * part.windowed, np.intp)
 
 
 FORM: Final = Form(

@@ -19,9 +19,9 @@ from roofline.cost.work import Array
 from roofline.units import parse
 
 WIDTH: Final = 4.0
-"""Of a number. [B]"""
+"""Bytes of a number. [B]"""
 SHARPNESS: Final = 4.0
-"""Of the way from hits to misses, a power of the size over the capacity; assumed."""
+"""Exponent of the size over the capacity on the way from hits to misses; assumed."""
 BLOCKS: Final = (16.0, 8.0, 4.0, 2.0, 1.0)
 """Rows that the innermost loop takes at once, and into which the rest is cut. [1]"""
 UNPACKED: Final = 1_000_000.0
@@ -37,20 +37,20 @@ def _bytes(name: str, prior: str, meaning: str) -> Constant:
 
 
 def _time(name: str, prior: str, meaning: str) -> Constant:
-    """From a part of a clock to what an interpreter wastes."""
+    """A time, from a part of a clock to what an interpreter wastes."""
     low, high = parse("0.001 ns", "s"), parse("1 ms", "s")
     return Constant(name, low, high, parse(prior, "s"), "s", meaning)
 
 
 def _compute() -> Constant:
-    """From one scalar unit to a socket with matrix tiles."""
+    """Arithmetic, from one scalar unit to a socket with matrix tiles."""
     low, high = parse("500 MFLOP/s", "FLOP/s"), parse("20 TFLOP/s", "FLOP/s")
     prior = parse("80 GFLOP/s", "FLOP/s")
     return Constant("compute", low, high, prior, "FLOP/s", "multiplies and adds of large products")
 
 
 def _capacity(prior: str, meaning: str) -> Constant:
-    """Of a cache, from a core's own to that of a socket."""
+    """Capacity of a cache, from a core's own to that of a socket."""
     low, high = parse("64 KiB", "B"), parse("1 GiB", "B")
     return Constant("capacity", low, high, parse(prior, "B"), "B", meaning)
 
@@ -78,10 +78,8 @@ def product(dims: Dims, machine: Machine, constants: Values) -> Array:
     small = vector + m * row
     hidden = 1.0 + m / constants["hiding"]
     packed = weights / constants["packing"] + far / (constants["unpacked"] * hidden) + blocks
-    time: Array = constants["start"] + np.where(
-        m == 1.0, vector, np.where(m * n * k <= UNPACKED, small, packed)
-    )
-    return time
+    several = np.where(m * n * k <= UNPACKED, small, packed)
+    return constants["start"] + np.where(m == 1.0, vector, several)
 
 
 def product_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
@@ -194,8 +192,7 @@ def missed(reuse: Array, capacity: float) -> Array:
         reuse: Touched between two uses of what is accessed. [B]
         capacity: Of the cache. [B]
     """
-    share: Array = 1.0 / (1.0 + (capacity / reuse) ** SHARPNESS)
-    return share
+    return 1.0 / (1.0 + (capacity / reuse) ** SHARPNESS)
 
 
 _START: Final = _time("start", "5 µs", "calls that do nothing yet")
@@ -277,7 +274,7 @@ FORMS: Final[Mapping[str, Form]] = {
         roofed_regime,
     ),
 }
-"""By the name that a calibration file has for them."""
+"""Forms by the names that calibration files have for them."""
 
 OF_KIND: Final[Mapping[str, str]] = {
     "gemm": "processor-product",

@@ -7,14 +7,24 @@ Symbols: B sequences of T new tokens, C channels of the convolution, h heads wit
 (key by value width), k heads that keys are made for, Q tokens of a chunk.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
-from roofline.cost.kernels.warm import RATES, through
+from roofline.cost.kernels.form import (
+    RATES,
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Regimes,
+    Values,
+    longest,
+    soft_maximum,
+    summed,
+    through,
+)
 from roofline.cost.work import Array
 
 WIDTH: Final = 2.0
@@ -47,14 +57,13 @@ def _convolved(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, 
 
 
 def _convolution_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    start, rows, moving = _convolved(dims, machine, constants)
-    q = constants["sharpness"]
-    return start + (rows**q + moving**q) ** (1.0 / q)
+    start, *work = _convolved(dims, machine, constants)
+    return start + soft_maximum(constants["sharpness"], *work)
 
 
 def _convolution_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     start, rows, moving = _convolved(dims, machine, constants)
-    return np.asarray((np.maximum(rows, moving) > start).astype(np.intp))
+    return longest(start, np.maximum(rows, moving))
 
 
 CONVOLUTION: Final = Form(
@@ -89,27 +98,7 @@ def _updated(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Ar
     return start, through(moved, touched, machine, constants)
 
 
-def _started(
-    name: str,
-    constants: tuple[Constant, ...],
-    terms: Callable[[Dims, Machine, Values], tuple[Array, Array]],
-    axes: tuple[str, ...],
-    equation: str,
-) -> Form:
-    """Form of a start and the work after it, which are its regimes."""
-
-    def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-        start, work = terms(dims, machine, constants)
-        return start + work
-
-    def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-        start, work = terms(dims, machine, constants)
-        return np.asarray((work > start).astype(np.intp))
-
-    return Form(name, constants, seconds, axes, regime, equation)
-
-
-CONVOLUTION_STEP: Final = _started(
+CONVOLUTION_STEP: Final = summed(
     "convolution-step",
     (
         Constant("start", 5e-7, 5e-5, 2e-6, "s", "launch and first access"),
@@ -125,54 +114,38 @@ CONVOLUTION_STEP: Final = _started(
 token for verification."""
 
 
-def state_dims(
-    batch: Array,
-    new: Array,
-    key_heads: Array,
-    heads: Array,
-    key_dim: Array,
-    value_dim: Array,
-    chunk: Array,
-    *,
-    alone: bool = False,
-    solved: bool = True,
-) -> dict[str, Array]:
+STATE_SHAPE: Final = ("batch", "new", "key_heads", "heads", "key_dim", "value_dim", "chunk")
+"""Shape of a state: B, T, then k, h, R and P on the device, and Q, 0 where it is not stated."""
+
+
+def state_dims(*shape: Array, alone: bool = False, solved: bool = True) -> dict[str, Array]:
     """Columns of the scan and of the steps.
 
     Args:
-        batch, new: B and T. [1]
-        key_heads, heads, key_dim, value_dim: k, h, R and P on the device. [1]
-        chunk: Q; 0 where it is not stated. [token]
+        shape: Columns `STATE_SHAPE`.
         alone: Whether one kernel does the whole scan with a state on each multiprocessor.
         solved: Whether values are solved for first, as the delta rule does.
     """
+    dims = dict(zip(STATE_SHAPE, shape, strict=True))
     return {
-        "batch": batch,
-        "new": new,
-        "key_heads": key_heads,
-        "heads": heads,
-        "key_dim": key_dim,
-        "value_dim": value_dim,
-        "chunk": np.where(chunk > 0, chunk, CHUNK),
-        "alone": np.full_like(batch, float(alone)),
-        "solved": np.full_like(batch, float(solved)),
-        "sequences": batch * heads,
+        **dims,
+        "chunk": np.where(dims["chunk"] > 0, dims["chunk"], CHUNK),
+        "alone": np.full_like(dims["batch"], float(alone)),
+        "solved": np.full_like(dims["batch"], float(solved)),
+        "sequences": dims["batch"] * dims["heads"],
     }
 
 
-def whole(engine: str, generation: str) -> bool:
-    """Whether an engine scans with one kernel, the state of a head on each multiprocessor.
-
-    Source: what collectors of measured rows say ran: FlashInfer and FlashKDA in vLLM, from Hopper.
-    """
-    return engine == "vllm" and generation not in ("ampere", "ada")
-
-
 def scheduled(dims: Dims, engine: str, generation: str) -> Dims:
-    """Columns of the same scan by the kernel that an engine has."""
+    """Columns of the same scan by the kernel that an engine has.
+
+    vLLM scans with one kernel, the state of a head on each multiprocessor, from Hopper on. Source:
+    FlashInfer and FlashKDA are what collectors of measured rows say ran.
+    """
     if "alone" not in dims:
         return dims
-    return {**dims, "alone": np.full_like(dims["batch"], float(whole(engine, generation)))}
+    alone = engine == "vllm" and generation not in ("ampere", "ada")
+    return {**dims, "alone": np.full_like(dims["batch"], float(alone))}
 
 
 class ScanTerms(NamedTuple):
@@ -223,8 +196,8 @@ def scan_terms(dims: Dims, machine: Machine, constants: Values) -> ScanTerms:
 
 
 def _scan_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    part, q = scan_terms(dims, machine, constants), constants["sharpness"]
-    return part.start + (part.serial**q + part.load**q) ** (1.0 / q)
+    part = scan_terms(dims, machine, constants)
+    return part.start + soft_maximum(constants["sharpness"], part.serial, part.load)
 
 
 def _scan_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
@@ -275,7 +248,7 @@ def _stepped(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Ar
     return start, blocks + through(moved, touched, machine, constants)
 
 
-STEP: Final = _started(
+STEP: Final = summed(
     "recurrent-step",
     (
         Constant("start", 5e-7, 5e-5, 4e-6, "s", "launch, first access and one token"),

@@ -1,4 +1,4 @@
-"""What a formula misses, as a table over shapes: where it was measured, and how it fades beyond.
+"""Residual of a formula as a table over shapes: its hull, its surface, and how it fades beyond.
 
 Coordinates are in octaves, one column per dimension; the first is the fast one, such as the tokens
 of a linear layer, and the others tell families of shapes apart.
@@ -26,11 +26,11 @@ BLOCK: Final = 64
 
 
 class Hull(NamedTuple):
-    """Where measurements are: a box, and points that cover what is measured in it."""
+    """Region of the measurements: a box, and points that cover what is measured in it."""
 
     low: Array
     high: Array
-    """Of the box, one per coordinate. [octave]"""
+    """Edges of the box, one per coordinate. [octave]"""
     points: Array
     """Some of the measured shapes, one row each. [octave]"""
     radius: float
@@ -42,34 +42,35 @@ class Steps(NamedTuple):
     """Jumps along the fast coordinate, as tiles make them: a table of nodes × families."""
 
     nodes: Array
-    """Of the fast coordinate, increasing; linear in between. [octave]"""
+    """Values of the fast coordinate, increasing; linear in between. [octave]"""
     families: Array
     """Some of the measured families, one row each. [octave]"""
     weights: Array
-    """One row per node: of a kernel around each family. [1]"""
+    """Weights of a kernel around each family, one row per node. [1]"""
 
 
 class Branches(NamedTuple):
-    """Jumps where sizes pass bounds, as libraries choose kernels: trees that ask in levels.
+    """Jumps where sizes pass bounds, as libraries choose kernels: decision trees in levels.
 
-    All nodes of a level ask the same, so that the answers of a tree are a place in its row.
+    All nodes of a level compare the same column with the same bound, so that the answers of a tree
+    are a place in its row of values.
     """
 
     columns: NDArray[np.intp]
-    """Which of `asked` each level of each tree asks about. [1]"""
+    """Column of `asked` that each level compares, one row per tree. [1]"""
     bounds: Array
-    """What it must be above, of the same shape. [octave]"""
+    """Bound that the level compares it with, of the same shape. [octave]"""
     values: Array
-    """One row per tree: of each set of answers, the first one the highest bit. [1]"""
+    """Leaves of each tree, one row each: the answer of the first level is the highest bit. [1]"""
 
 
 class Residual(NamedTuple):
     """Smooth surface in the logarithm of the time, and jumps on top of it."""
 
     weights: Array
-    """Of a Matérn 3/2 kernel around each point of the hull. [1]"""
+    """Weights of a Matérn 3/2 kernel around each point of the hull. [1]"""
     reach: float
-    """Its length. [octave]"""
+    """Length of that kernel. [octave]"""
     steps: Steps | None = None
     """None where they did not help on families that were left out."""
     steps_reach: float = 3.0
@@ -77,7 +78,7 @@ class Residual(NamedTuple):
     waves: Array | None = None
     """`Form.waves` of each point of the hull, which are coordinates of the surface too. [octave]"""
     branches: Branches | None = None
-    """In place of steps, where they helped more."""
+    """Trees in place of steps, where they helped more."""
 
 
 def value(residual: Residual, hull: Hull, at: Array, waves: Array | None = None) -> Array:
@@ -149,7 +150,7 @@ def _located(
 
 
 def _jumping(residual: Residual, inside: Array, waves: Array | None) -> Array | float:
-    """What is not smooth of rows in the box. [1]"""
+    """Jumps of rows in the box, which the smooth surface lacks. [1]"""
     if residual.branches is not None:
         return branched(residual.branches, asked(inside, waves))
     if residual.steps is not None:
@@ -210,9 +211,8 @@ class _Squares:
 
 
 def outside(hull: Hull, at: Array) -> Array:
-    """How far each row is from what was measured, 0 inside. [octave]"""
-    inside = np.clip(at, hull.low, hull.high)
-    return _beyond_box(hull, at) + _beyond_points(hull, distances(inside, hull.points))
+    """Distance of each row from what was measured, 0 inside. [octave]"""
+    return beyond(hull, at, separation(hull, at))
 
 
 def jumps(steps: Steps, reach: float, at: Array) -> Array:
@@ -227,7 +227,7 @@ def jumps(steps: Steps, reach: float, at: Array) -> Array:
 
 
 def asked(at: Array, waves: Array | None) -> Array:
-    """What `Branches` ask about: coordinates, all their products, and waves. [octave]
+    """Columns that `Branches` compare: coordinates, all their products, and waves. [octave]
 
     Args:
         at: Coordinates of rows. [octave]
@@ -243,7 +243,7 @@ def asked(at: Array, waves: Array | None) -> Array:
 
 
 def branched(branches: Branches, columns: Array) -> Array:
-    """Sum of what each tree has for the answers of each row. [1]
+    """Sum over trees of the value that each has for the answers of a row. [1]
 
     >>> one = Branches(np.array([[0, 1]]), np.array([[0.0, 0.0]]), np.array([[1.0, 2.0, 3.0, 4.0]]))
     >>> branched(one, np.array([[-1.0, 1.0], [1.0, -1.0]])).tolist()
@@ -299,10 +299,6 @@ def matern(r: Array) -> Array:
     return correlation
 
 
-def _beyond_box(hull: Hull, at: Array) -> Array:
-    return _apart(at, np.clip(at, hull.low, hull.high))
-
-
 def _apart(at: Array, inside: Array) -> Array:
     """Distance of each row to what it was put to. [octave]"""
     apart = at - inside
@@ -310,27 +306,23 @@ def _apart(at: Array, inside: Array) -> Array:
     return distance
 
 
-def _beyond_points(hull: Hull, apart: Array) -> Array:
-    """Beyond the radius around the nearest point. [octave]"""
-    return _beyond_radius(hull, apart.min(axis=1))
-
-
 def _beyond_radius(hull: Hull, nearest: Array) -> Array:
-    gap: Array = np.maximum(nearest - hull.radius - TOUCHING, 0.0)
-    return gap
+    """Distance beyond the radius around the nearest point. [octave]"""
+    return np.maximum(nearest - hull.radius - TOUCHING, 0.0)
 
 
 def separation(hull: Hull, at: Array) -> Array:
     """Distance of each row, put into the box, to each point of the hull. [octave]
 
-    What all tables of a hull have in common: see `tabled`.
+    All tables of a hull have it in common: see `tabled`.
     """
     return distances(np.clip(at, hull.low, hull.high), hull.points)
 
 
 def beyond(hull: Hull, at: Array, apart: Array) -> Array:
     """`outside` of rows whose `separation` is known. [octave]"""
-    return _beyond_box(hull, at) + _beyond_points(hull, apart)
+    inside = np.clip(at, hull.low, hull.high)
+    return _apart(at, inside) + _beyond_radius(hull, apart.min(axis=1))
 
 
 def with_waves(apart: Array, waves: Array | None, points: Array | None) -> Array:
@@ -342,8 +334,7 @@ def with_waves(apart: Array, waves: Array | None, points: Array | None) -> Array
     """
     if waves is None or points is None:
         return apart
-    whole: Array = np.hypot(apart, distances(waves, points))
-    return whole
+    return np.hypot(apart, distances(waves, points))
 
 
 def tabled(

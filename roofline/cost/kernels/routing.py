@@ -1,10 +1,11 @@
-"""How many rows the experts of the busiest group of devices get, under known distributions.
+"""Rows and tiles of the experts of the busiest group of devices.
 
 A kernel's time depends on loads one by one: weights are read of experts that have any, and rows of
-each are rounded up to tiles. So loads are summed up in the numbers that decide it.
+each are rounded up to tiles. So loads are summed up in the numbers that decide it: under known
+distributions, and where only the rows and the experts that they touch are known.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import ceil
 from typing import Final, NamedTuple
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 
 from roofline.cost.kernels.experts import HEIGHTS
 from roofline.cost.work import Array
+from roofline.kept import kept
 
 DRAWS: Final = 8
-"""Of loads that are averaged; measured rows are the mean of five."""
+"""Draws of loads that are averaged; measured rows are the mean of five."""
 SHARE: Final = 0.8
 """Largest load that is drawn, of all tokens."""
 FEW: Final = (0.01, 2.0)
@@ -38,9 +40,9 @@ class Loads(NamedTuple):
     """Rows of the experts of one group of devices."""
 
     tokens: float
-    """That are sorted. [token]"""
+    """Tokens that are sorted. [token]"""
     rows: float
-    """Together. [1]"""
+    """Rows of all experts. [1]"""
     touched: float
     """Experts that have any. [1]"""
     tiles: tuple[float, ...]
@@ -48,7 +50,7 @@ class Loads(NamedTuple):
 
 
 def summed(rows: Rows, tokens: int = 0) -> Loads:
-    """What decides the time of these loads.
+    """Numbers that decide the time of these loads.
 
     >>> summed(np.array([0, 1, 129]))
     Loads(tokens=0.0, rows=130.0, touched=2.0, tiles=(18.0, 10.0, 6.0, 4.0, 3.0, 2.0))
@@ -133,14 +135,16 @@ def limited(chosen: Rows, experts: int) -> Rows:
     are the first experts of the groups. So rows that were measured with a gate that knows a
     token's experts by one score each have some experts that every token takes.
     """
-    groups, kept = LIMITS
+    groups, allowed = LIMITS
     held, (tokens, active) = experts // groups, chosen.shape
     every, times = np.unique(np.sort(chosen, axis=1), axis=0, return_counts=True)
     score = np.zeros((len(every), experts))
     score[np.arange(len(every))[:, None], every] = 1.0
     best = np.sort(score.reshape(len(every), groups, held), axis=2)[:, :, -2:].sum(axis=2)
     among = np.zeros((len(every), groups), dtype=np.bool_)
-    among[np.arange(len(every))[:, None], np.argsort(-best, axis=1, kind="stable")[:, :kept]] = True
+    among[np.arange(len(every))[:, None], np.argsort(-best, axis=1, kind="stable")[:, :allowed]] = (
+        True
+    )
     score = np.where(np.repeat(among, held, axis=1), score, -1.0)
     taken = np.argsort(-score, axis=1, kind="stable")[:, :active]
     found = np.bincount(taken.ravel(), np.repeat(times, active), experts)
@@ -211,3 +215,54 @@ def columns(
         np.array([each.touched for each in found]),
         dict(zip(HEIGHTS, tiles.T, strict=True)),
     )
+
+
+MOST: Final = 2000.0
+"""Rows of an expert up to which their spread counts; beyond, half a tile is empty in the mean."""
+POINTS: Final = 160
+TINY: Final = 1e-12
+
+
+def padding(rows: Array, touched: Array) -> dict[int, Array]:
+    """Tiles of each of `HEIGHTS` rows, the last one of each expert part full. [1]
+
+    The rows of an expert are taken as Poisson: as many tokens choose it, one by one, with a small
+    chance. Source: the Poisson limit of the binomial distribution.
+
+    Args:
+        rows: Of all experts of a device. [1]
+        touched: Experts that have any. [1]
+
+    Examples:
+        One row each: every expert has one tile, however small.
+
+        >>> {rows: float(tiles) for rows, tiles in padding(np.array(8.0), np.array(8.0)).items()}
+        {8: 8.0, 16: 8.0, 32: 8.0, 64: 8.0, 128: 8.0, 256: 8.0}
+    """
+    each = rows / np.maximum(touched, TINY)
+    out = {}
+    for height, (means, tiles) in _tables().items():
+        near = np.interp(np.log(np.maximum(each, 1.0)), np.log(means), tiles)
+        out[height] = touched * np.where(each > means[-1], each / height + 0.5, near)
+    return out
+
+
+@cache
+def _tables() -> Mapping[int, tuple[Array, Array]]:
+    """`_table` of each of `HEIGHTS`, kept: SciPy's functions take long to import."""
+    return kept(lambda: {height: _table(height) for height in HEIGHTS}, "tiles of experts", [])
+
+
+def _table(tile: int) -> tuple[Array, Array]:
+    """Rows of an expert that has some, and its tiles: the sum over j of the chance of more than j.
+
+    Of a Poisson count X, the mean of ⌈X/T⌉ is the sum over j ≥ 0 of P(X > j·T).
+    """
+    from roofline.special import gammainc
+
+    rate = np.geomspace(0.001, MOST, POINTS)
+    some = -np.expm1(-rate)
+    full = np.arange(0.0, 2.0 * MOST / tile + 2.0)
+    more = gammainc(full[:, None] * tile + 1.0, rate)
+    means, tiles = rate / some, more.sum(axis=0) / some
+    return np.concatenate([[1.0], means]), np.concatenate([[1.0], tiles])

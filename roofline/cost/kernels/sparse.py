@@ -9,14 +9,24 @@ query attends. DeepSeek's attention reads a latent that all heads share, compres
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from functools import reduce
+from operator import add
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from roofline.cost.kernels import choice
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
-from roofline.cost.kernels.warm import cache_bytes_per_s
+from roofline.cost.kernels.form import (
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Regimes,
+    Values,
+    cache_bytes_per_s,
+    longest,
+    soft_maximum,
+)
 from roofline.cost.work import Array
 
 START: Final = 3e-6
@@ -73,24 +83,17 @@ def projections(
     return {**columns, "weight_width": zero + weight_width, "faster": zero + faster}
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What the time is made of."""
+class Parts(NamedTuple):
+    """Times that the equation puts together."""
 
     launches: Array
     """Latency of the small kernels around. [s]"""
     projections: Array
     """Matrices that every token is multiplied with. [s]"""
-    index: Array
+    choice: Array
     """Scores of all entries, and the choice of the best. [s]"""
     attention: Array
     """Attention to the chosen keys. [s]"""
-
-    @property
-    def seconds(self) -> Array:
-        """All of them, one after the other. [s]"""
-        every: Array = self.launches + self.projections + self.index + self.attention
-        return every
 
 
 def projected(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -105,14 +108,14 @@ def projected(dims: Dims, machine: Machine, constants: Values) -> Array:
         compute = 2.0 * tokens * n * k / rate
         weights = n * k * dims["weight_width"] / (constants["weights"] * machine.hbm_bytes_per_s)
         ends = constants["passes"] * tokens * (n + k) * dims["width"] / machine.hbm_bytes_per_s
-        total = total + START * (n > 0.0) + (compute**q + weights**q) ** (1.0 / q) + ends
+        total = total + START * (n > 0.0) + soft_maximum(q, compute, weights) + ends
     return total
 
 
 def indexed(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Scores of each query with all entries before it, then the best of each query. [s]"""
     queries, sms = dims["batch"] * dims["new"], machine.multiprocessors
-    scored, q = dims["scored"], constants["sharpness"]
+    scored = dims["scored"]
     units = dims["batch"] * np.maximum(np.ceil(dims["new"] * dims["index_rows"] / SCORED), 1.0)
     tiles = np.ceil(dims["entries"] / SCORES)
     flops = 2.0 * queries * scored * dims["index_macs"]
@@ -124,7 +127,7 @@ def indexed(dims: Dims, machine: Machine, constants: Values) -> Array:
     waves = np.maximum(np.ceil(units * np.ceil(split) / sms), 1.0)
     walk = waves * (constants["index_start"] + tiles / split * constants["index_step"])
     walk = walk * (dims["index_macs"] > 0.0)
-    scores = (compute**q + memory**q + walk**q) ** (1.0 / q)
+    scores = soft_maximum(constants["sharpness"], compute, memory, walk)
     busy, idle = dims["busy"], 1.0 - dims["busy"]
     lanes = dims["score_rows"] / (sms * constants["abreast"])
     waves = np.where(busy > 0.0, np.maximum(queries * busy * lanes, 1.0), 0.0)
@@ -132,15 +135,12 @@ def indexed(dims: Dims, machine: Machine, constants: Values) -> Array:
     best = best + waves * constants["long"] * (dims["judged"] > HELD)
     best = best + np.maximum(queries * idle * lanes, idle) * constants["skip"]
     share = busy + idle * constants["idle"]
-    chooses = dims["chooses"]
-    time: Array = share * scores + chooses * (best + (busy > 0.0) * constants["choose"])
-    return time
+    return share * scores + dims["chooses"] * (best + (busy > 0.0) * constants["choose"])
 
 
 def attended(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Blocks over tiles of the keys that were chosen, or their bytes. [s]"""
     queries, sms = dims["batch"] * dims["new"], machine.multiprocessors
-    present = dims["attends"]
     fold = np.minimum(dims["new"], constants["fold"])
     together, pad = dims["together"] * fold, constants["pad"]
     rows = ((dims["rows"] * fold) ** 4 + pad**4) ** 0.25
@@ -158,10 +158,8 @@ def attended(dims: Dims, machine: Machine, constants: Values) -> Array:
     ends = queries * dims["heads"] * dims["ends"] * dims["width"]
     far = (moved + ends) / (constants["memory"] * machine.hbm_bytes_per_s)
     far = far + swept(dims, machine, constants)
-    q = constants["sharpness"]
-    present = present * np.where(queries > GRID_ROWS, constants["beyond"], 1.0)
-    time: Array = present * (block**q + load**q + near**q + far**q) ** (1.0 / q)
-    return time
+    present = dims["attends"] * np.where(queries > GRID_ROWS, constants["beyond"], 1.0)
+    return present * soft_maximum(constants["sharpness"], block, load, near, far)
 
 
 def swept(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -175,13 +173,11 @@ def swept(dims: Dims, machine: Machine, constants: Values) -> Array:
     wide = np.maximum(dims["heads"], LEAST) / LEAST
     wide = np.where(new == 1.0, dims["groups"] ** constants["grouping"], wide)
     scores = SCORE * every * wide * constants["sweeps"]
-    moved = dims["copied"] * pool + dims["unfused"] * scores
-    time: Array = moved / machine.hbm_bytes_per_s
-    return time
+    return (dims["copied"] * pool + dims["unfused"] * scores) / machine.hbm_bytes_per_s
 
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
-    """Times that the equation puts together."""
+    """Launches, projections, index and attention. [s]"""
     return Parts(
         dims["launches"] * (constants["launch"] + constants["each"] * dims["batch"]),
         projected(dims, machine, constants),
@@ -192,24 +188,22 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Kernels one after the other, or the host that launches them where that takes longer. [s]"""
-    host, device = constants["host"] * dims["hosted"], parts(dims, machine, constants).seconds
-    joined: Array = (host**HOST + device**HOST) ** (1.0 / HOST)
-    return joined
+    host = constants["host"] * dims["hosted"]
+    return soft_maximum(HOST, host, reduce(add, parts(dims, machine, constants)))
 
 
 HOST: Final = 6.0
-"""How sharply the host's time gives way to that of the device, as an exponent; assumed."""
+"""Exponent with which the host's time gives way to that of the device; assumed."""
 FEW: Final = 256.0
 """Tokens from which projections multiply rather than read their weights."""
 
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """Launches, index or attention; apart from as many tokens on as make projections multiply."""
+    """Longest of launches, index and attention; apart where tokens make projections multiply."""
     launch = np.full_like(dims["batch"], constants["launch"])
     each = (launch, indexed(dims, machine, constants), attended(dims, machine, constants))
     many = dims["batch"] * dims["new"] >= FEW
-    found: Regimes = (np.argmax(np.stack(each), axis=0) + 3 * many).astype(np.intp)
-    return found
+    return longest(*each) + 3 * many.astype(np.intp)
 
 
 CONSTANTS: Final = (
@@ -316,7 +310,7 @@ FORMS: Final = {
     "sparse-scores": SCORING,
     "sparse-choice": choice.FORM,
 }
-"""By the name that a calibration file has for them. Source: DeepSeek-AI 2025 (DeepSeek-V3.2),
+"""Forms by their names in calibration files. Source: DeepSeek-AI 2025 (DeepSeek-V3.2),
 section 2.1, for index and choice; DeepSeek-AI 2026 (DeepSeek-V4), section 2.3; FlashMLA
 (https://github.com/deepseek-ai/FlashMLA) and DeepGEMM
 (https://github.com/deepseek-ai/DeepGEMM) for how they are scheduled."""

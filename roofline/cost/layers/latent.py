@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.latent import absorbed_attention, chosen, expanded_attention
-from roofline.cost.layers.attention import index, mask_of
+from roofline.cost.layers.attention import gathered, index, mask_of, shared
 from roofline.cost.layers.common import (
     Pass,
     called,
@@ -18,7 +18,6 @@ from roofline.cost.layers.common import (
     product,
     split,
 )
-from roofline.cost.layers.sharing import gathered, shared
 from roofline.cost.work import Formula, Number, Op, Work, by
 from roofline.model.architecture import Mla
 

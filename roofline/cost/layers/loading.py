@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.stages import Stage
+from roofline.cost.layout import Stage
 from roofline.cost.weights import layer_bytes
 from roofline.cost.work import Formula, Number, Op, Work, by, plus
 from roofline.hardware.links import host_link, storage_link

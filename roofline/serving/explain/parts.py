@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import isclose
 from typing import Final
 
-from roofline.cost.offload import Offload
+from roofline.cost.deployment import Offload
 from roofline.cost.work import Part
 from roofline.hardware.machine import Fact, Gpu
 from roofline.serving.static import StaticBatch

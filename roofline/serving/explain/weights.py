@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from roofline.cost.stages import Stage, pipeline
+from roofline.cost.layout import Stage, pipeline
 from roofline.cost.weights import layer_bytes, layer_parts, outside_bytes, outside_parts
 from roofline.model.architecture import Attention, Block, Moe, Recurrent
 from roofline.serving.explain.parts import config, derived, given, outside_share, parted, told_apart

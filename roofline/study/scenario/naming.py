@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from roofline.content import there
 from roofline.cost import layout as layouts
-from roofline.cost.offload import KEPT, Offload
+from roofline.cost.deployment import KEPT, Offload
 from roofline.errors import DocumentError, InputError, RooflineError
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named

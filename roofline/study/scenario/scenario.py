@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from roofline.cost.deployment import Deployment
-from roofline.cost.offload import KEPT, Offload
+from roofline.cost.deployment import KEPT, Deployment, Offload
 from roofline.serving.acceptance import Acceptance
 from roofline.serving.asking import Objective as Choosing
 from roofline.serving.drafts import Draft

@@ -10,9 +10,9 @@ from roofline.bench.calibrations import calibration_of
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.by_kind import kernel_query
 from roofline.cost.calibration.kernel import MEASURED, Found, Kernel, Label, nearest, passed_over
-from roofline.cost.calibration.pricing import GpuCalibration, of_part
+from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.deployment import Deployment
-from roofline.cost.kernels import calibrated, encoder, hyper, recurrent
+from roofline.cost.kernels import calibrated, encoder, experts, hyper, recurrent
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.form import Form, machine
 from roofline.cost.kernels.residual import Hull
@@ -221,7 +221,7 @@ def test_parts_of_a_fused_mixture_add_up_to_it() -> None:
     model, rates = kernel.fit.model, machine(device, "bf16")
     whole = calibrated.seconds(model, wanted.dims, rates)
     every = [
-        of_part(part, whole, model, wanted.dims, rates)
+        experts.of_part(part, whole, wanted.dims, rates, model.constants)
         for part in ("first", "second", "around", "none")
     ]
     np.testing.assert_allclose(sum(every), whole)

@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.cost.kernels.form import Constant, Form, Machine, machine, take
+from roofline.cost.kernels.form import (
+    Constant,
+    Form,
+    Machine,
+    cache_bytes_per_s,
+    machine,
+    take,
+    warm_seconds,
+)
 from roofline.cost.kernels.gemm import GEMM, PRODUCTS
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
-from roofline.cost.kernels.warm import cache_bytes_per_s, warm_seconds
 from roofline.hardware.catalog import gpu
 
 H100: Final = machine(gpu("h100-sxm"), "bf16")

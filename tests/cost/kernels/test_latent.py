@@ -8,7 +8,7 @@ import pytest
 
 from roofline.cost.kernels import latent, latent_prefill
 from roofline.cost.kernels.form import Form, Machine, machine
-from roofline.cost.kernels.latent_schedule import division, in_graph, latent_dims, visits
+from roofline.cost.kernels.latent import division, in_graph, latent_dims, visits
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roofline.cost.kernels.experts import HEIGHTS
-from roofline.cost.kernels.loads import padding
+from roofline.cost.kernels.routing import padding
 
 
 @pytest.mark.parametrize("tokens", [4, 64, 1000, 20_000])

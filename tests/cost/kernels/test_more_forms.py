@@ -5,10 +5,10 @@ from typing import Final
 import numpy as np
 import pytest
 
-from roofline.cost.kernels import collective, memory, roofed
+from roofline.cost.kernels import collective, memory
 from roofline.cost.kernels.catalog import FORMS
+from roofline.cost.kernels.collective import Constants, Regime, seconds
 from roofline.cost.kernels.form import Form, machine
-from roofline.cost.regimes import Constants, Regime, seconds
 from roofline.hardware.catalog import gpu
 
 H100: Final = machine(gpu("h100-sxm"), "bf16")
@@ -56,9 +56,9 @@ def test_memory_is_bound_by_start_cache_and_memory_in_turn() -> None:
 
 def test_a_roofline_without_overlap_is_the_sum_of_its_roofs() -> None:
     dims = {"flops": np.array([989.4e12]), "bytes": np.array([3.35e12])}
-    values = priors(roofed.FORM, compute=0.5, memory=0.25, start=1e-6)
-    assert roofed.FORM.seconds(dims, H100, values)[0] == pytest.approx(2.0 + 4.0 + 1e-6)
-    assert roofed.FORM.regime(dims, H100, values).tolist() == [2]
+    values = priors(memory.ROOF, compute=0.5, memory=0.25, start=1e-6)
+    assert memory.ROOF.seconds(dims, H100, values)[0] == pytest.approx(2.0 + 4.0 + 1e-6)
+    assert memory.ROOF.regime(dims, H100, values).tolist() == [2]
 
 
 @pytest.mark.parametrize("operation", collective.NCCL)

@@ -7,10 +7,9 @@ from typing import Final
 import numpy as np
 import pytest
 
-from roofline.cost.kernels import conversion, encoder, hyper, mlp, recurrent
+from roofline.cost.kernels import encoder, hyper, mlp, pointwise, recurrent
 from roofline.cost.kernels.catalog import FORMS
-from roofline.cost.kernels.form import Form, Machine, machine
-from roofline.cost.kernels.warm import through
+from roofline.cost.kernels.form import Form, Machine, machine, through
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 
@@ -53,7 +52,7 @@ def mixed() -> Columns:
 
 
 def searched() -> Columns:
-    return conversion.difference_dims(sizes(0, 15, 1), 32.0 * sizes(0, 11, 2), "hopper")
+    return pointwise.difference_dims(sizes(0, 15, 1), 32.0 * sizes(0, 11, 2), "hopper")
 
 
 CASES: Final[Mapping[str, tuple[Form, Callable[[], Columns]]]] = {
@@ -72,9 +71,9 @@ CASES: Final[Mapping[str, tuple[Form, Callable[[], Columns]]]] = {
         mlp.FORM,
         lambda: mlp.mlp_dims(sizes(0, 17, 1), full(7168.0), full(2048.0), full(1.0)),
     ),
-    "scaling": (conversion.CONVERSION["scale_matrix"], searched),
-    "searching": (conversion.CONVERSION["computescale"], searched),
-    "difference": (conversion.CONVERSION["difference"], searched),
+    "scaling": (pointwise.CONVERSION["scale_matrix"], searched),
+    "searching": (pointwise.CONVERSION["computescale"], searched),
+    "difference": (pointwise.CONVERSION["difference"], searched),
 }
 
 
@@ -246,9 +245,9 @@ def test_streams_move_as_counted_and_two_sites_take_twice_one() -> None:
 
 def test_a_difference_is_small_where_memory_bounds_both_kernels() -> None:
     """Scaling reads and writes a row; finding its scale reads no more, as long as it stays."""
-    form = conversion.CONVERSION["difference"]
+    form = pointwise.CONVERSION["difference"]
     m, width = np.array([32768.0, 32768.0]), np.array([6144.0, 65536.0])
-    dims = conversion.difference_dims(m, width, "hopper")
+    dims = pointwise.difference_dims(m, width, "hopper")
     found = times(form, dims, sharpness=8.0)
     alone = m * width * 3.0 / (0.8 * H100.hbm_bytes_per_s)
     assert found[0] < 0.2 * alone[0]

@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from roofline.cost.deployment import Deployment
+from roofline.cost.deployment import Deployment, Offload
 from roofline.cost.engine_costs import IDEAL, NO_ENGINE, EngineCosts, EngineProfile
 from roofline.cost.layout import parse
 from roofline.cost.measured import Measured
-from roofline.cost.offload import Offload
 from roofline.cost.roof import seconds
 from roofline.cost.step import Group, step
 from roofline.cost.work import Op

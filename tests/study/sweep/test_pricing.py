@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.cost.deployment import Options
-from roofline.cost.offload import Offload
+from roofline.cost.deployment import Offload, Options
 from roofline.serving import room
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.static_columns import APPROXIMATE, static_batches
