@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.moe import UNIFORM, Routing, chances, touched
 from roofline.cost.work import Array, Number
-from roofline.model.feedforward import Moe
+from roofline.model.linear import Moe
 
 SHUFFLES: Final = 16
 """Placements of experts at random that the busiest group is averaged over."""
