@@ -1,6 +1,6 @@
 """Residual in bf16: one array added to another, in one kernel."""
 
-from roofline.bench.gpu.pointwise import add_rows
+from roofline.bench.gpu.kernels import row_pass
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.linear import pointwise
 from roofline.cost.work import Work
@@ -20,7 +20,7 @@ def arguments(make: Maker, at: Shape) -> dict[str, object]:
 
 def kernels(gpu, residual, update, output):
     """One kernel."""
-    return add_rows(residual, update, output, element="bf16")
+    return row_pass("add_rows", residual, update, output, element="bf16")
 
 
 def work(at: Shape) -> Work:

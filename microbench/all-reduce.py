@@ -1,5 +1,5 @@
 """Sum of a tensor over GPUs, by NCCL."""
 
-from roofline.bench.gpu.wires import collective
+from roofline.bench.gpu.library_probes import collective
 
 PROBE = collective("all-reduce", "all_reduce", "ring")

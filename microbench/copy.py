@@ -1,6 +1,6 @@
 """Copy an array: every byte is read once and written once."""
 
-from roofline.bench.gpu import bandwidth
+from roofline.bench.gpu.kernels import stream
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.work import Work
 from roofline.units import PREFIX
@@ -23,7 +23,7 @@ def launch(xp, x, out):
 
 def kernels(gpu, x, out):
     """The same on a GPU, where all multiprocessors take part."""
-    return bandwidth.copy(x, out, gpu.multiprocessors)
+    return stream("copy_stream", x, out, gpu.multiprocessors)
 
 
 def work(at: Shape) -> Work:

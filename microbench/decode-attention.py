@@ -37,7 +37,7 @@ def launch(xp, q, keys, values, scaled, scores, row, out):
 
 
 def work(at: Shape) -> Work:
-    """As the cost model counts it, fused: the scores of one query stay in the cache."""
+    """Work as the cost model counts it, fused: the scores of one query stay in the cache."""
     return attention(
         at["count"],
         1,

@@ -1,6 +1,6 @@
 """Embedding of each token in bf16: rows of a table that follow one another nowhere in it."""
 
-from roofline.bench.gpu.pointwise import take_rows
+from roofline.bench.gpu.kernels import row_pass
 from roofline.bench.gpu.torch_attention import pages
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.linear import pointwise
@@ -23,7 +23,7 @@ def arguments(make: Maker, at: Shape) -> dict[str, object]:
 
 def kernels(gpu, table, tokens, output):
     """One kernel."""
-    return take_rows(table, tokens, output, element="bf16")
+    return row_pass("take_rows", table, tokens, output, element="bf16")
 
 
 def work(at: Shape) -> Work:

@@ -33,7 +33,7 @@ def kernels(gpu, query, keys, values, output):
 
 
 def work(at: Shape) -> Work:
-    """As the cost model counts it: what a causal kernel does."""
+    """Work as the cost model counts it for a causal kernel."""
     return attention(
         at["count"],
         at["new"],
@@ -47,7 +47,7 @@ def work(at: Shape) -> Work:
 
 
 def regime(at: Shape) -> str:
-    """Whether there is a prefix."""
+    """Side by whether there is a prefix."""
     return "whole" if at["new"] == at["context"] else "chunk"
 
 

@@ -1,5 +1,5 @@
 """Large products in bf16, one after the other until the power limit has its effect."""
 
-from roofline.bench.gpu.linear import sustained
+from roofline.bench.gpu.library_probes import sustained
 
 PROBE = sustained("gemm-bf16-sustained", "bf16")

@@ -40,7 +40,7 @@ def launch(xp, x, weight, out):
 
 
 def work(at: Shape) -> Work:
-    """As the cost model counts it."""
+    """Work as the cost model counts it."""
     return gemm(at["m"], at["n"], at["k"], weight_width=WIDTH, width=WIDTH)
 
 

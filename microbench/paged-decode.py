@@ -56,7 +56,7 @@ def kernels(gpu, query, keys, values, table, contexts, parts, sums, output, cont
 
 
 def work(at: Shape) -> Work:
-    """As the cost model counts it."""
+    """Work as the cost model counts it."""
     return attention(
         at["count"],
         at["new"],

@@ -57,7 +57,7 @@ def launch(xp, q, keys, values, mask, scaled, scores, row, heads, out):
 
 
 def work(at: Shape) -> Work:
-    """As the cost model counts it, with the scores in memory."""
+    """Work as the cost model counts it, with the scores in memory."""
     return naive_attention(
         at["count"],
         at["new"],
@@ -71,7 +71,7 @@ def work(at: Shape) -> Work:
 
 
 def regime(at: Shape) -> str:
-    """Whether there is a prefix."""
+    """Side by whether there is a prefix."""
     return "whole" if at["new"] == at["context"] else "chunk"
 
 

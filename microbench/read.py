@@ -1,13 +1,13 @@
 """Read an array: its largest element, which keeps nothing else."""
 
-from roofline.bench.gpu import bandwidth
+from roofline.bench.gpu.kernels import stream
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.work import Work
 from roofline.units import PREFIX
 
 WIDTH = 4
 SIZES = tuple(int(PREFIX["Ki"] * 2**power) for power in range(6, 23))
-"""From 64 KiB to 4 GiB. [B]"""
+"""Array sizes from 64 KiB to 4 GiB. [B]"""
 
 
 def arguments(make: Maker, at: Shape) -> dict[str, object]:
@@ -22,7 +22,7 @@ def launch(xp, x, out):
 
 def kernels(gpu, x, out):
     """Read every word on a GPU, and keep their parity where nobody sees it."""
-    return bandwidth.read(x, out, gpu.multiprocessors)
+    return stream("read_stream", x, out, gpu.multiprocessors)
 
 
 def work(at: Shape) -> Work:

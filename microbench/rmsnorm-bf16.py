@@ -1,6 +1,6 @@
 """RMSNorm of each row, times a gain, in bf16: one kernel, a row stays in registers."""
 
-from roofline.bench.gpu.pointwise import rms_norm
+from roofline.bench.gpu.kernels import rms_norm
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.linear import pointwise
 from roofline.cost.work import Work

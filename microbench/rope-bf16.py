@@ -1,6 +1,6 @@
 """Rotary embedding of all heads of each token, in place, in bf16."""
 
-from roofline.bench.gpu.pointwise import rope
+from roofline.bench.gpu.kernels import rope
 from roofline.bench.gpu.torch_attention import angles, positions
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.linear import pointwise

@@ -1,6 +1,6 @@
 """Gated activation in bf16: SiLU of the gate, times the other half, in one kernel."""
 
-from roofline.bench.gpu.pointwise import silu_mul
+from roofline.bench.gpu.kernels import silu_mul
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.linear import pointwise
 from roofline.cost.work import Work

@@ -6,7 +6,7 @@ from roofline.units import PREFIX
 
 WIDTH = 4
 SIZES = tuple(int(PREFIX["Ki"] * 2**power) for power in range(6, 23))
-"""From 64 KiB to 4 GiB. [B]"""
+"""Array sizes from 64 KiB to 4 GiB. [B]"""
 
 
 def arguments(make: Maker, at: Shape) -> dict[str, object]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from roofline.api.analysis import analyze as analyze
     from roofline.api.analysis import explain as explain
+    from roofline.api.analysis import paging as paging
     from roofline.api.checking import doctor as doctor
     from roofline.api.commands import deployment_of_command as deployment_of_command
     from roofline.api.commands import parse_command as parse_command
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from roofline.api.learning import learn_engine as learn_engine
     from roofline.api.measured import compare_measured as compare_measured
     from roofline.api.measured_rows import Given as Given
-    from roofline.api.pages import paging as paging
     from roofline.api.parameters import DEFAULT_GPU as DEFAULT_GPU
     from roofline.api.parameters import DEFAULT_MODEL as DEFAULT_MODEL
     from roofline.api.parameters import Convention as Convention
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from roofline.api.sweeps import sweep as sweep
 
 _MODULES: Final = {
-    "analysis": ("analyze", "explain"),
+    "analysis": ("analyze", "explain", "paging"),
     "checking": ("doctor",),
     "commands": ("deployment_of_command", "parse_command", "serve_command"),
     "comparison": ("compare", "layouts"),
@@ -39,7 +39,6 @@ _MODULES: Final = {
     "learning": ("learn_engine",),
     "measured": ("compare_measured",),
     "measured_rows": ("Given",),
-    "pages": ("paging",),
     "parameters": ("DEFAULT_GPU", "DEFAULT_MODEL", "Convention"),
     "planning": ("plan",),
     "scores": ("scoreboard",),

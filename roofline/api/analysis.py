@@ -1,16 +1,18 @@
-"""Costs of a deployment, and their derivation."""
+"""Costs of a deployment and their derivation, and the sequences that it holds."""
 
 from dataclasses import replace
 
 import roofline
 from roofline.api import setting
-from roofline.api.parameters import Analysis, shared
+from roofline.api.parameters import Analysis, Paging, shared
 from roofline.api.question import question
 from roofline.cost.deployment import Offload
 from roofline.cost.layout import DEGREES
 from roofline.errors import UnknownNameError
 from roofline.model import precision
 from roofline.serving.asking import check_parts, one_of, refuse_unused
+from roofline.serving.paged import paged
+from roofline.serving.paged_result import result_of as paged_result
 from roofline.serving.result import result_of
 from roofline.serving.room import enough
 from roofline.serving.static import static_batch
@@ -169,4 +171,28 @@ def explain(result: Result, metric: str) -> Derivation:
     raise UnknownNameError(
         f"nothing called {metric!r} to explain",
         hint=f"metrics: {', '.join(result.derivations)}",
+    )
+
+
+@question(Paging)
+def paging(asked: Paging) -> Result:
+    """Say how many sequences fit with caches reserved whole, in pages, and in shared pages.
+
+    Returns:
+        Result: Tables ``headline`` and ``schemes``; derivations by scheme.
+    """
+    network = setting.network_of(asked.model)
+    setting.check_share(asked.memory_utilization)
+    setting.check_gpus(asked.gpus)
+    device, box = setting.machine_of(asked.gpu, asked.node, None)
+    layout = setting.one_replica(asked.gpus, asked.layout)
+    return paged_result(
+        paged(
+            setting.deployed_as(asked, network, device, box, layout),
+            Workload(**shared(asked, Workload)),
+            samples=asked.samples,
+            page=asked.page,
+            reserved=asked.reserved,
+            utilization=asked.memory_utilization,
+        )
     )

@@ -1,4 +1,4 @@
-"""What the engine needs of a place where probes run: an array module, memory and a clock."""
+"""Interface of a place where probes run: an array module, memory and a clock."""
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ Timer: TypeAlias = Callable[[int], float]
 
 WORD_BYTES = 4
 ALIGNMENT = 256
-"""Of every array: what cuBLASLt takes for granted, and whole cache lines. [B]"""
+"""Alignment of every array: cuBLASLt takes it for granted, and it is whole cache lines. [B]"""
 SEED = 0
 TILE = 1 << 20
 """Random numbers that are drawn; more repeat them. [1]"""
@@ -30,7 +30,7 @@ class CaptureError(RuntimeError):
 
 
 class Backend(Protocol):
-    """Where probes run."""
+    """A device and its libraries, on which probes run."""
 
     @property
     def name(self) -> str:
@@ -46,7 +46,7 @@ class Backend(Protocol):
 
     @property
     def memory_bytes(self) -> float:
-        """What probes may allocate in all. [B]"""
+        """Memory that probes may allocate in all. [B]"""
 
     @property
     def span_s(self) -> float:
@@ -58,11 +58,11 @@ class Backend(Protocol):
 
     @property
     def whole_rounds(self) -> bool:
-        """Whether a timer always runs every launch equally often."""
+        """True where a timer always runs every launch equally often."""
 
     @property
     def replays(self) -> bool:
-        """Whether launches can be captured as a graph, which is then replayed."""
+        """True where launches can be captured as a graph, which is then replayed."""
 
     @property
     def passes(self) -> int:
@@ -70,10 +70,10 @@ class Backend(Protocol):
 
     @property
     def shared(self) -> bool:
-        """Whether others use it too, so that what slows it down now may be over later."""
+        """True where others use it too, so that what slows it down now may be over later."""
 
     def refusal(self, point: Point) -> str:
-        """Why a point cannot run there; empty where it can."""
+        """Reason why a point cannot run there; empty where it can."""
 
     def bind(self, probe: Probe, arguments: Mapping[str, Any]) -> Launch:
         """One run on these arguments, everything that is done once already done."""
@@ -93,14 +93,14 @@ class Backend(Protocol):
         """Give back what a point that failed left behind; raises where the device is lost."""
 
     def slowed(self) -> tuple[str, ...]:
-        """Why the clock of the device is held down now; nothing where it is free or unknown."""
+        """Reasons for which the clock is held down now; none where it is free or unknown."""
 
     def clocks(self) -> Mapping[str, float]:
         """Clocks, power and temperature now, by name with unit; empty where unknown."""
 
 
 def missing(probe: Probe) -> str:
-    """What a probe needs and is not installed, in words; empty where all is there."""
+    """Packages that a probe needs and are not installed, in words; empty where all are there."""
     lacking = [name for name in probe.needs if importlib.util.find_spec(name) is None]
     return f"{' and '.join(lacking)} is not installed" if lacking else ""
 
@@ -154,7 +154,7 @@ class Pool:
         return self._room[at : at + words].view(stored(of))[: prod(shape)].reshape(shape)
 
     def constant(self, build: Callable[..., NDArray[Any]], *arguments: int) -> Any:
-        """That array, made once for all argument sets of a point."""
+        """Array that a function builds, made once for all argument sets of a point."""
         key = build, arguments
         if key not in self._constants:
             self._constants[key] = self._xp.asarray(build(*arguments))
@@ -178,7 +178,7 @@ class Sizes:
         self.numbers: dict[str, int] = {}
         """Elements that are read, by type. [1]"""
         self.room = 0
-        """What is written. [B]"""
+        """Room for what is written. [B]"""
         self._made: dict[int, _StandIn] = {}
 
     def normal(self, *shape: int, of: str = "fp32") -> Any:
@@ -201,7 +201,7 @@ class Sizes:
         return padded(found.shape, found.of) if found else 0
 
     def make(self, array: Any, maker: "Pool | Sizes") -> Any:
-        """What an array made here stands for, made there; None for anything else."""
+        """Array that one made here stands for, made there; None for anything else."""
         found = self._made.get(id(array))
         if found is None:
             return None

@@ -1,5 +1,6 @@
-"""From records to fitted forms, each with its errors on families of shapes that it did not see."""
+"""Fits of a run's records, each with its errors on families of shapes that it did not see."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -7,19 +8,18 @@ from typing import Final
 
 import numpy as np
 
+from roofline.bench.clock import OTHERS
 from roofline.bench.fit import cross_validate, families_of, fit
 from roofline.bench.forms import columns, form_of
-from roofline.bench.held_out import Labels, coverage, errors
+from roofline.bench.held_out import coverage, errors
 from roofline.bench.prices import SUSTAINED
 from roofline.bench.profile import Fitted
 from roofline.bench.published import Published
-from roofline.bench.quiet import OTHERS
 from roofline.bench.records import Record, Records
 from roofline.bench.stopping import SLOWED
-from roofline.bench.trust import trusted
 from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.catalog import FORMS
-from roofline.cost.kernels.form import Dims, Form, Machine
+from roofline.cost.kernels.form import Dims, Machine
 from roofline.cost.work import Array
 from roofline.errors import InputError
 
@@ -30,7 +30,19 @@ FAMILIES: Final = {
     "decode-attention": ("count", "heads", "kv_heads", "head_dim"),
     "prefill-attention": ("count", "heads", "kv_heads", "head_dim"),
 }
-"""What is left out together, by kind; of any other kind, each place in the form's coordinates."""
+"""Axes of a family by kind, which is left out as one; of others, the form's coordinates."""
+FASTER: Final = 4.0
+"""Times the published rates that nothing reaches; what stands in for those of processors, which
+raise their clocks, is reached twice. Assumed."""
+SLOWER: Final = 1e4
+LONGEST_S: Final = 1.0
+"""Times the published rates, and beyond that, in which any kernel ends; assumed."""
+CLOCK: Final = 0.5
+"""Share of the usual clock of a run below which something held a device down; assumed."""
+FAULTY: Final = frozenset(
+    {"hardware slowdown", "temperature", "hardware temperature", "power brake"}
+)
+"""Reasons of a driver for a lower clock that are of a room or a cable, not of a product."""
 
 
 def fit_records(records: Records, published: Published) -> tuple[list[Fitted], list[str]]:
@@ -106,7 +118,7 @@ def _with_few(fit_of: Callable[[Sequence[Record]], Fitted], rows: Sequence[Recor
 
 
 def with_others(row: Record) -> bool:
-    """Whether others on the device slowed all of a row's samples down."""
+    """True where others on the device slowed all of a row's samples down."""
     return row.stopped == SLOWED and OTHERS in row.dropped
 
 
@@ -118,7 +130,7 @@ def fit_probe(
     Args:
         rows: All of one probe.
         published: Rates of where they were measured.
-        version, form: As of the probe.
+        version, form: Those of the probe.
         provider: ``"numpy"``, ``"cupy"``.
 
     Raises:
@@ -128,7 +140,7 @@ def fit_probe(
     name = form_of(first.kind, first.arithmetic, provider, form)
     equation, dims, measured = FORMS[name], columns(rows, name, published), times(rows)
     machine = published.of(first.arithmetic)
-    families = _families(equation, dims)
+    families = families_of(dims, FAMILIES.get(equation.kind, equation.coordinates))
     source = f"{provider}, {len(rows)} points of the probe {first.probe}"
     model = fit(equation, dims, machine, measured, families=families, source=source)
     predicted, spread = cross_validate(
@@ -159,5 +171,53 @@ def times(rows: Iterable[Record]) -> Array:
     return np.array([row.median.value for row in rows])
 
 
-def _families(form: Form, dims: Dims) -> Labels:
-    return families_of(dims, FAMILIES.get(form.kind, form.coordinates))
+def trusted(records: Records, published: Published) -> tuple[list[Record], list[str]]:
+    """Rows that a fit may take, and a sentence about the others.
+
+    Args:
+        records: Of a run.
+        published: Rates of where it was measured.
+
+    Raises:
+        InputError: All of it was measured on a part of a device.
+    """
+    about = records.header.environment
+    have, whole = float(about.get("multiprocessors", 0)), published.machine.multiprocessors
+    if about.get("mig") == "on" and have < whole:
+        raise InputError(
+            f"the run is of a slice with {have:.0f} of the {whole:.0f} multiprocessors of "
+            f"{published.source} (MIG is on)",
+            hint="measure with MIG off, or name a GPU file of the slice with --gpu",
+        )
+    clocks = sorted(clock for row in records.rows if (clock := row.clocks.get("sm_hz", 0.0)) > 0)
+    usual = clocks[len(clocks) // 2] if clocks else 0.0
+    doubts = [_doubt(row, published.of(row.arithmetic), usual) for row in records.rows]
+    notes = []
+    if counts := Counter(filter(None, doubts)):
+        why = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
+        notes = [f"{counts.total()} points are kept out of the fit: {why}."]
+    if about.get("ecc", "unknown") != "unknown":
+        notes.append(f"Memory was measured with ECC {about['ecc']}.")
+    return [row for row, doubt in zip(records.rows, doubts, strict=True) if not doubt], notes
+
+
+def _doubt(row: Record, machine: Machine, usual_hz: float) -> str:
+    """Why a fit must not take a row; empty where it may."""
+    moved = sum(size for name, size in row.work.items() if name != "flops")
+    compute = row.work["flops"] / machine.flops_per_s
+    # What is in a cache of unknown rate may come at any.
+    cached = moved / max(machine.l2_bytes_per_s, machine.hbm_bytes_per_s)
+    least = max(compute, cached if machine.l2_bytes_per_s else 0.0)
+    most = max(compute, moved / machine.hbm_bytes_per_s)
+    seconds = row.median.value
+    if seconds < least / FASTER:
+        return "faster than the device can be"
+    if seconds > LONGEST_S + SLOWER * most:
+        return "slower than any kernel is"
+    if row.clocks.get("others", 0.0) > 0:
+        return "measured beside other processes"
+    if row.stopped == SLOWED and FAULTY & set(", ".join(row.dropped).split(", ")):
+        return "throttled by heat or by the board"
+    if row.clocks.get("sm_hz", usual_hz) < CLOCK * usual_hz and row.stopped != SLOWED:
+        return "at a clock that nothing explains"
+    return ""

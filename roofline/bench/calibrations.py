@@ -1,4 +1,4 @@
-"""Which measured kernels price a deployment."""
+"""Measured kernels that price a deployment."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -59,18 +59,19 @@ def calibration_of(
     if asked == USUAL:
         return UsualKernels(_profile(engine), switched)
     if asked == AUTO:
-        return _auto(gpu, engine, switched)
+        near = devices(gpu) if known(gpu) else ()
+        return _gathered(gpu.name, near, engine, files_of(gpu.name), switched)
     return _named(gpu.name, engine, stamped(path_of(asked)))
 
 
 def joined(node: Node) -> bool:
-    """Whether the devices of a node are joined by more than the host's PCIe."""
+    """True where the devices of a node are joined by more than the host's PCIe."""
     return node.link is None or node.link.topology != "host"
 
 
 @lru_cache(maxsize=64)
 def _named(device: str, engine: str, file: Stamp) -> GpuCalibration:
-    """As `_gathered`, of one file."""
+    """Calibration of a device from one file, made once for all deployments."""
     (found,) = read([file])
     fits = _fits(found, device)
     if not fits:
@@ -90,12 +91,6 @@ def own_files(asked: str, gpu: Gpu) -> tuple[Path, ...]:
     if asked in (NONE, USUAL):
         return ()
     return tuple(path for path, _ in files_of(gpu.name)) if asked == AUTO else (path_of(asked),)
-
-
-def _auto(gpu: Gpu, engine: str, switched: bool) -> GpuCalibration | None:
-    """What the user measured of the device, and what is shipped of it or of those like it."""
-    near = devices(gpu) if known(gpu) else ()
-    return _gathered(gpu.name, near, engine, files_of(gpu.name), switched)
 
 
 @lru_cache(maxsize=64)
@@ -137,7 +132,7 @@ def _gathered(
 
 
 def _new(label: Label, fits: Iterable[Label]) -> bool:
-    """Whether operators ask for such a kernel, and no later calibration has it."""
+    """True where operators ask for such a kernel, and no later calibration has it."""
     asked = any((each.kind, each.variant) == (label.kind, label.variant) for each in labels())
     return asked and not any(each._replace(mine=label.mine) == label for each in fits)
 
@@ -214,6 +209,6 @@ def with_profile(deployment: Deployment, profile: str | Path) -> Deployment:
 
 
 def engine_misses(deployment: Deployment) -> Mapping[str, float]:
-    """How far predictions of the deployment's engine were off end to end: log sd by metric. [1]"""
+    """Log standard deviation of the errors of the deployment's engine end to end, by metric. [1]"""
     costs = deployment.engine_costs
     return {"ttft_s": costs.ttft_log_sd, "tpot_s": costs.tpot_log_sd}

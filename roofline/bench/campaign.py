@@ -1,37 +1,44 @@
-"""A calibration from end to end: where it runs, what it measures, what comes of it."""
+"""A campaign from end to end: its place, its measurements, and their records.
 
+A place is this processor with NumPy, or a GPU with CuPy.
+"""
+
+import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
+import numpy as np
+
+from roofline.bench import clock
+from roofline.bench.backend import Backend
+from roofline.bench.capacity import HAD
 from roofline.bench.engine import LOST, Measurement, reason_of, run
-from roofline.bench.place import Noise
-from roofline.bench.place import Place as Place
-from roofline.bench.place import chosen as chosen
-from roofline.bench.place import numpy_place as numpy_place
-from roofline.bench.place import place as place
 from roofline.bench.planner import SPENT, Dropped, plan
 from roofline.bench.probe import Loaded, points
+from roofline.bench.published import Processor, Published, detect, of_processor
 from roofline.bench.recorder import begin
 from roofline.bench.records import Records, read_records
 from roofline.bench.stopping import Stop
 from roofline.content import home, there
-from roofline.errors import MissingEnvironmentError, RooflineError
+from roofline.errors import InputError, MissingEnvironmentError, RooflineError
 from roofline.files import output
 from roofline.units import parse
 
 LEFT_OUT: Final = "left-out.txt"
 """Lists the points that were not measured, one a line, with the reason."""
 RESERVE_S: Final = 20.0
-"""For loading, noise and fitting, out of the budget; assumed."""
+"""Time for loading, noise and fitting, out of the budget; assumed."""
 RESERVE_SHARE: Final = 0.2
 """Most of the budget that is kept for those."""
 FIT_S: Final = 1.5
-"""For the fit of a probe; assumed."""
+"""Time for the fit of a probe; assumed."""
 LEAST_SHARE: Final = 0.4
-"""Of the time, that a machine which others use too is expected to give."""
+"""Share of the time that a machine which others use too is expected to give."""
 SAMPLING: Final = 0.5
 """Share of the measuring time that goes into samples of points that do not converge."""
 LEAST_S: Final = parse("8 ms", "s")
@@ -39,26 +46,139 @@ MOST_S: Final = parse("300 ms", "s")
 """Bounds of the time for one point."""
 SHORT_S: Final = parse("30 ms", "s")
 FEWEST: Final = 6
-"""Where there is less time for each point, it has the fewest samples whose median has an interval
+"""Samples of a point that has less time than that: the fewest whose median has an interval
 (`roofline.bench.stopping.median`)."""
 
 Progress = Callable[[int, int, Measurement], object]
 """Told of each finished point: which, of how many, and its times."""
 
 
+def describe(processor: Processor, threads: int, clock: str) -> dict[str, str]:
+    """Machine, libraries and date of measurements with NumPy.
+
+    Args:
+        processor: Of this machine.
+        threads: Threads that BLAS uses. [1]
+        clock: What was read: ``"processor"`` or ``"wall"``.
+    """
+    return {
+        "machine": processor.name,
+        "processor": processor.title,
+        "cores": str(processor.cores),
+        "cache": str(int(processor.cache_bytes)),
+        "memory": str(int(processor.memory_bytes)),
+        "threads": str(threads),
+        "clock": clock,
+        "blas": blas(),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def blas() -> str:
+    """BLAS library that NumPy was built with."""
+    config: Any = np.show_config(mode="dicts")
+    found = (config or {}).get("Build Dependencies", {}).get("blas", {})
+    return f"{found.get('name', 'unknown')} {found.get('version', '')}".strip()
+
+
+class Noise(Protocol):
+    """Disturbances of a machine, which its text states in a clause."""
+
+    @property
+    def calm(self) -> bool:
+        """True where times can be trusted to a few percent."""
+
+    @property
+    def lost(self) -> float:
+        """Share of the time in which others make the device useless. [1]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A device and its libraries, on which probes run."""
+
+    backend: Backend
+    """Runs and times them."""
+    published: Published
+    """Rates of its datasheet, or what stands in for one."""
+    environment: Mapping[str, str]
+    """Facts that the times depend on besides the probes."""
+    noise: Callable[[], Noise | None]
+    """Measures the noise of the machine."""
+    title: str
+    """Name for people."""
+
+
+def numpy_place() -> Place:
+    """NumPy in this process."""
+    here = detect()
+    backend = clock.backend(here)
+    kind = "processor" if backend.threads == 1 else "wall"
+    return Place(
+        backend,
+        of_processor(here, backend.threads),
+        {
+            **describe(here, backend.threads, kind),
+            HAD: str(round(backend.cache_bytes)),
+        },
+        lambda: clock.noise(backend),
+        f"{here.title}, {backend.threads} thread(s)",
+    )
+
+
+def place(backend: str, name: str = "") -> AbstractContextManager[Place]:
+    """Place where a backend runs; entering it takes the device.
+
+    Args:
+        backend: ``"numpy"`` or ``"cupy"``.
+        name: GPU whose published rates apply, if it is not to be recognised.
+
+    Raises:
+        InputError: A GPU is named, and the backend has none.
+        MissingEnvironmentError: It is not to be had here.
+    """
+    if backend == "cupy":
+        from roofline.bench.gpu.place import cupy_place
+
+        return cupy_place(name)
+    if backend != "numpy":
+        raise MissingEnvironmentError(
+            f"the backend {backend} cannot run here", hint="use one of numpy, cupy"
+        )
+    if name:
+        raise InputError(
+            f"NumPy does not run on {name}", hint="leave --gpu out, or add --backend cupy"
+        )
+    return nullcontext(numpy_place())
+
+
+def chosen() -> tuple[str, str]:
+    """Backend to take if none is named, and why: a GPU where there is one and CuPy reaches it."""
+    from roofline.bench.gpu.environment import require_device
+
+    try:
+        require_device()
+    except MissingEnvironmentError as error:
+        return "numpy", f"no GPU is measured: {error.message}; {error.hint}"
+    return "cupy", "there is a GPU, and CuPy reaches it"
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a campaign measured."""
+    """Measurements of a campaign."""
 
     records: Records
     """Read back from the disk."""
     dropped: tuple[Dropped, ...]
-    """What was not measured, and why."""
+    """Points that were not measured, and why."""
     before: Noise | None
     after: Noise | None
     """Noise; None where it is not looked for."""
     seconds: float
-    """How long it took. [s]"""
+    """Duration. [s]"""
 
 
 def folder_for(place: Place) -> Path:
@@ -82,7 +202,7 @@ def measure(
     """Plan a budget, measure, and read the records back.
 
     Args:
-        where: They run.
+        where: Place where they run.
         probes: To cover.
         budget_s: For measuring and what comes after. [s]
         folder: For the records; a run that was cut short there is gone on with.
@@ -137,7 +257,7 @@ def measure(
 
 
 def _noise(where: Place) -> Noise | None:
-    """How calm the machine is.
+    """Noise of the machine; None where it is not looked for.
 
     Raises:
         MissingEnvironmentError: Not even that can be run on it.

@@ -1,4 +1,4 @@
-"""How much of the last-level cache a process gets, as times of reading tell.
+"""Part of the last-level cache that a process gets, as times of reading tell.
 
 Operating systems tell the size of the cache. Where a socket is shared, others fill part of it, and
 a virtual machine sees the size of the whole.
@@ -19,7 +19,7 @@ from roofline.cost.work import Array
 from roofline.units import PREFIX
 
 PROBE: Final = "read"
-"""Whose points tell."""
+"""Probe whose points tell."""
 LEAST: Final = 1.0 * PREFIX["Mi"]
 """Arrays below it are all start. [B]"""
 STEP: Final = 2.0**0.5

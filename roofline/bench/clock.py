@@ -7,6 +7,7 @@ time in which the thread was not running is not the kernel's. With more threads 
 import math
 import os
 import time
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,17 +19,16 @@ import numpy as np
 from roofline.bench.backend import Launch, Timer, missing
 from roofline.bench.capacity import look
 from roofline.bench.probe import Point, Probe
-from roofline.bench.processor import Processor
-from roofline.bench.quiet import Quiet
+from roofline.bench.published import Processor
 from roofline.units import PREFIX, parse
 
 THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""What BLAS libraries read when they are loaded, the first one first."""
+"""Variables that BLAS libraries read when they are loaded, the first one first."""
 SPAN_S: Final = parse("300 µs", "s")
 FILL_BYTES_PER_S: Final = parse("2 GB/s", "B/s")
-"""At which fresh memory is filled with numbers; assumed."""
+"""Rate at which fresh memory is filled with numbers; assumed."""
 MEMORY_SHARE: Final = 0.125
-"""Of the machine's memory, for probes."""
+"""Share of the machine's memory for probes."""
 NOISE_S: Final = 1.5
 BLOCKS: Final = 5
 CHUNK: Final = int(4 * PREFIX["Mi"])
@@ -41,6 +41,18 @@ CALM_SLOWED: Final = 0.6
 """Share of the rest in which they may slow it down: that does not count, and only costs time."""
 CALM_MEMORY: Final = 0.15
 """Most that blocks of equal copies may differ there."""
+SIDE: Final = 64
+"""Rows of the matrices of the piece: it fits into the first cache, and disturbs little there."""
+SETTLING: Final = 3
+PIECES: Final = 8
+"""Products that bring the piece back into that cache, and products that are timed."""
+SLOWER: Final = 1.1
+"""Times its usual time from which the piece counts as slowed down."""
+USUAL: Final = 0.1
+"""Quantile of its times that is usual: of a core that is shared most of the time, too."""
+EVERY: Final = 64
+"""Readings after which what is usual is looked up again."""
+OTHERS: Final = "others on the core"
 
 
 def threads() -> int:
@@ -54,6 +66,47 @@ def threads() -> int:
 def clock(threads: int) -> Callable[[], float]:
     """Clock for that many threads. [s]"""
     return time.thread_time if threads == 1 else time.perf_counter
+
+
+class Quiet:
+    """Reads how fast a core is beside the samples of a probe: a small piece of work, timed again.
+
+    Hardware threads of a core share its units, and clocks fall with the load of a socket. Neither
+    shows in the time that an operating system counts: a thread that ran all the time was slow all
+    the same.
+
+    Args:
+        now: Clock of the samples. [s]
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._numbers = np.random.default_rng(0).standard_normal((SIDE, SIDE), dtype=np.float32)
+        self._product = np.empty_like(self._numbers)
+        self._readings = array("d")
+        self._usual = self._last = self.read()
+
+    def read(self) -> float:
+        """Time of the piece, which is remembered. [s]"""
+        for _ in range(SETTLING):
+            np.matmul(self._numbers, self._numbers, out=self._product)
+        began = self._now()
+        for _ in range(PIECES):
+            np.matmul(self._numbers, self._numbers, out=self._product)
+        self._readings.append(self._now() - began)
+        if len(self._readings) % EVERY == 0:
+            self._usual = float(np.quantile(self._readings, USUAL))
+        return self._readings[-1]
+
+    def slowed(self) -> tuple[str, ...]:
+        """`OTHERS` if the core was slow now or at the reading before; nothing if it was quiet."""
+        before, self._last = self._last, self.read()
+        return (OTHERS,) if max(before, self._last) > SLOWER * self._usual else ()
+
+    @property
+    def share(self) -> float:
+        """Share of all readings that were slowed down. [1]"""
+        return float(np.mean(np.asarray(self._readings) > SLOWER * self._usual))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +127,7 @@ class NumpyBackend:
     xp: Any = np
 
     def refusal(self, point: Point) -> str:
-        """What NumPy lacks, or the packages of the probe."""
+        """Packages of the probe that are not installed."""
         return missing(point.probe)
 
     def bind(self, probe: Probe, arguments: Mapping[str, Any]) -> Launch:
@@ -82,16 +135,16 @@ class NumpyBackend:
         return partial(probe.launch, np, **arguments)
 
     def slowed(self) -> tuple[str, ...]:
-        """Whether others slow the core down."""
+        """`OTHERS` where they slow the core down."""
         return self.quiet.slowed()
-
-    def clocks(self) -> Mapping[str, float]:
-        """Unknown."""
-        return {}
 
     def timer(self, launches: Sequence[Launch], *, captured: bool = True) -> Timer:
         """Times runs of these launches in rotation."""
         return rotating(launches, clock(self.threads))
+
+    def clocks(self) -> Mapping[str, float]:
+        """Unknown."""
+        return {}
 
     def synchronise(self) -> None:
         """Nothing to wait for."""
@@ -130,7 +183,7 @@ def backend(processor: Processor) -> NumpyBackend:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How much a machine disturbs equal pieces of work."""
+    """Disturbances of a machine: what makes equal pieces of work take unequal times on it."""
 
     slowed: float
     """Share of the copies that others on the core slowed down, which do not count. [1]"""
@@ -142,7 +195,7 @@ class Noise:
 
     @property
     def calm(self) -> bool:
-        """Whether times can be trusted to a few percent."""
+        """True where times can be trusted to a few percent."""
         return (
             self.taken <= CALM_TAKEN and self.slowed <= CALM_SLOWED and self.memory <= CALM_MEMORY
         )
@@ -153,7 +206,7 @@ class Noise:
         return 1.0 - (1.0 - self.slowed) * (1.0 - self.taken)
 
     def __str__(self) -> str:
-        """In percent."""
+        """Shares in percent, beside those of a calm machine."""
         return (
             f"others had the core for {self.taken:.0%} of the time (calm: {CALM_TAKEN:.0%}) and "
             f"slowed it down for {self.slowed:.0%} of the rest (calm: {CALM_SLOWED:.0%}), equal "

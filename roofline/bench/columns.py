@@ -6,6 +6,7 @@ never stops the others.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -33,12 +34,12 @@ FORMATS: Final[Mapping[str, str]] = {
 }
 """Other names of number formats."""
 SUFFIXES: Final = ("_pairnvlink", "_pairwise_nvlink")
-"""Of a GPU's name in sources that say how it is wired in it; the topology says it too."""
+"""Ends of a GPU's name in sources that say how it is wired in it; the topology says it too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Of one kind of kernel."""
+    """Columns of one kind of kernel."""
 
     needed: tuple[str, ...]
     """Numbers from 1 up."""
@@ -59,7 +60,7 @@ class Refused:
     """Rows that are not predicted."""
 
     where: str
-    """What they have in common, in words."""
+    """Column and value that they have in common, or their group."""
     index: Places
     """Their places in the file. [1]"""
     why: str
@@ -67,7 +68,7 @@ class Refused:
 
     @property
     def rows(self) -> int:
-        """How many. [1]"""
+        """Number of rows. [1]"""
         return len(self.index)
 
 
@@ -256,7 +257,7 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         known={"op": tuple(POINTWISE), "dtype": SIXTEEN},
     ),
 }
-"""By kind; all need ``gpu`` and ``time_s`` too."""
+"""Columns by kind; all need ``gpu`` and ``time_s`` too."""
 TIME: Final = "time_s"
 
 
@@ -304,7 +305,7 @@ def prepared(
     names = {}
     for word in sorted(set(filled.gpu[keep])):
         try:
-            names[word] = gpu(_unwired(word)).name
+            names[word] = gpu(reduce(str.removesuffix, SUFFIXES, word)).name
         except RooflineError as error:
             refuse((filled.gpu == word).to_numpy(), f"gpu={word:.40}", f"{error}; {error.hint}")
     out = filled[keep].copy()
@@ -324,9 +325,11 @@ def _filled(kind: str, rule: Columns, frame: "pandas.DataFrame", where: str) -> 
     given = {name: frame[name] for name in frame.columns}
     for name in dict.fromkeys(asked):
         if name not in given and name not in rule.usual and name not in rule.like:
+            every = dict.fromkeys((*rule.words, *rule.needed, TIME))
+            needed = [each for each in every if each not in rule.usual and each not in rule.like]
             raise InputError(
                 f"the measurements have no column {name} of {kind}",
-                hint=f"{kind} needs {', '.join(_needed(rule))}; other columns have usual values",
+                hint=f"{kind} needs {', '.join(needed)}; other columns have usual values",
                 where=where,
             )
     for name in dict.fromkeys(asked):
@@ -349,17 +352,6 @@ def _filled(kind: str, rule: Columns, frame: "pandas.DataFrame", where: str) -> 
     if "window" in given:
         given["window"] = given["window"].clip(lower=0.0)
     return pd.DataFrame(given, index=frame.index)
-
-
-def _needed(rule: Columns) -> list[str]:
-    every = dict.fromkeys((*rule.words, *rule.needed, TIME))
-    return [name for name in every if name not in rule.usual and name not in rule.like]
-
-
-def _unwired(name: str) -> str:
-    for suffix in SUFFIXES:
-        name = name.removesuffix(suffix)
-    return name
 
 
 def _examples(values: NDArray[np.float64], wrong: NDArray[np.bool_]) -> str:

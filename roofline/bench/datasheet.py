@@ -6,6 +6,8 @@ once, nothing waits for anything.
 """
 
 from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import add
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -27,7 +29,7 @@ Columns: TypeAlias = Mapping[str, Any]
 CROSSED: Final[Mapping[str, float]] = {"add": 3.0, "mlp_act": 3.0, "computescale": 1.0}
 """Elements of 16 bits that a pass moves per element of its width, where not 2."""
 QUANTISED: Final = 1.5
-"""Of them, where half of what is read is written in 8 bits."""
+"""Such elements where half of what is read is written in 8 bits."""
 
 
 def datasheet(group: Group) -> Array:
@@ -52,44 +54,24 @@ def _stream(d: Columns, name: Mapping[str, str]) -> Work:
     return pointwise(d["m"], reads=each * d["width"], writes=0.0, width=2.0)
 
 
+def _named(d: Columns, *names: str) -> dict[str, Any]:
+    return {name: d[name] for name in names}
+
+
 def _attention(d: Columns, name: Mapping[str, str]) -> Work:
-    return attention(
-        d["batch"],
-        d["new"],
-        d["context"],
-        heads=d["heads"],
-        kv_heads=d["kv_heads"],
-        head_dim=d["head_dim"],
-        width=d["width"],
-        kv_width=d["kv_width"],
-        window=d["reach"],
-    )
+    shape = _named(d, "heads", "kv_heads", "head_dim", "width", "kv_width")
+    return attention(d["batch"], d["new"], d["context"], **shape, window=d["reach"])
 
 
 def _absorbed(d: Columns, name: Mapping[str, str]) -> Work:
-    return absorbed_attention(
-        d["batch"],
-        d["new"],
-        d["context"],
-        heads=d["heads"],
-        latent=LATENT,
-        rope=ROTATED,
-        width=d["width"],
-        kv_width=d["kv_width"],
-    )
+    shape = _named(d, "heads", "width", "kv_width") | {"latent": LATENT, "rope": ROTATED}
+    return absorbed_attention(d["batch"], d["new"], d["context"], **shape)
 
 
 def _expanded(d: Columns, name: Mapping[str, str]) -> Work:
-    return expanded_attention(
-        d["batch"],
-        d["new"],
-        d["context"],
-        heads=d["heads"],
-        query_dim=PLAIN + ROTATED,
-        value_dim=PLAIN,
-        rope=ROTATED,
-        width=d["width"],
-    )
+    dims = {"query_dim": PLAIN + ROTATED, "value_dim": PLAIN, "rope": ROTATED}
+    shape = _named(d, "heads", "width") | dims
+    return expanded_attention(d["batch"], d["new"], d["context"], **shape)
 
 
 def _projected(d: Columns, *, absorbed: bool) -> Work:
@@ -99,9 +81,7 @@ def _projected(d: Columns, *, absorbed: bool) -> Work:
         gemm(tokens, n, k, weight_width=d["weight_width"], width=d["width"])
         for n, k in projections(d["heads"], absorbed=absorbed)
     ]
-    total = each[0]
-    for one in each[1:]:
-        total = total + one
+    total = reduce(add, each)
     return Work(
         flops=total.flops / d["faster"],
         weight_bytes=total.weight_bytes,
@@ -133,8 +113,8 @@ def _convolution(d: Columns, name: Mapping[str, str]) -> Work:
 
 
 def _state(d: Columns) -> dict[str, Any]:
-    names = ("heads", "key_dim", "value_dim", "key_heads")
-    return {name: d[name] for name in names} | {"width": 2.0, "state_width": STATE}
+    shape = _named(d, "heads", "key_dim", "value_dim", "key_heads")
+    return shape | {"width": 2.0, "state_width": STATE}
 
 
 def _scan(d: Columns, name: Mapping[str, str]) -> Work:
@@ -150,17 +130,8 @@ def _steps(d: Columns, name: Mapping[str, str]) -> Work:
 
 
 def _encoder(d: Columns, name: Mapping[str, str]) -> Work:
-    return attention(
-        d["batch"],
-        d["seq"],
-        d["seq"],
-        heads=d["heads"],
-        kv_heads=d["heads"],
-        head_dim=d["head_dim"],
-        width=2.0,
-        kv_width=2.0,
-        mask="square",
-    )
+    shape = _named(d, "heads", "head_dim") | {"kv_heads": d["heads"], "width": 2.0, "kv_width": 2.0}
+    return attention(d["batch"], d["seq"], d["seq"], **shape, mask="square")
 
 
 def _hyper(d: Columns, name: Mapping[str, str]) -> Work:

@@ -26,8 +26,8 @@ SPREAD: Final = 32.0
 """Standard deviation of 8-bit integers, so that few are cut off at 127."""
 
 _BIAS, _MANTISSA, _LARGEST = 7, 8, 0x7E
-"""Of e4m3: exponent bias, mantissas of an exponent, bits of 448. Micikevicius et al. 2022, FP8
-Formats for Deep Learning (arXiv 2209.05433), table 1."""
+"""Constants of e4m3: exponent bias, mantissas of an exponent, bits of 448. Source: Micikevicius and
+others 2022, FP8 Formats for Deep Learning (arXiv 2209.05433), table 1."""
 
 
 def stored(name: str) -> Any:

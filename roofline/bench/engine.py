@@ -4,12 +4,12 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.bench.backend import Backend, CaptureError, Launch, Pool, Sizes, bytes_of
 from roofline.bench.probe import Point
-from roofline.bench.stopping import SLOWED, Median, Samples, Stop, median, sample
+from roofline.bench.stopping import SLOWED, Sampled, Samples, Stop, sample
 from roofline.errors import InputError
 
 FILLED: Final[Mapping[str, float]] = {"near": 0.25, "cold": 3.0}
@@ -21,7 +21,7 @@ POOL: Final = 4.0
 """Times the memory of a point that the pool may keep, so that numbers of one type need not make
 room for those of another."""
 TRIES: Final = 4
-"""Of a point that others on the device slow down. [1]"""
+"""Measurements of a point that others on the device slow down, at most. [1]"""
 SPENT: Final = "the budget is spent"
 LOST: Final = "the device was lost"
 """Begins the reason of a point after which the device no longer answered."""
@@ -32,32 +32,14 @@ SPARE: Final = 1.05
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(Sampled):
     """Times of one point."""
 
     point: Point
-    """What was measured."""
-    samples: tuple[float, ...]
-    """Each the mean time of ``runs`` runs. [s]"""
+    """Point that was measured."""
     runs: int
     sets: int
     """Runs in a sample; argument sets that they rotate over. [1]"""
-    reuse: float
-    """Touched between two uses of what is streamed. [B]"""
-    stopped: str
-    """Why there are no more samples: ``"converged"``, ``"time"``, ``"samples"``, or ``"slowed"``
-    where the device was held down all the time."""
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    """Samples that do not count, by the reason for which the device was held down. [1]"""
-    clocks: Mapping[str, float] = field(default_factory=dict)
-    """Clocks, power and temperature right after, as the backend tells them."""
-    replayed: bool = False
-    """Whether runs were replayed as a graph; else the host launched each of them."""
-
-    @property
-    def median(self) -> Median:
-        """Middle of the samples. [s]"""
-        return median(self.samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +51,7 @@ class Footprint:
     numbers: Mapping[str, int]
     """Elements that are read, of all sets, by number type. [1]"""
     room: int
-    """What is written. [B]"""
+    """Room for what is written. [B]"""
 
     @property
     def total_bytes(self) -> float:
@@ -114,27 +96,34 @@ def measure(point: Point, backend: Backend, pool: Pool, stop: Stop) -> Measureme
     launches = _launches(point, backend, pool, needs.sets)
     replayed = backend.replays
     try:
-        found, runs = _samples(point, backend, launches, stop, replayed)
+        found, runs = samples(launches, backend, stop, replayed, point.probe.busy_s)
     except CaptureError:
         replayed = False
-        found, runs = _samples(point, backend, launches, stop, replayed)
+        found, runs = samples(launches, backend, stop, replayed, point.probe.busy_s)
     return Measurement(
         point,
-        found.values,
         runs,
         needs.sets,
-        needs.total_bytes,
-        found.stopped,
-        found.dropped,
-        dict(backend.clocks()),
-        replayed,
+        reuse=needs.total_bytes,
+        samples=found.values,
+        stopped=found.stopped,
+        dropped=found.dropped,
+        clocks=dict(backend.clocks()),
+        replayed=replayed,
     )
 
 
-def _samples(
-    point: Point, backend: Backend, launches: Sequence[Launch], stop: Stop, captured: bool
+def samples(
+    launches: Sequence[Launch], backend: Backend, stop: Stop, captured: bool, busy_s: float = 0.0
 ) -> tuple[Samples, int]:
-    """Samples of a point, and the runs in each: as many as the clock can tell."""
+    """Samples of launches in rotation, and the runs in each: as many as the clock can tell.
+
+    Args:
+        launches: One for each argument set.
+        backend, captured: Where, and whether launches are replayed as a graph.
+        stop: When there are enough.
+        busy_s: Time that the device is kept at work before the first sample. [s]
+    """
     timer = backend.timer(launches, captured=captured)
     backend.synchronise()
     whole, span = len(launches) if backend.whole_rounds else 1, backend.span_s
@@ -149,7 +138,7 @@ def _samples(
     while runs > 1 and (took := runs * timer(runs)) < span and runs < MOST_RUNS:
         runs = rounded(min(MOST_RUNS, SPARE * runs * span / max(took, span / MOST_RUNS)))
     busy = 0.0
-    while busy < point.probe.busy_s:
+    while busy < busy_s:
         busy += backend.passes * runs * timer(runs)
     return sample(lambda: timer(runs), backend.slowed, stop, time.perf_counter), runs
 

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.bench.held_out import Labels
-from roofline.bench.kernel_rows import Group, Name, group_of, newest, parts
+from roofline.bench.kernel_rows import Group, Name, columns, families, group_of, newest, parts
 from roofline.cost.kernels import experts, routing
 from roofline.cost.kernels.form import Form
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
-from roofline.hardware.machine import Gpu
 
 if TYPE_CHECKING:
     import pandas
@@ -93,7 +91,7 @@ def expert_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     latest = frame.groupby(others, observed=True).version.transform(newest)
     again = frame.duplicated([*others, *SIZES, "distribution"], keep=False)
     for name, rows in parts(frame.assign(version=frame.version.where(again, latest)), KEY):
-        tokens, hidden, inter, active, every, tp, ep = (numbers(rows, each) for each in SIZES)
+        tokens, hidden, inter, active, every, tp, ep = columns(rows, SIZES)
         skew = np.array([EXPONENTS[str(each)] for each in rows.distribution])
         met, chosen, touched = np.empty((3, len(rows)))
         tiles = {height: np.empty(len(rows)) for height in experts.HEIGHTS}
@@ -155,30 +153,7 @@ def made(
     form: Form = experts.FORM,
 ) -> Group:
     """Group of rows, from columns and tiles of each height."""
-    arithmetic = arithmetic_of(name["dtype"], gpu(name["gpu"]))
-    columns = experts.expert_dims(**dims, tiles=tiles)
-    return group_of(name, form, columns, rows, families(rows, family), arithmetic)
-
-
-def arithmetic_of(dtype: str, device: Gpu) -> str:
-    """Arithmetic that a device computes a format in."""
-    return next(each for each in ARITHMETIC[BITS[dtype][1]] if each in device.flops_per_s)
-
-
-def families(
-    rows: "pandas.DataFrame",
-    family: tuple[str, ...],
-    split: tuple[str, ...] = SPLIT,
-    few: int = FEW,
-) -> Labels:
-    """Label of each row, by its shape, and by its split where shapes are few."""
-    found = rows.groupby(list(family), observed=True).ngroup()
-    if found.nunique() < few:
-        found = rows.groupby([*family, *split], observed=True).ngroup()
-    return found.to_numpy().astype(np.int64)
-
-
-def numbers(rows: "pandas.DataFrame", name: str) -> Array:
-    """A column in float64."""
-    found: Array = rows[name].to_numpy(np.float64)
-    return found
+    narrow, rates = BITS[name["dtype"]][1], gpu(name["gpu"]).flops_per_s
+    arithmetic = next(each for each in ARITHMETIC[narrow] if each in rates)
+    alike = families(rows, family, SPLIT, FEW)
+    return group_of(name, form, experts.expert_dims(**dims, tiles=tiles), rows, alike, arithmetic)

@@ -131,8 +131,10 @@ def fit_and_score(
         residual, starts, source: As in `fit`.
     """
     constants = search(rows[_thinned(np.arange(len(rows.measured)), SEARCH_ROWS)], starts)
+    many = len(rows.measured) >= BRANCHED_ROWS
+    tables = TILED if many and rows.form.waves is not None else TABLES
     chosen, judged, missed, far, regimes = _left_out(
-        rows, constants, _tables(rows) if residual else (None,)
+        rows, constants, tables if residual else (None,)
     )
     covered = unallowed(missed, WIDEN * far)
     families = rows.families[judged]
@@ -241,7 +243,8 @@ def _left_out(
         few = _thinned(rest, CHOICE_ROWS)
         tried.append(_missed(rows, tables, offs[-1], few, judged, CHOICE_POINTS))
     typical = np.abs(_joined(tried)[0]).mean(axis=1)
-    best = _best(typical)
+    best = int(typical.argmin())
+    best = best if typical[best] <= GAIN * typical[0] else 0
     chosen = tables[best]
     missed, far = _joined(tried)
     missed = missed[best]
@@ -265,7 +268,7 @@ def _left_out(
 
 
 def _joined(folds: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """What `_missed` found of each fold, as one."""
+    """Residuals and distances of all folds, from those of each."""
     missed, far = zip(*folds, strict=True)
     return np.concatenate(missed, axis=1), np.concatenate(far)
 
@@ -287,19 +290,9 @@ def _finalists(
         yield min(rivals)[1]
 
 
-def _tables(rows: Rows) -> tuple[_Shape, ...]:
-    many = len(rows.measured) >= BRANCHED_ROWS
-    return TILED if many and rows.form.waves is not None else TABLES
-
-
 def _points(table: _Shape) -> int:
     """Points of a table's surface, which needs fewer on branches. [1]"""
     return CHOICE_POINTS if table is not None and table[1] == BRANCHED else POINTS
-
-
-def _best(typical: Array) -> int:
-    best = int(typical.argmin())
-    return best if typical[best] <= GAIN * typical[0] else 0
 
 
 def _missed(

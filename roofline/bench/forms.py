@@ -1,4 +1,4 @@
-"""Which form fits which probe, and a probe's rows as the columns of its form."""
+"""Form of each probe, and a probe's rows as the columns of its form."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ ON_GPU: Final[Mapping[str, str]] = {
 WIDTHS: Final[Mapping[str, float]] = {"fp32": 4.0, "tf32": 4.0, "fp8": 1.0}
 """Bytes of an element by arithmetic, where they are not 2."""
 KERNEL: Final = "roofline"
-"""Whose schedule decoding in ``microbench/cuda`` has, a key of `roofline.cost.kernels.decode`."""
+"""Schedule of decoding in ``microbench/cuda``, a key of `roofline.cost.kernels.decode`."""
 PATHS: Final = {"send_recv": "direct"}
 """Algorithm that the bytes of a collective are counted by, where it is not a ring."""
 SPARE: Final = 1.5
@@ -81,7 +81,7 @@ SHARES: Final[Mapping[str, str]] = {
     "cache": "cache",
     "l2": "cache",
 }
-"""What a constant without a unit is a share of, by its name."""
+"""Unit of the rate that a constant without a unit is a share of, by its name."""
 
 
 def rate_of(constant: Constant, machine: Machine) -> tuple[float, str]:
@@ -93,7 +93,7 @@ def rate_of(constant: Constant, machine: Machine) -> tuple[float, str]:
 
 
 def columns(rows: Sequence[Record], form: str, published: Published | None = None) -> Dims:
-    """What a form is a function of: axes, work, how arrays lie, and what follows from them.
+    """Columns of a form: axes, work, how arrays lie, and what follows from them.
 
     ``rows`` are runs of an array that are passed over one by one; ``reuse`` is what is touched
     between two uses of what is streamed; ``cold`` is 1 where that is far beyond the cache.
@@ -159,4 +159,4 @@ _MORE: Final[Mapping[str, Callable[[Sequence[Record], _Columns, Published | None
     "pass": _pass,
     "collective": _collective,
 }
-"""By the beginning of a form's name."""
+"""More columns, by the beginning of a form's name."""

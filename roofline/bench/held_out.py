@@ -1,4 +1,4 @@
-"""How a fit does on what it did not see, and an interval that follows from that."""
+"""Errors of a fit on rows that it did not see, and the interval that follows from them."""
 
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -28,7 +28,7 @@ class Errors:
     p90: float
 
     def __str__(self) -> str:
-        """In percent, as tables print it."""
+        """Errors in percent, as tables print them."""
         return " / ".join(f"{100 * value:4.1f}" for value in (self.median, self.mean, self.p90))
 
 
@@ -62,7 +62,7 @@ def coverage(predicted: Array, spread: Array, measured: Array) -> float:
 
 
 def unallowed(residuals: Array, allowed: Array) -> Array:
-    """What of each residual is left for a spread to cover, where some is allowed for already. [1]
+    """Rest of each residual for a spread to cover, where some is allowed for already. [1]
 
     An interval of √(s² + w²) holds as many residuals r as one of s alone holds of √(r² − w²).
 
@@ -105,7 +105,7 @@ def spreads(
 
 
 def independent(inside: Mask, families: Labels) -> float:
-    """How many independent rows tell as much about a share as these, which miss by families. [1]
+    """Number of independent rows that tell as much about a share as these do by families. [1]
 
     N rows over the design effect 1 + ρ·(m − 1), with m rows in the family of a row, and the
     correlation ρ within families by an analysis of variance; a family at least. Source: Kish 1965,
@@ -136,7 +136,7 @@ def independent(inside: Mask, families: Labels) -> float:
 
 
 def _spread(residuals: Array, families: Labels) -> float:
-    """Of the quantile that holds `CENTRAL` of rows to come, not of those seen.
+    """Spread by the quantile that holds `CENTRAL` of rows to come, not of those seen.
 
     The i-th of n residuals holds a share of i/(n + 1) of others like them.
     """

@@ -5,7 +5,7 @@ the shapes that are left out together.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +21,7 @@ from roofline.cost.kernels import (
     prefill,
 )
 from roofline.cost.kernels.form import Form, Machine, machine, take
+from roofline.cost.kernels.gemm import PRODUCTS
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 
@@ -29,14 +30,6 @@ if TYPE_CHECKING:
 
 WIDTHS: Final[Mapping[str, float]] = {"bfloat16": 2.0, "float16": 2.0, "fp8": 1.0}
 """Bytes per element of activations and caches."""
-PROJECTED: Final[Mapping[str, str]] = {
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "fp8": "fp8",
-    "fp8_block": "fp8",
-    "nvfp4": "fp4",
-}
-"""Arithmetic of the projections of a module by their format."""
 WEIGHTS: Final[Mapping[str, float]] = {
     "bfloat16": 2.0,
     "float16": 2.0,
@@ -70,7 +63,7 @@ class Group:
     """Device, library, version, kernel and formats."""
     form: Form
     machine: Machine
-    """What they are fitted with."""
+    """Equation, and the device at published rates."""
     dims: dict[str, Array]
     """Columns of the form."""
     measured: Array
@@ -80,7 +73,7 @@ class Group:
     index: Labels
     """Places of the rows in the file. [1]"""
     arithmetic: str
-    """Whose published rate the machine is given."""
+    """Type of arithmetic whose published rate the machine is given."""
 
     def __len__(self) -> int:
         """Rows."""
@@ -124,6 +117,22 @@ def parts(
     """Rows that agree in some columns, and what they agree in."""
     for values, rows in frame.groupby(list(key), observed=True):
         yield dict(zip(key, map(str, values), strict=True)), rows
+
+
+def families(
+    rows: "pandas.DataFrame", family: Sequence[str], split: Sequence[str] = (), few: int = 0
+) -> Labels:
+    """Label of each row by its shape, and by its split too where shapes are few.
+
+    Args:
+        rows: Measurements.
+        family, split: Columns of the shape, and those that tell rows of one shape apart.
+        few: Shapes below which the split counts. [1]
+    """
+    found = rows.groupby(list(family), observed=True).ngroup()
+    if found.nunique() < few:
+        found = rows.groupby([*family, *split], observed=True).ngroup()
+    return found.to_numpy().astype(np.int64)
 
 
 def columns(rows: "pandas.DataFrame", names: Sequence[str]) -> list[Array]:
@@ -213,7 +222,7 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         wide = rows.replace({"dtype": {"fp8_block": "bfloat16"}})  # of the projections only
         shape = (*columns(rows, LATENT), *_widths(wide))
         device = gpu(name["gpu"])
-        narrow = PROJECTED[name["gemm_dtype"]]
+        narrow = PRODUCTS[name["gemm_dtype"]].arithmetic
         faster = device.rate(narrow) / device.rate("bf16") if narrow in device.flops_per_s else 1.0
         own = (
             columns(rows, ("n_heads",))[0],
@@ -267,23 +276,12 @@ def _group(
     """A group in bf16, or in fp8 where the device has it."""
     device = gpu(name["gpu"])
     arithmetic = "fp8" if low and "fp8" in device.flops_per_s else "bf16"
-    families = rows.groupby(list(family), observed=True).ngroup().to_numpy().astype(np.int64)
-    if len(np.unique(families)) < FEW and "batch" in rows:
+    if "batch" in rows:
         sized = rows.assign(size=np.digitize(rows.batch, SIZES))
-        more = [*family, "size"]
-        families = sized.groupby(more, observed=True).ngroup().to_numpy().astype(np.int64)
-    return group_of(name, form, dims, rows, families, arithmetic)
-
-
-READERS: Final[Mapping[str, Callable[["pandas.DataFrame"], Iterator[Group]]]] = {
-    "attention_prefill": prefill_groups,
-    "attention_decode": decode_groups,
-    "mla_prefill": latent_prefill_groups,
-    "mla_decode": latent_decode_groups,
-    "mla_module": module_groups,
-    "mla_bmm": head_groups,
-}
-"""By the file that the rows are in."""
+        alike = families(sized, family, ("size",), FEW)
+    else:
+        alike = families(rows, family)
+    return group_of(name, form, dims, rows, alike, arithmetic)
 
 
 def newest(versions: Iterable[str]) -> str:

@@ -1,22 +1,110 @@
-"""Measured hyper-connections, gated feed-forward parts and encoders as columns of their forms."""
+"""Measured layers beside attention and experts as columns of `roofline.cost.kernels`.
+
+Linear layers, passes over activations, linear attention and state-space layers, hyper-connections,
+gated feed-forward parts and encoders.
+"""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.bench.kernel_rows import WEIGHTS, Group, Name, columns, group_of, parts
+from roofline.bench.kernel_rows import (
+    FEW,
+    WEIGHTS,
+    Group,
+    Name,
+    columns,
+    families,
+    group_of,
+    parts,
+)
 from roofline.bench.rows import families_of
-from roofline.cost.kernels import encoder, hyper, mlp
+from roofline.cost.kernels import encoder, hyper, mlp, recurrent
 from roofline.cost.kernels.form import Form
+from roofline.cost.kernels.gemm import GEMM, PRODUCTS
+from roofline.cost.kernels.pointwise import CONVERSION, POINTWISE, difference_dims
 from roofline.cost.work import Array
+from roofline.errors import RooflineError
 from roofline.hardware.catalog import gpu
+from roofline.model.catalog import architecture
 
 if TYPE_CHECKING:
     import pandas
 
-HYPER: Final = ("gpu", "backend", "version", "op")
 KEY: Final = ("gpu", "backend", "version", "kernel", "dtype")
+OF_ANY_BLOCK: Final = ("attn_rope", "emb")
+"""Passes that are the same in any block."""
+MINUS: Final = "_minus_"
+"""Part of the name of a kernel whose time is the difference to another one's."""
+FEW_WIDTHS: Final = 8
+"""Fewer widths than this are held out in octaves of tokens too."""
+RECURRENT: Final = ("gpu", "backend", "version", "op", "phase", "kernel")
+SHAPE: Final = ("conv_channels", "n_k_heads", "n_v_heads", "k_head_dim", "v_head_dim", "chunk")
+WHOLE: Final = ("flashinfer", "flashkda")
+"""Kernels of a whole scan, with the state of a head on each multiprocessor."""
+FEWEST: Final = 16
+"""Rows of decode steps that determine all constants of a form; of fewer, two. [1]"""
+STEPPED: Final = ("decode", "verify")
+"""Phases of one token or a few."""
+
+
+def linear_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+    """Linear layers; a family is a weight shape."""
+    for name, rows in parts(frame, [name for name in KEY if name in frame]):
+        form = GEMM.get(name["dtype"])
+        if form is not None:
+            dims = dict(zip("mnk", columns(rows, ("m", "n", "k")), strict=True))
+            arithmetic = PRODUCTS[name["dtype"]].arithmetic
+            yield _group(name, form, dims, rows, ("n", "k"), arithmetic)
+
+
+def quantise_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+    """Activations converted for a product; a family is a width."""
+    for name, rows in parts(frame, ("gpu", "backend", "version", "op", "dtype")):
+        minus = "kernel" in rows and rows.kernel.astype(str).str.contains(MINUS).all()
+        form = CONVERSION.get("difference" if minus else name["op"])
+        if form is not None:
+            m, width = columns(rows, ("m", "k"))
+            dims = {"m": m, "width": width}
+            if minus:
+                dims = difference_dims(m, width, gpu(name["gpu"]).architecture)
+            yield _group(name, form, dims, rows, ("width",))
+
+
+def pass_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+    """Norms, activations, rotation, embedding; a family is a width, or an octave of tokens.
+
+    Networks of one kind of block run one kernel: a norm with a mean and biases is another than one
+    without, and a sum of three tensors another than one of two.
+    """
+    blocks = frame.model.map({name: block_of(name) for name in frame.model.unique()})
+    alike = frame.assign(block=blocks.where(~frame.op.isin(OF_ANY_BLOCK), ""))
+    for name, rows in parts(alike, ("gpu", "backend", "version", "op", "dtype", "block")):
+        form = POINTWISE.get(name["op"])
+        if form is not None:
+            family = ("width", "octave") if rows.width.nunique() < FEW_WIDTHS else ("width",)
+            dims = dict(zip(("m", "width"), columns(rows, ("num_tokens", "width")), strict=True))
+            arithmetic = "bf16" if name["dtype"] == "bfloat16" else "fp16"
+            yield _group(name, form, dims, rows, family, arithmetic)
+
+
+@cache
+def block_of(network: str) -> str:
+    """Norm of a network's layers, and how their parts are joined: both decide its passes.
+
+    >>> block_of("microsoft/phi-2"), block_of("meta-llama/Llama-2-7b-hf"), block_of("")
+    ('layer norm, parallel', 'root mean square', '')
+    """
+    try:
+        found = architecture(network)
+    except RooflineError:
+        return ""
+    block = found.layers[0]
+    biased = block.norm_parameters > block.norms * found.d_model
+    norm = "layer norm" if biased else "root mean square"
+    return f"{norm}, parallel" if block.parallel else norm
 
 
 def hyper_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
@@ -25,9 +113,10 @@ def hyper_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     An engine chooses one of several kernels by the number of tokens: they are one group, as what is
     asked for is what the engine does.
     """
-    for name, rows in parts(frame, HYPER):
+    for name, rows in parts(frame, ("gpu", "backend", "version", "op")):
         dims = hyper.hyper_dims(*columns(rows, ("num_tokens", "hidden", "hc_mult", "sites")))
-        yield _group({**name, "dtype": "bfloat16"}, hyper.HYPER[name["op"]], dims, rows, "bf16")
+        form = hyper.HYPER[name["op"]]
+        yield _group({**name, "dtype": "bfloat16"}, form, dims, rows, ("hidden", "octave"))
 
 
 def mlp_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
@@ -36,7 +125,7 @@ def mlp_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         tokens, hidden, inter = columns(rows, ("num_tokens", "hidden", "inter"))
         low = "fp8" if name["dtype"].startswith("fp8") else "bf16"
         dims = mlp.mlp_dims(tokens, hidden, inter, np.full_like(tokens, WEIGHTS[name["dtype"]]))
-        yield _group(name, mlp.FORM, dims, rows, low)
+        yield _group(name, mlp.FORM, dims, rows, ("hidden", "octave"), low)
 
 
 def encoder_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
@@ -45,12 +134,45 @@ def encoder_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         kernel, generation = encoder.kernel_of(name["kernel"]), gpu(name["gpu"]).architecture
         batch, seq, heads, width = columns(rows, ("batch", "seq", "n_heads", "head_dim"))
         dims = encoder.encoder_dims(batch, seq, heads, width, kernel, generation)
-        labels = rows.groupby(["n_heads", "head_dim"], observed=True).ngroup()
-        yield group_of(name, encoder.FORM, dims, rows, labels.to_numpy().astype(np.int64))
+        yield group_of(name, encoder.FORM, dims, rows, families(rows, ("n_heads", "head_dim")))
+
+
+def linear_attention_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+    """Convolutions, scans and steps of the recurrence; a family is a shape of the layer."""
+    for name, rows in parts(frame, RECURRENT):
+        stepped, few = name["phase"] in STEPPED, len(rows) < FEWEST
+        batch, new = columns(rows, ("batch", "seq_len"))
+        if (rows.conv_channels > 0).any():
+            step = "convolution"
+            form = recurrent.CONVOLUTION_STEP if stepped else recurrent.CONVOLUTION
+            form = recurrent.CONVOLUTION_TOKEN if stepped and few else form
+            shape = columns(rows, ("conv_channels", "d_conv"))
+            dims = recurrent.convolution_dims(batch, new, *shape)
+        else:
+            step = "state"
+            form = recurrent.STEP if stepped else recurrent.SCAN
+            form = recurrent.TOKEN if stepped and few else form
+            dims = recurrent.state_dims(
+                batch,
+                new,
+                *columns(rows, ("n_k_heads", "n_v_heads", "k_head_dim", "v_head_dim", "chunk")),
+                alone=any(word in name["kernel"] for word in WHOLE),
+                solved=name["op"] != "mamba2",
+            )
+        # Where there are few shapes, a family is a shape and a batch.
+        alike = families(rows, SHAPE, ("batch",), FEW)
+        yield group_of({**name, "step": step, "dtype": "bfloat16"}, form, dims, rows, alike)
 
 
 def _group(
-    name: Name, form: Form, dims: dict[str, Array], rows: "pandas.DataFrame", arithmetic: str
+    name: Name,
+    form: Form,
+    dims: dict[str, Array],
+    rows: "pandas.DataFrame",
+    family: tuple[str, ...],
+    arithmetic: str = "bf16",
 ) -> Group:
-    told = {**dims, "octave": np.floor(np.log2(dims["tokens"]))}
-    return group_of(name, form, dims, rows, families_of(told, ("hidden", "octave")), arithmetic)
+    """Group whose families agree in some columns of the form, or in the octave of tokens."""
+    tokens = dims["m"] if "m" in dims else dims["tokens"]
+    told = {**dims, "octave": np.floor(np.log2(tokens))}
+    return group_of(name, form, dims, rows, families_of(told, family), arithmetic)

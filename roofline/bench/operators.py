@@ -20,9 +20,9 @@ from roofline.cost.step import decode, prefill, step
 from roofline.cost.work import Op
 
 TOKENS: Final = 2048
-"""Of the prompt, and cached before the token that is decoded. [token]"""
+"""Length of the prompt, and of the context before a token that is decoded. [token]"""
 SEQUENCES: Final = 16
-"""That decode together. [sequence]"""
+"""Batch of a decode step. [sequence]"""
 ELSEWHERE: Final[Mapping[str, str]] = {
     "collective": "exchange between experts: the engine's own kernels, as shipped",
     "index": "choice of keys: at published rates",

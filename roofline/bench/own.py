@@ -17,7 +17,7 @@ Stamp: TypeAlias = tuple[Path, int]
 
 
 def folders() -> tuple[Path, Path]:
-    """Where calibrations are: the user's own, then those shipped."""
+    """Folders of calibrations: the user's own, then those shipped."""
     return home() / FOLDER, shipped("hwspecs") / FOLDER
 
 
@@ -28,7 +28,7 @@ def find(name: str) -> "Profile":
         UnknownNameError: There is none of that name.
         DocumentError: It cannot be read.
     """
-    return _load(path_of(name))
+    return _read(*stamped(path_of(name)))
 
 
 def path_of(name: str) -> Path:
@@ -71,17 +71,13 @@ def read(files: Sequence[Stamp]) -> "list[Profile]":
     Raises:
         DocumentError: One of them cannot be read.
     """
-    profiles = (_read_once(path, changed) for path, changed in files)
+    profiles = (_read(path, changed) for path, changed in files)
     return sorted(profiles, key=lambda each: each.date, reverse=True)
 
 
 @lru_cache(maxsize=16)
-def _read_once(path: Path, changed: int) -> "Profile":
+def _read(path: Path, changed: int) -> "Profile":
     """A calibration as it was when it last changed; sweeps ask again and again."""
-    return _load(path)
-
-
-def _load(path: Path) -> "Profile":
     from roofline.bench.profile_file import load
 
     return load(path)

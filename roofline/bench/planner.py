@@ -1,4 +1,4 @@
-"""Which points to measure in a given time, so that every probe and every regime is covered.
+"""Plan of the points to measure in a given time, so that every probe and regime is covered.
 
 What is left out is listed with its reason: a cut is never silent.
 """
@@ -25,7 +25,7 @@ FAR_BELOW: Final[Mapping[tuple[str, str], float]] = {("cupy", "prefill-attention
 """The same of arithmetic, by backend and kind, where kernels stay far below the peak: ``mma.sync``
 on Hopper reaches a quarter."""
 OVERHEAD_S: Final = parse("15 ms", "s")
-"""Of a point besides its samples: arguments, and a file on the disk; assumed."""
+"""Time of a point besides its samples: arguments, and a file on the disk; assumed."""
 FIRST: Final = ("gemm", "decode-attention", "prefill-attention")
 """Kinds that have their points before the others."""
 STAYING: Final = 0.5
@@ -46,12 +46,12 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure."""
+    """Points to measure, and those that are left out."""
 
     points: tuple[Point, ...]
-    """In order of importance: should time run out after all, the last ones are the least loss."""
+    """Points by importance: should time run out after all, the last ones are the least loss."""
     dropped: tuple[Dropped, ...]
-    """What is left out."""
+    """Points that are left out."""
     seconds: float
     """Expected time. [s]"""
 
@@ -170,21 +170,18 @@ def _ordered(able: Iterable[_Able], backend: Backend) -> list[_Able]:
         probes[probe.name] = probe
         queues.setdefault(probe.name, {}).setdefault(regime, []).append(each)
     held_against = () if backend.name == NUMPY else tuple(REFERENCES)
-    turns = [
-        (_turn(turn, len(queue), wanted, rank), queue[place])
-        for index, (name, regimes) in enumerate(queues.items())
-        for wanted in [_wanted(probes[name], [len(queue) for queue in regimes.values()], backend)]
-        for rank in [(name in held_against, _rank(probes[name]), index)]
-        for queue in regimes.values()
-        for turn, place in enumerate(spread(len(queue)))
-    ]
+    turns: list[tuple[tuple[float, ...], _Able]] = []
+    for index, (name, regimes) in enumerate(queues.items()):
+        kind, lengths = probes[name].kind, [len(queue) for queue in regimes.values()]
+        form = form_of(kind, probes[name].arithmetic, backend.name, probes[name].form)
+        wanted = _each(lengths, least(form)), _each(lengths, needed(form))
+        rank = name in held_against, FIRST.index(kind) if kind in FIRST else len(FIRST), index
+        for queue in regimes.values():
+            turns += (
+                (_turn(turn, len(queue), wanted, rank), queue[place])
+                for turn, place in enumerate(spread(len(queue)))
+            )
     return [entry for _, entry in sorted(turns, key=lambda turn: turn[0])]
-
-
-def _wanted(probe: Probe, lengths: Sequence[int], backend: Backend) -> tuple[int, int]:
-    """Points of each regime with which a probe's form can be fitted at all, and well."""
-    form = form_of(probe.kind, probe.arithmetic, backend.name, probe.form)
-    return _each(lengths, least(form)), _each(lengths, needed(form))
 
 
 def _each(lengths: Sequence[int], wanted: int) -> int:
@@ -198,15 +195,10 @@ def _each(lengths: Sequence[int], wanted: int) -> int:
     return next(enough, max(lengths))
 
 
-def _rank(probe: Probe) -> int:
-    """Place of a probe among those that one after the other get what can be fitted."""
-    return FIRST.index(probe.kind) if probe.kind in FIRST else len(FIRST)
-
-
 def _turn(
     place: int, length: int, wanted: tuple[int, int], rank: tuple[bool, int, int]
 ) -> tuple[float, ...]:
-    """When a point of a queue has its turn: the first, for a fit, for a good one, or later."""
+    """Turn of a point of a queue: the first, for a fit, for a good one, or later."""
     few, enough = wanted
     last, *probe = rank
     if place >= enough:

@@ -9,7 +9,8 @@ from typing import Final
 from roofline.cost.calibration.kernel import CUBLAS, NCCL, PASSES
 
 PROJECT: Final = "roofline"
-"""Whose attention kernels the probes have, a key of `roofline.cost.kernels.decode.KERNELS`."""
+"""Provider of the attention kernels of ``microbench/cuda``, a key of
+`roofline.cost.kernels.decode.KERNELS`."""
 LIBRARY: Final = "cublaslt"
 """Provider of products in 8 bits: engines have kernels of their own, which come before it."""
 PAIR: Final = "bfloat16-bfloat16"

@@ -24,7 +24,7 @@ from roofline.errors import DocumentError, UnknownNameError
 Shape: TypeAlias = Mapping[str, int]
 """Values of the axes at one point, by name: ``{"m": 16, "n": 2048, "k": 2048}``."""
 State: TypeAlias = Literal["warm", "near", "cold"]
-"""Where a run finds its streamed arguments: as the run before left them, in the last-level cache
+"""Place of the streamed arguments of a run: as the run before left them, in the last-level cache
 that cores share, or in memory."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,63}")
@@ -53,12 +53,12 @@ def only_kernels(xp: Any, **arguments: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What is measured."""
+    """One run of some kernels, the arguments that it takes and the work that it does."""
 
     name: str
     version: int
-    """As the file is called; raised whenever what is measured changes, so that older records stop
-    applying."""
+    """Name of the file; version, raised whenever what is measured changes, so that older records
+    stop applying."""
     kind: Kind
     """Kind of operator, as in `roofline.cost.work.Op`."""
     axes: Mapping[str, Sequence[Any]]
@@ -66,7 +66,7 @@ class Probe:
     arguments: Callable[[Maker, Shape], Mapping[str, Any]]
     """Makes the arrays of one run at a point, by the names that ``launch`` takes."""
     work: Callable[[Shape], Work]
-    """What one run asks of the device."""
+    """Work of one run."""
     launch: Callable[..., object] = only_kernels
     """One run: array module, then the arguments by name. Allocates nothing that it can avoid.
     Left out where there are only ``kernels``."""
@@ -75,16 +75,16 @@ class Probe:
     states: tuple[State, ...] = ("warm",)
     """Warm, near, cold."""
     regime: Callable[[Shape], str] = lambda at: ""
-    """Which side of a change of behaviour a point is on; every regime is covered by a plan."""
+    """Side of a change of behaviour that a point is on; every regime is covered by a plan."""
     arithmetic: str = ""
     """Type of the matrix arithmetic; empty where there is none."""
     provider: str = ""
-    """Whose kernels these are; empty for those of the backend."""
+    """Provider of the kernels; empty for those of the backend."""
     backends: tuple[str, ...] = ("numpy", "cupy")
-    """Where it can run."""
+    """Backends that can run it."""
     kernels: Callable[..., Sequence[Any]] | None = None
     """One run on a GPU as data, where it is not that of an array module: kernels of
-    ``microbench/cuda``, products, collectives (`roofline.bench.gpu.calls`). Takes the
+    ``microbench/cuda``, products, collectives (`roofline.bench.gpu.launch`). Takes the
     device's `roofline.bench.gpu.device.Sku`, then the arguments by name."""
     needs: tuple[str, ...] = ()
     """Packages besides those of the backend; where one is missing the probe is left out."""
@@ -111,7 +111,7 @@ class Point:
     """One place in the axes of a probe."""
 
     probe: Probe
-    """What is measured there."""
+    """Probe that is run there."""
     at: Shape
     """Values of the axes."""
     state: State
@@ -119,14 +119,14 @@ class Point:
 
     @property
     def name(self) -> str:
-        """What tells it from all other points: ``"gemm m=1 n=2048 k=2048 cold"``."""
+        """Name that no other point has: ``"gemm m=1 n=2048 k=2048 cold"``."""
         return " ".join(
             [self.probe.name, *(f"{name}={value}" for name, value in self.at.items()), self.state]
         )
 
     @property
     def regime(self) -> str:
-        """Which side of a change of behaviour it is on, each state by itself."""
+        """Side of a change of behaviour that it is on, each state by itself."""
         return f"{self.probe.regime(self.at)} {self.state}".strip()
 
 
@@ -223,7 +223,8 @@ def _run(path: Path) -> Any:
 
 def _check(probe: Probe, path: Path) -> None:
     """Refuse a probe that could not be measured or fitted."""
-    where = _line_of(path, "PROBE")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    where = next((i for i, line in enumerate(lines, 1) if line.startswith("PROBE")), 1)
 
     def refuse(message: str, hint: str) -> DocumentError:
         return _refusal(path, where, message, hint)
@@ -270,9 +271,3 @@ def _line(path: Path, error: Exception) -> int:
         return error.lineno or 1
     frames = traceback.extract_tb(error.__traceback__)
     return next((f.lineno or 1 for f in reversed(frames) if f.filename == str(path)), 1)
-
-
-def _line_of(path: Path, name: str) -> int:
-    """Line on which a name is given its value."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return next((i for i, line in enumerate(lines, 1) if line.startswith(name)), 1)

@@ -29,11 +29,11 @@ class Fitted:
     version: int
     kind: str
     arithmetic: str
-    """As of the probe."""
+    """Name, version, kind and arithmetic of the probe."""
     form: str
     """Name of the form in a calibration file."""
     model: Calibrated
-    """What predicts."""
+    """Fitted form, which predicts."""
     errors: Errors
     datasheet: Errors | None
     """On families left out; of the roofline at published rates on the same rows, where known."""
@@ -43,7 +43,7 @@ class Fitted:
 
 SCHEMA: Final = 1
 DIGITS: Final = 6
-"""Of constants and tables: far finer than any time was measured."""
+"""Digits of constants and tables: far finer than any time was measured."""
 DIGEST: Final = "sha256:"
 """Before a fingerprint, so that one like 1e29 is not read as a number."""
 OCTAVE_DIGITS: Final = 12
@@ -54,21 +54,21 @@ class Profile:
     """A calibration of one provider on one machine."""
 
     name: str
-    """Of the file."""
+    """Name of the file."""
     provider: str
     device: str
-    """Whose kernels, on what."""
+    """Library of the kernels, and the machine."""
     date: str
-    """When they were measured."""
+    """Time at which the run began."""
     digest: str
     """Fingerprint of the rows."""
     environment: Mapping[str, str]
-    """What the times depend on besides."""
+    """Facts that the times depend on besides."""
     machine: Machine
     source: str
     """Published rates that the forms were given, and whose they are."""
     fits: Mapping[str, Fitted]
-    """By probe."""
+    """Fits by probe."""
     rates: Mapping[str, float] = field(default_factory=dict)
     """Published rates by arithmetic type, where forms were given others than that of `machine`.
     [FLOP/s]"""
@@ -81,7 +81,7 @@ class Profile:
 
 
 def profile(records: "Records", fits: Sequence[Fitted], published: "Published") -> Profile:
-    """What a run and its fits amount to."""
+    """Calibration of a run and its fits."""
     about = records.header.environment
     threads = about.get("threads", "")
     parts = [records.header.provider, about["machine"], *([f"{threads}t"] if threads else [])]
@@ -134,7 +134,7 @@ def text(found: Profile) -> str:
 
 
 def _more(found: Profile) -> dict[str, Any]:
-    """What a GPU's forms are given and a processor's are not."""
+    """Rates that the forms of a GPU are given and those of a processor are not."""
     out: dict[str, Any] = {}
     if found.machine.l2_bytes_per_s and found.rates:
         out["cache_rate"] = show(found.machine.l2_bytes_per_s, "B/s", DIGITS)

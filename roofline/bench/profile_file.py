@@ -18,7 +18,7 @@ from roofline.schema import Document, Strict, quantity, read, validate
 from roofline.units import show
 
 ROUNDED: Final = 0.0001
-"""By which a constant may stand outside its bounds."""
+"""Share by which a constant may stand outside its bounds."""
 
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Numbers = tuple[float, ...]
@@ -32,7 +32,7 @@ class ConstantFile(Strict):
 
 
 class ErrorsFile(Strict):
-    """On families left out: absolute errors as shares, and how often the interval held."""
+    """Absolute errors on families left out as shares, and how often the interval held."""
 
     median: float
     mean: float
@@ -42,7 +42,7 @@ class ErrorsFile(Strict):
 
 
 class HullFile(Strict):
-    """Where measurements are, in octaves of the coordinates."""
+    """Places of measurements, in octaves of the coordinates."""
 
     coordinates: tuple[str, ...]
     low: Numbers
@@ -134,11 +134,14 @@ def load(path: Path) -> Profile:
     """
     document = read(path)
     file = validate(ProfileFile, document)
+    rate = 0.0
+    if file.machine.cache_rate is not None:
+        rate = quantity(document, "B/s", "machine", "cache_rate")
     machine = Machine(
         flops_per_s=quantity(document, "FLOP/s", "machine", "arithmetic"),
         hbm_bytes_per_s=quantity(document, "B/s", "machine", "memory"),
         l2_bytes=quantity(document, "B", "machine", "cache"),
-        l2_bytes_per_s=_cache_rate(document, file),
+        l2_bytes_per_s=rate,
         multiprocessors=file.machine.units,
     )
     return Profile(
@@ -156,13 +159,6 @@ def load(path: Path) -> Profile:
             for name in file.machine.rates
         },
     )
-
-
-def _cache_rate(document: Document, file: ProfileFile) -> float:
-    """Rate of the last-level cache; 0 where the file has none. [B/s]"""
-    if file.machine.cache_rate is None:
-        return 0.0
-    return quantity(document, "B/s", "machine", "cache_rate")
 
 
 def _fitted(document: Document, probe: str, file: FitFile) -> Fitted:
@@ -203,7 +199,7 @@ def _fitted(document: Document, probe: str, file: FitFile) -> Fitted:
 def _constants(
     document: Document, at: tuple[str, str], form: Form, file: FitFile
 ) -> dict[str, float]:
-    """Those of the form, all of them, within their bounds."""
+    """Constants of the form, all of them, within their bounds."""
     known = {constant.name: constant for constant in form.constants}
     if missing := [name for name in known if name not in file.constants]:
         raise DocumentError(

@@ -30,14 +30,14 @@ from roofline.errors import InputError
 from roofline.files import output
 
 MOVING: Final = ("date", HAD)
-"""Of an environment: what may differ from one beginning of a run to the next."""
+"""Keys of an environment that may differ from one beginning of a run to the next."""
 BRANCH: Final = ("driver",)
 """Versions of which only the first number counts: a patch of a driver does not end a run."""
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Where a run puts its measurements; made by `begin`."""
+    """Writer of a run's measurements; made by `begin`."""
 
     folder: Path
     header: Header

@@ -8,14 +8,14 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from pydantic import Field, field_validator
 
 from roofline.bench.probe import Loaded
-from roofline.bench.stopping import Median, median
+from roofline.bench.stopping import Sampled
 from roofline.content import label, there
 from roofline.errors import DocumentError
 from roofline.schema import Strict, read, validate
@@ -25,7 +25,7 @@ _N = TypeVar("_N", int, float)
 SIDECAR: Final = "run.json"
 SCHEMA: Final = 2
 KEY: Final = b"roofline"
-"""Of the metadata of a part: which run, probe and version it is of, and a digest of its rows."""
+"""Key of a part's metadata: its run, probe and version, and a digest of its rows."""
 WORK: Final = ("flops", "weight_bytes", "activation_bytes", "kv_bytes")
 FIXED: Final = (
     *("point", "probe", "kind", "state", "regime", "arithmetic"),
@@ -38,7 +38,7 @@ NAME: Final = r"^[a-z0-9][a-z0-9.-]{0,47}$"
 
 
 class ProbeEntry(Strict):
-    """Which version of a probe was run, a digest of its file, and the form it names for a GPU."""
+    """Version of a probe that was run, a digest of its file, and the form it names for a GPU."""
 
     version: int
     code: str
@@ -53,11 +53,11 @@ class Header(Strict):
     run: str = Field(min_length=8)
     """Identifies it in its parts."""
     provider: str = Field(pattern=NAME)
-    """Whose kernels were measured."""
+    """Provider of the kernels that were measured."""
     environment: dict[str, str]
-    """What the times depend on besides the probes."""
+    """Facts that the times depend on besides the probes."""
     probes: dict[str, ProbeEntry]
-    """By name."""
+    """Versions of the probes, by name."""
 
     @field_validator("environment")
     @classmethod
@@ -69,8 +69,8 @@ class Header(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """Measurements of one point."""
+class Record(Sampled):
+    """Measurements of one point, read back."""
 
     point: str
     probe: str
@@ -78,28 +78,11 @@ class Record:
     state: str
     regime: str
     arithmetic: str
-    """As of the probe."""
+    """Names of the point, and of what its probe declares."""
     at: Mapping[str, int]
     """Values of its axes."""
     work: Mapping[str, float]
-    """By the names in `WORK`. [FLOP], [B]"""
-    reuse: float
-    """Touched between two uses of the arguments that are streamed. [B]"""
-    samples: tuple[float, ...]
-    """Each the mean time of some runs. [s]"""
-    stopped: str
-    """Why there are no more."""
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    """Samples that do not count, by the reason for which the clock was held down. [1]"""
-    clocks: Mapping[str, float] = field(default_factory=dict)
-    """Clocks, power and temperature after the last sample, where the device tells them."""
-    replayed: bool = False
-    """Whether runs were replayed as a graph; else the host launched each of them."""
-
-    @property
-    def median(self) -> Median:
-        """Middle of the samples. [s]"""
-        return median(self.samples)
+    """Work of a run by the names in `WORK`. [FLOP], [B]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +90,11 @@ class Records:
     """A run, read back."""
 
     header: Header
-    """What was run, and where."""
+    """Probes that were run, and where."""
     rows: tuple[Record, ...]
-    """In the order in which they were measured."""
+    """Points in the order in which they were measured."""
     notes: tuple[str, ...] = ()
-    """What a reader should know."""
+    """Sentences that a reader should know."""
 
     @property
     def digest(self) -> str:
@@ -120,7 +103,7 @@ class Records:
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
     def of(self, probe: str) -> list[Record]:
-        """Those of one probe."""
+        """Rows of one probe."""
         return [row for row in self.rows if row.probe == probe]
 
 
@@ -201,13 +184,13 @@ def _record(path: Path, header: Header) -> Record:
 
 
 def _numbers(about: Mapping[str, Any], name: str, kind: Callable[[Any], _N]) -> dict[str, _N]:
-    """What a part says besides its rows; older ones do not."""
+    """Numbers of a part besides its rows; older ones have none."""
     found = about.get(name)
     return {str(key): kind(value) for key, value in found.items()} if found else {}
 
 
 def _read_part(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """What a part says of itself, and its columns."""
+    """Metadata of a part, and its columns."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

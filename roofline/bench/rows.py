@@ -17,11 +17,11 @@ ERROR_SCALE: Final = 0.1
 WEIGHT: Final = 0.05
 """A constant a factor of e from its prior weighs as much as a row that is 5 % off."""
 SPREAD: Final = 0.7
-"""Of random beginnings around the priors, in natural logarithms."""
+"""Standard deviation of random beginnings around the priors, in natural logarithms."""
 TOLERANCE: Final = 2e-6
 """Relative, of constants and cost; also how far from its bounds a search begins."""
 STEP: Final = 2.0**-26
-"""Of differences, relative: half the digits of float64."""
+"""Relative step of differences: half the digits of float64."""
 AT_ONCE: Final = 4096
 """Rows whose differences are taken in one evaluation of the form."""
 SEED: Final = 0
@@ -90,7 +90,7 @@ def search(rows: Rows, starts: int, begin: Mapping[str, float] | None = None) ->
 
 
 def beginnings(first: Array, low: Array, high: Array, starts: int, tolerance: float) -> Array:
-    """Where searches begin, one row each: at the first values, then around them at random.
+    """Beginnings of searches, one row each: the first values, then random ones around them.
 
     Args:
         first, low, high: Logarithms of the constants and of their bounds. [1]
@@ -109,7 +109,7 @@ def least(
     bounds: tuple[Array, Array],
     tolerance: float,
 ) -> Array:
-    """Where residuals are least, robustly, of searches from several beginnings.
+    """Constants with the least residuals, robustly, of searches from several beginnings.
 
     Args:
         residuals, jacobian: Of the logarithms of the constants. [1]

@@ -12,7 +12,6 @@ import numpy as np
 
 from roofline.bench.held_out import Labels
 from roofline.bench.kernel_rows import (
-    PROJECTED,
     SIZES,
     WEIGHTS,
     WIDTHS,
@@ -23,6 +22,7 @@ from roofline.bench.kernel_rows import (
 )
 from roofline.cost.kernels import choice, sparse, sparse_columns
 from roofline.cost.kernels.form import Form
+from roofline.cost.kernels.gemm import PRODUCTS
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
@@ -38,7 +38,7 @@ KEY: Final = (
     "compress_ratio", "score_mode",
 )  # fmt: skip
 DENSE: Final = "dense"
-"""In the name of kernels that expand the latent and attend to all of it."""
+"""Part of the name of kernels that expand the latent and attend to all of it."""
 UNFUSED: Final = "default"
 """TensorRT-LLM's attention to chosen blocks on devices that its kernels are not for."""
 GRAPHS: Final = 512.0
@@ -47,7 +47,7 @@ GRAPHS: Final = 512.0
 COPIES: Final = "msa_fmha"
 """TensorRT-LLM's kernel that decodes from a copy of the cache where a device has one key head."""
 PAGED: Final = "paged"
-"""In the name of scores whose every query is a block of its own."""
+"""Part of the name of scores whose every query is a block of its own."""
 FEW: Final = 5
 MOST: Final = 0.5
 """Families below which, and share of the rows in one from which, batches are left out apart too."""
@@ -255,6 +255,6 @@ def _projections(
         elif matrix.split == "row":
             k = k * share
         matrices.append((n, k))
-    rate = PROJECTED[stored]
+    rate = PRODUCTS[stored].arithmetic
     faster = device.rate(rate) / device.rate("bf16") if rate in device.flops_per_s else 1.0
     return sparse.projections(matrices, heads, weight_width=WEIGHTS[stored], faster=faster)

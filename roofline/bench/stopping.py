@@ -1,9 +1,9 @@
-"""When a measurement has been repeated often enough, and how well its median is known then."""
+"""Rule of when a measurement has been repeated often enough, and how well its median is known."""
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
@@ -16,7 +16,7 @@ SLOWED: Final = "slowed"
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """When to stop."""
+    """Rule of when to stop."""
 
     relative: float = 0.01
     """Half of the interval of the median, as a share of it, that is good enough. [1]"""
@@ -106,9 +106,33 @@ def reason(samples: Sequence[float], elapsed_s: float, stop: Stop) -> str:
     return OUT_OF_SAMPLES if len(samples) >= stop.most else ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """Times of a point, as the engine measured them or as a record tells them."""
+
+    reuse: float
+    """Touched between two uses of the arguments that are streamed. [B]"""
+    samples: tuple[float, ...]
+    """Each the mean time of some runs. [s]"""
+    stopped: str
+    """Why there are no more: ``"converged"``, ``"time"``, ``"samples"``, or ``"slowed"`` where the
+    device was held down all the time."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Samples that do not count, by the reason for which the device was held down. [1]"""
+    clocks: Mapping[str, float] = field(default_factory=dict)
+    """Clocks, power and temperature after the last sample, where the device tells them."""
+    replayed: bool = False
+    """True where runs were replayed as a graph; else the host launched each of them."""
+
+    @property
+    def median(self) -> Median:
+        """Middle of the samples. [s]"""
+        return median(self.samples)
+
+
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What was taken of one thing."""
+    """Samples that were taken of one thing."""
 
     values: tuple[float, ...]
     """Times. [s]"""

@@ -18,15 +18,15 @@ from roofline.cost.kernels.residual import (
 from roofline.cost.work import Array
 
 POINTS: Final = 600
-"""Of the smooth surface."""
+"""Points of the smooth surface."""
 CHOICE_POINTS: Final = 224
 """The same while the shape of a table is chosen."""
 NODES: Final = 96
-"""Of the jumps along the fast coordinate, at most."""
+"""Nodes of the jumps along the fast coordinate, at most."""
 HOLE: Final = 2.0
 """Octaves between neighbouring values of a coordinate that are still a grid, not a hole in it."""
 FAMILIES: Final = 12
-"""Of the jumps across the others, at most."""
+"""Families of the jumps across the other coordinates, at most."""
 ERROR_SCALE: Final = 0.05
 """Log residuals off the table beyond this count linearly."""
 NOISE: Final = 0.1
@@ -49,7 +49,7 @@ LEAF_NOISE: Final = 2.0
 FINEST: Final = 2.0**-11
 """Values of leaves are rounded to this, far below what a row scatters, which compresses. [1]"""
 PASSES: Final = 3
-"""Of reweighting."""
+"""Passes of reweighting."""
 JITTER: Final = 2e-9
 """Keeps the normal equations solvable where two points nearly coincide."""
 
@@ -73,13 +73,10 @@ def cover(at: Array, points: int = POINTS) -> Hull:
         chosen.append(int(nearest.argmax()))
         nearest = np.minimum(nearest, squares(every[chosen[-1]]))
     radius = float(np.sqrt(nearest.max()))
-    return Hull(low, high, every[chosen], max(radius, _spacing(at)))
-
-
-def _spacing(at: Array) -> float:
-    """Widest step between neighbouring values of a coordinate, holes aside. [octave]"""
+    # The widest step between neighbouring values of a coordinate, holes aside.
     gaps = np.concatenate([np.diff(np.unique(column)) for column in at.T])
-    return float(gaps[gaps <= HOLE].max(initial=0.0))
+    spacing = float(gaps[gaps <= HOLE].max(initial=0.0))
+    return Hull(low, high, every[chosen], max(radius, spacing))
 
 
 def surface(

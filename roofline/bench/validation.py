@@ -1,4 +1,4 @@
-"""How well measured kernels are predicted, row by row, beside the plain roofline."""
+"""Errors of predicted kernels, row by row, beside the plain roofline."""
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,14 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench import (
-    collective_rows,
     exchange_rows,
     expert_rows,
     kernel_rows,
     layer_rows,
-    linear_rows,
-    mega_rows,
-    recurrent_rows,
     sparse_rows,
     wide_rows,
 )
@@ -25,7 +21,7 @@ from roofline.bench.columns import Refused, prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.held_out import DEVIATIONS, Mask, coverage, errors
 from roofline.bench.kernel_rows import Group
-from roofline.bench.left_out import Predictor
+from roofline.bench.predictors import Predictor
 from roofline.cost.work import Array
 from roofline.errors import DocumentError, InputError, RooflineError
 
@@ -35,7 +31,7 @@ if TYPE_CHECKING:
 Reader = Callable[["pandas.DataFrame"], Iterator[Group]]
 
 READERS: Final[Mapping[str, Reader]] = {
-    "gemm": linear_rows.linear_groups,
+    "gemm": layer_rows.linear_groups,
     "attention-prefill": kernel_rows.prefill_groups,
     "attention-decode": kernel_rows.decode_groups,
     "mla-prefill": kernel_rows.latent_prefill_groups,
@@ -46,18 +42,18 @@ READERS: Final[Mapping[str, Reader]] = {
     "msa": sparse_rows.sparse_groups,
     "moe": expert_rows.expert_groups,
     "moe-wideep": wide_rows.wide_groups,
-    "moe-mega": mega_rows.mega_groups,
+    "moe-mega": wide_rows.mega_groups,
     "moe-alltoall": exchange_rows.alltoall_groups,
-    "collective": collective_rows.collective_groups,
+    "collective": exchange_rows.collective_groups,
     "deepep": exchange_rows.exchange_groups,
-    "quantize": linear_rows.quantise_groups,
-    "pointwise": linear_rows.pass_groups,
-    "linear-attention": recurrent_rows.linear_attention_groups,
+    "quantize": layer_rows.quantise_groups,
+    "pointwise": layer_rows.pass_groups,
+    "linear-attention": layer_rows.linear_attention_groups,
     "attention-encoder": layer_rows.encoder_groups,
     "mhc": layer_rows.hyper_groups,
     "mlp": layer_rows.mlp_groups,
 }
-"""From a file of measurements to groups that one fit may hold, by kind of kernel."""
+"""Reader of a file of measurements into groups that one fit may hold, by kind of kernel."""
 APART: Final = (
     "gpu",
     "backend",
@@ -92,7 +88,7 @@ class Validation:
     log_sd: Array
     """Standard deviation of the logarithm of the prediction. [1]"""
     basis: NDArray[np.object_]
-    """How each row is known, in words; empty where it is not."""
+    """Origin of the prediction of each row, in words; empty where there is none."""
     refused: tuple[Refused, ...]
     """Rows that are not predicted, and why."""
 
@@ -173,7 +169,7 @@ def validate(
     Args:
         kind: Of kernel, a key of `READERS`.
         frame: Measurements, in the columns of that kind.
-        predictor: `roofline.bench.left_out.left_out`, or one of a profile.
+        predictor: `roofline.bench.predictors.left_out`, or one of a profile.
         where: File they are from, for errors.
 
     Raises:

@@ -41,8 +41,8 @@ COMMANDS: Final = (
     "bench",
     "models",
 )
-"""In the order of the help. Each is a module, which has an ``app`` where it has commands below it,
-else a function of its name and perhaps an ``EPILOG``."""
+"""Commands in the order of the help. Each is a module, which has an ``app`` where it has commands
+below it, else a function of its name and perhaps an ``EPILOG``."""
 
 _UsageError = typer.BadParameter.__mro__[1]  # Typer carries its own copy of Click
 _ClickError: Any = _UsageError.__mro__[1]

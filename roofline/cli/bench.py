@@ -21,7 +21,8 @@ from roofline.cli.calibrate import (
     with_threads,
 )
 from roofline.cli.measured_notes import notes_of
-from roofline.cli.render import Format, print_json, print_rows, wrap
+from roofline.cli.render import Format, print_columns, print_json, print_rows, wrap
+from roofline.table import table
 from roofline.units import show
 
 app = typer.Typer(
@@ -52,8 +53,7 @@ def list_(format_: FormatOf = Format.TABLE) -> None:
     if format_ is Format.JSON:
         print_json("bench list", {"probes": found})
         return
-    rows = [[str(value) for value in row.values()] for row in found]
-    print_rows(rows, list(found[0]), format_)
+    print_columns(table(found, {}), format_)
 
 
 @app.command()

@@ -1,47 +1,31 @@
 """Names that a shell completes: file names of the catalogs; nothing is opened or imported."""
 
+from collections.abc import Callable
 from pathlib import Path
 
-from roofline.content import home, shipped
+from roofline.content import Folder, home, shipped
 
 
-def gpus(incomplete: str) -> list[str]:
-    """GPUs of the catalog."""
-    return _starting(incomplete, shipped("hwspecs") / "gpus")
+def _catalog(content: Folder, folder: str = "") -> Callable[[str], list[str]]:
+    """Completion by the names of a catalog: files in a folder of the content."""
+
+    def complete(incomplete: str) -> list[str]:
+        return _starting(incomplete, shipped(content) / folder)
+
+    return complete
 
 
-def nodes(incomplete: str) -> list[str]:
-    """Nodes of the catalog."""
-    return _starting(incomplete, shipped("hwspecs") / "nodes")
-
-
-def engines(incomplete: str) -> list[str]:
-    """Engines of the catalog."""
-    return _starting(incomplete, shipped("hwspecs") / "engines")
-
-
-def models(incomplete: str) -> list[str]:
-    """Networks of the catalog."""
-    return _starting(incomplete, shipped("scenarios") / "models")
-
-
-def workloads(incomplete: str) -> list[str]:
-    """Workloads of the catalog."""
-    return _starting(incomplete, shipped("scenarios") / "workloads")
-
-
-def harnesses(incomplete: str) -> list[str]:
-    """Harnesses of the catalog."""
-    return _starting(incomplete, shipped("hwspecs") / "harnesses")
-
-
-def scenarios(incomplete: str) -> list[str]:
-    """Scenarios of the catalog."""
-    return _starting(incomplete, shipped("scenarios"))
+gpus = _catalog("hwspecs", "gpus")
+nodes = _catalog("hwspecs", "nodes")
+engines = _catalog("hwspecs", "engines")
+harnesses = _catalog("hwspecs", "harnesses")
+models = _catalog("scenarios", "models")
+workloads = _catalog("scenarios", "workloads")
+scenarios = _catalog("scenarios")
 
 
 def calibrations(incomplete: str) -> list[str]:
-    """What ``--calibration`` takes: its two words, and the user's own."""
+    """Values of ``--calibration``: its two words, and the user's own files."""
     words = [word for word in ("auto", "none") if word.startswith(incomplete)]
     return words + _starting(incomplete, home() / "calibrations")
 

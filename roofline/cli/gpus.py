@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from roofline.cli import completing
-from roofline.cli.render import Format, clean, echo, print_columns, print_grid, print_json
+from roofline.cli.render import Format, clean, echo, print_columns, print_grid, print_json, wrap
 from roofline.view.grids import grid
 
 app = typer.Typer(
@@ -34,7 +34,9 @@ def gpus(context: typer.Context, format_: FormatOption = Format.TABLE) -> None:
         "name=GPU, memory, bandwidth, dense16=16-bit, dense8=8-bit, ridge=Ridge, power, price=Price"
     )
     print_grid(grid("gpus", "", table, columns), format_)
-    echo("Dense rates; assumed prices. roofline gpus show NAME has the source of each figure.")
+    echo(
+        wrap("Dense rates; assumed prices. roofline gpus show NAME has the source of each figure.")
+    )
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""What a command line names: catalog entries, files, or standard input."""
+"""Things that a command line names: catalog entries, files, or standard input."""
 
 import sys
 from enum import Enum
@@ -68,7 +68,7 @@ def asked(context: typer.Context, record: type[Question]) -> dict[str, Any]:
 
 
 def routing(skew: float, path: Path | None) -> Routing:
-    """How tokens spread over experts: a power law, or the loads in a file."""
+    """Routing of tokens to experts: a power law, or the loads in a file."""
     if path is None:
         return Routing(skew=skew)
     from roofline import schema

@@ -38,7 +38,7 @@ def learn(files: Sequence[Path], given: str, out: Path | None, style: Format) ->
 
 
 def parsed(text: str) -> "Given":
-    """What options say of the files, ``name=value`` with commas between.
+    """Settings that the files lack, ``name=value`` with commas between.
 
     Raises:
         InputError: A name is not known, or a value is no number where one is needed.

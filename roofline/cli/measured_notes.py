@@ -1,4 +1,4 @@
-"""What a reader must know about a run of measurements, one sentence each."""
+"""Notes on a run of measurements, one sentence each."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def notes_of(run: "Run") -> list[str]:
-    """What a reader must know about a run."""
+    """Notes on a run: noise, points that were not finished, slowed down or left out."""
     from roofline.bench.calibrating import with_others
     from roofline.bench.campaign import LEFT_OUT
     from roofline.bench.stopping import CONVERGED, SLOWED

@@ -61,7 +61,7 @@ def _described(parameter: Parameter) -> Any:
 
 
 def _same(record: type[Question], name: str) -> Any:
-    """What describes a parameter of a question, for another command to take."""
+    """Option of a question's parameter, for another command to take."""
     return _described(parameters_of(record)[name][1])
 
 

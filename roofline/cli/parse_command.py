@@ -8,7 +8,16 @@ import typer
 
 from roofline import api
 from roofline.cli import completing, options
-from roofline.cli.render import WIDTH, Format, clean, echo, print_json, print_rows, say, wrap
+from roofline.cli.render import (
+    Format,
+    clean,
+    echo,
+    page_width,
+    print_columns,
+    print_json,
+    say,
+    wrap,
+)
 
 _MOST_STDIN: Final = 2**20 + 1
 _FILES: Final = (".yaml", ".yml", ".sh", ".txt")
@@ -41,8 +50,7 @@ def parse_command(
         answer = {**result.metadata, "settings": list(settings.rows()), "unused": unused["flag"]}
         print_json("parse-command", answer, result.notes)
         return
-    rows = [[str(value) for value in row.values()] for row in settings.rows()]
-    print_rows(rows, ["setting", "value"], format_)
+    print_columns(settings, format_)
     if format_ is Format.CSV:
         return
     if len(unused):
@@ -56,7 +64,7 @@ def parse_command(
 
 def _broken(line: str) -> str:
     """A command as it is, or with an option on each line where it is wider than the page."""
-    if len(line) <= WIDTH:
+    if len(line) <= page_width():
         return line
     return line.replace(" --", " \\\n  --")
 

@@ -82,13 +82,13 @@ def _values(result: Result, derivation: Derivation | None) -> dict[str, Any]:
 
 def _progress() -> Callable[[str], None]:
     """Tell on stderr what is being done; on a terminal in one line."""
-    from roofline.cli.render import WIDTH, clean
+    from roofline.cli.render import clean, page_width
 
-    terminal = sys.stderr.isatty()
+    terminal, room = sys.stderr.isatty(), page_width() - 1
 
     def tell(what: str) -> None:
         if terminal:
-            sys.stderr.write(f"\r{clean(what)[: WIDTH - 1]:<{WIDTH - 1}}\r")
+            sys.stderr.write(f"\r{clean(what)[:room]:<{room}}\r")
             sys.stderr.flush()
 
     typer.echo("planning (the first run on a machine compiles the simulator)", err=True)

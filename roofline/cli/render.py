@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from itertools import zip_longest
 from pathlib import Path
 from shutil import get_terminal_size
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from roofline import __version__
 from roofline.table import Derivation, Result, Table
 from roofline.view.block import Cell, Grid
 from roofline.view.derivations import derivation_lines
+from roofline.view.grids import INTERVAL
 from roofline.view.questions import view_of
 
 if TYPE_CHECKING:
@@ -34,12 +36,16 @@ CONTROL: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that steer a terminal or the direction of text, and that JSON takes as they are."""
 REASONS: Final = 10
 """Reasons for rows without a prediction that are printed; JSON has them all."""
+LONG: Final = 20
+"""Characters of the longest word that is never broken; paths and identifiers may be, at a mark."""
+_PARTS: Final = re.compile(r"[^/_.-]*[/_.-]+|[^/_.-]+")
+"""Parts of a path or of an identifier, each with the mark behind it."""
 STYLED: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 """Settings by which a terminal is assumed where there is none."""
 
 
 class Format(StrEnum):
-    """How to print an answer."""
+    """Format of a printed answer."""
 
     TABLE = "table"
     JSON = "json"
@@ -155,7 +161,7 @@ def print_answer(
         print_json(command, values(), result.notes)
     elif derivation is not None:
         for depth, head, said in derivation_lines(derivation):
-            echo(clean("  " * depth + plain(head)))
+            echo(wrap(plain(head), "  " * depth))
             for mark, text in said:
                 echo(wrap(plain(text), f"{'  ' * depth}    {mark} "))
     elif style is Format.CSV:
@@ -177,7 +183,7 @@ def print_answer(
 
 
 def plain_values(result: Result) -> dict[str, Any]:
-    """How a question was asked and tables as lists of rows, for JSON."""
+    """Metadata of a result with each of its tables as a list of rows, for JSON."""
     tables = {name: list(entry.rows()) for name, entry in result.tables.items()}
     return {**result.metadata, **tables}
 
@@ -274,88 +280,134 @@ def _aligned(
     numeric: Sequence[bool],
     whole: Sequence[bool],
 ) -> str:
-    """Columns side by side, as text where no cell is broken and nothing is styled."""
-    heads, widths, gap = _arranged(rows, header, numeric, whole)
-    text = "".join([title, *header, *(cell for row in rows for cell in row)])
-    styled = sys.stdout.isatty() or STYLED & os.environ.keys()
-    across = sum(widths) + gap * (len(widths) - 1)
-    fits = across <= WIDTH and all(
-        len(cell) <= width for row in rows for cell, width in zip(row, widths, strict=True)
-    )
-    if styled or not fits or not NARROW.fullmatch(text):
-        return _fitted(rows, heads, title, numeric, widths, gap)
-    lines = [
-        (" " * gap).join(
-            cell.rstrip().rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        )
-        for row in (*zip(*heads, strict=True), *rows)
-    ]
-    below = len(heads[0])
-    lines = [*textwrap.wrap(title, WIDTH), *lines[:below], "─" * across, *lines[below:]]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def _arranged(
-    rows: Sequence[Sequence[str]],
-    header: Sequence[str],
-    numeric: Sequence[bool],
-    whole: Sequence[bool],
-) -> tuple[list[list[str]], list[int], int]:
-    """Lines of heads, widths of columns and of the gap: heads are broken first, then text."""
+    """Columns side by side; those beyond the width follow below, with the first column again."""
     room = get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-    widths = [max(1, *map(len, column)) for column in zip(header, *rows, strict=True)]
-    heads, gap, gaps = [[head] for head in header], GAP, len(widths) - 1
-    if sum(widths) + gap * gaps > room and rows:
-        cells = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        words = [max(map(len, head.split()), default=0) for head in header]
-        widths = [max(pair) for pair in zip(cells, words, strict=True)]
-        gap -= sum(widths) + gap * gaps > room
-        text = [i for i, right in enumerate(numeric) if not right]
-        named = [i for i in text if any(whole[i : i + 1])]
-        for some in ([i for i in text if i not in named], named):
-            while sum(widths) + gap * gaps > room and (
-                wide := [i for i in some if widths[i] > max(LEAST, words[i])]
-            ):
-                widths[max(wide, key=widths.__getitem__)] -= 1
-        pairs = zip(header, widths, strict=True)
-        heads = [textwrap.wrap(head, width) or [""] for head, width in pairs]
-    deep = max(map(len, heads))
-    return [[*[""] * (deep - len(head)), *head] for head in heads], widths, gap
+    lines = [(line, "bold") for line in textwrap.wrap(title, room)]
+    for below, shown in enumerate(_fitting(rows, header, numeric, room)):
+        block = [[row[i] for i in shown] for row in (header, *rows)]
+        right = [numeric[i] for i in shown]
+        widths, gap = _widths(block, right, [any(whole[i : i + 1]) for i in shown], room)
+        head, *body = (
+            [_broken(cell, width) for cell, width in zip(row, widths, strict=True)] for row in block
+        )
+        deep = max(map(len, head))
+        head = [[*[""] * (deep - len(cell)), *cell] for cell in head]
+        lines += [("", "")] if below else []
+        for cells in (head, *body):
+            for parts in zip_longest(*cells, fillvalue=""):
+                padded = (_padded(*each) for each in zip(parts, widths, right, strict=True))
+                lines.append(((" " * gap).join(padded).rstrip(), "dim" if cells is head else ""))
+            if cells is head:
+                lines.append(("─" * (sum(widths) + gap * (len(widths) - 1)), ""))
+    return "\n".join(_styled(lines)) + "\n"
 
 
-def _fitted(
-    rows: Sequence[Sequence[str]],
-    heads: Sequence[Sequence[str]],
-    title: str,
-    numeric: Sequence[bool],
-    widths: Sequence[int],
-    gap: int,
-) -> str:
-    """Columns of a terminal, or of a page that some cells are too long for."""
-    from rich.box import SIMPLE_HEAD
+def _fitting(
+    rows: Sequence[Sequence[str]], header: Sequence[str], numeric: Sequence[bool], room: int
+) -> list[list[int]]:
+    """Places of the columns that fit beside each other without a broken word, the first in all."""
+    blocks: list[list[int]] = [[0]]
+    least = [
+        _least(column, right)
+        for column, right in zip(zip(header, *rows, strict=True), numeric, strict=True)
+    ]
+    for place in range(1, len(header)):
+        across = sum(least[i] + GAP - 1 for i in blocks[-1]) + least[place]
+        if across > room and len(blocks[-1]) > 1:
+            with_figure = header[place] == plain(INTERVAL) and len(blocks[-1]) > 2
+            blocks.append([0, blocks[-1].pop()] if with_figure else [0])
+        blocks[-1].append(place)
+    return blocks
+
+
+def _least(column: Sequence[str], right: bool) -> int:
+    """Width below which a word of a column would be broken; numbers keep to their units."""
+    head, *cells = column
+    texts = cells
+    if not right:
+        words = [word for cell in cells for word in cell.split()]
+        texts = [p for w in words for p in ([w] if _length(w) <= LONG else _PARTS.findall(w))]
+    return max((_length(text) for text in (*head.split(), *texts)), default=1)
+
+
+def _widths(
+    block: Sequence[Sequence[str]], numeric: Sequence[bool], whole: Sequence[bool], room: int
+) -> tuple[list[int], int]:
+    """Widths of columns, heads first, and of the gap: heads are broken first, then text."""
+    columns, gap = list(zip(*block, strict=True)), GAP
+    widths = [max(1, *map(_length, column)) for column in columns]
+    gaps = len(widths) - 1
+    if sum(widths) + gap * gaps <= room or len(block) == 1:
+        return widths, gap
+    words = [max(map(_length, column[0].split()), default=0) for column in columns]
+    widths = [
+        max(word, *map(_length, column[1:])) for word, column in zip(words, columns, strict=True)
+    ]
+    gap -= sum(widths) + gap * gaps > room
+    least = [_least(column, right) for column, right in zip(columns, numeric, strict=True)]
+    text = [i for i, right in enumerate(numeric) if not right]
+    for some, floor in (
+        ([i for i in text if not whole[i]], LEAST),
+        ([i for i in text if whole[i]], LEAST),
+        (text, 1),
+    ):
+        while sum(widths) + gap * gaps > room and (
+            wide := [i for i in some if widths[i] > max(floor, least[i])]
+        ):
+            widths[max(wide, key=widths.__getitem__)] -= 1
+    while sum(widths) + gap * gaps > room and max(widths) > 1:  # where nothing else is left
+        widths[widths.index(max(widths))] -= 1
+    return widths, gap
+
+
+def _broken(cell: str, width: int) -> list[str]:
+    """Lines of a cell: broken between words, in long ones behind a mark, else where it must be."""
+    lines: list[str] = []
+    for text in cell.split("\n"):
+        if _length(text) <= width:
+            lines.append(text)
+            continue
+        line = ""
+        for word in text.split():
+            for start, part in enumerate(_PARTS.findall(word) if _length(word) > width else [word]):
+                joined = f"{line} {part}" if line and not start else f"{line}{part}"
+                if line and _length(joined) > width:
+                    lines.append(line)
+                    joined = part
+                while _length(joined) > width:
+                    lines.append(joined[:width])
+                    joined = joined[width:]
+                line = joined
+        lines.append(line)
+    return lines
+
+
+def _padded(text: str, width: int, right: bool) -> str:
+    space = " " * (width - _length(text.rstrip() if right else text))
+    return space + text.rstrip() if right else text + space
+
+
+def _length(text: str) -> int:
+    """Columns of a terminal that a text takes."""
+    if NARROW.fullmatch(text):
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _styled(lines: Sequence[tuple[str, str]]) -> list[str]:
+    """Lines in their style where a terminal shows one."""
+    if not (sys.stdout.isatty() or STYLED & os.environ.keys()):
+        return [line for line, _ in lines]
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    grid = Table(
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, gap - 2),
-        pad_edge=False,
-        show_edge=False,
-        header_style="dim",
-    )
-    for head, width, right in zip(heads, widths, numeric, strict=True):
-        justify: Any = "right" if right else "left"
-        grid.add_column(Text("\n".join(head)), justify=justify, overflow="fold", width=width)
-    for row in rows:
-        grid.add_row(*(Text(cell) for cell in row))
-    console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, markup=False)
+    console = Console(highlight=False, markup=False)
     with console.capture() as capture:
-        if title:
-            console.print(Text(title, style="bold"))
-        console.print(grid)
-    return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n")) + "\n"
+        for line, style in lines:
+            console.print(Text(line, style=style), no_wrap=True, overflow="ignore", crop=False)
+    return capture.get().rstrip("\n").split("\n")
 
 
 def _numeric(rows: Sequence[Sequence[str]], columns: int) -> list[bool]:
@@ -367,7 +419,12 @@ def _numeric(rows: Sequence[Sequence[str]], columns: int) -> list[bool]:
 
 
 def wrap(text: str, indent: str = "") -> str:
-    """Break a sentence at the page width."""
+    """Break a sentence at the page width, or at that of a narrower terminal."""
     return textwrap.fill(
-        clean(text), WIDTH, initial_indent=indent, subsequent_indent=" " * len(indent)
+        clean(text), page_width(), initial_indent=indent, subsequent_indent=" " * len(indent)
     )
+
+
+def page_width() -> int:
+    """Characters of a line of text. [1]"""
+    return min(WIDTH, get_terminal_size().columns) if sys.stdout.isatty() else WIDTH

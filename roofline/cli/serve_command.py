@@ -13,7 +13,7 @@ from roofline.table import Result
 
 
 class Target(StrEnum):
-    """What the command is written for."""
+    """Engine or platform that the command is for."""
 
     VLLM = "vllm"
     SGLANG = "sglang"

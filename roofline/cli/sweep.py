@@ -22,7 +22,7 @@ EPILOG = "scenarios/README.md says what a scenario file holds; roofline schema p
 
 
 class Executor(StrEnum):
-    """What runs chunks."""
+    """Runner of the chunks of a sweep."""
 
     LOCAL = "local"
     RAY = "ray"

@@ -1,4 +1,4 @@
-"""What a sweep found, as text: counts, what all have in common, and the best rows."""
+"""Result of a sweep as text: counts, what all rows have in common, and the best rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -186,7 +186,7 @@ def _sizes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _is_bound(row: Any) -> bool:
-    """Whether nothing of a row was measured: one with measured parts has an interval."""
+    """True where nothing of a row was measured: one with measured parts has an interval."""
     from roofline.study.grounds import DATASHEET, ENDED
 
     low = row.get(f"{ENDED}_low")

@@ -14,7 +14,7 @@ NUMBERS: Final = {
     int: re.compile(r"0|-?[1-9][0-9]{0,14}"),
     float: re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?"),
 }
-"""How numbers are usually written; other spellings are left to the converter."""
+"""Usual spellings of numbers; other spellings are left to the converter."""
 
 
 def take_plain(command: Any) -> None:

@@ -44,7 +44,7 @@ class EngineCosts:
     request_s: float = 0.0
     """Between a request's arrival and its place in the queue. [s]"""
     serial_s: float = 0.0
-    """Of it, what the front end does for one request after the other. [s]"""
+    """Part of it that the front end does for one request after the other. [s]"""
     cold_s: float = 0.0
     """Added to the first step with prompts after the server started: kernels are compiled or
     chosen for shapes that they meet for the first time. [s]"""
@@ -165,7 +165,7 @@ class KernelGains:
 
 
 ALONE: Final = KernelGains()
-"""As measured: each kernel by itself."""
+"""Kernels as measured, each by itself."""
 
 
 def gains_on(op: Op, fused: str) -> tuple[str, str]:
@@ -212,8 +212,8 @@ class EngineProfile:
     request_s: float = 0.0
     serial_s: float = 0.0
     front_end_s: float = 0.0
-    """As in `EngineCosts`; those of a sequence and of a token are of one group with sequences, and
-    a scheduler, of its own. [s]"""
+    """Times of `EngineCosts`; those of a sequence and of a token are of one group with sequences,
+    and a scheduler, of its own. [s]"""
     cold_s: float = 0.0
     """The same of mixtures of experts; other networks start as fast as they go on. [s]"""
     launch_s: float = 0.0
@@ -222,7 +222,7 @@ class EngineProfile:
     """Time of one layer of a mixture of experts in every step, around its kernels. [s]"""
     decode_gain: float = 1.0
     prefill_gain: float = 1.0
-    """As in `EngineCosts`. [1]"""
+    """Factors of `EngineCosts`. [1]"""
     passes: float = 1.0
     """On passes over activations, which engines fuse with what is before or after. [1]"""
     experts: float = 1.0
@@ -231,13 +231,13 @@ class EngineProfile:
     start_low: float = 1.0
     start_pass: float = 1.0
     experts_start: float = 1.0
-    """As in `KernelGains`, of all engines together. [1]"""
+    """Factors of `KernelGains`, of all engines together. [1]"""
     experts_all: float = 1.0
     """On routed experts of every engine. [1]"""
     experts_prompts: float = 1.0
     """On prompts of mixtures, whose experts are unevenly loaded. [1]"""
     interconnect: float = 1.0
-    """As in `KernelGains`, of all engines together. [1]"""
+    """Factor of `KernelGains`, of all engines together. [1]"""
     reach_bytes_per_s: float = float("inf")
     """Device memory rate beyond which its decoding gets no faster. [B/s]"""
     spreads: tuple[tuple[str, float, float], ...] = ()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.moe import UNIFORM, Routing, chances, touched
 from roofline.cost.work import Array, Number
-from roofline.model.feedforward import Moe
+from roofline.model.linear import Moe
 
 SHUFFLES: Final = 16
 """Placements of experts at random that the busiest group is averaged over."""
@@ -158,7 +158,8 @@ def _busiest(tokens: Array, part: Moe, groups: int, routing: Routing) -> Array:
         held = held[: groups // alike]
         share = held.sum(axis=1)
         # Experts of one token exclude each other: k draws without replacement.
-        apart = share * (1 - share / part.active) * _correction(part) * groups / (groups - 1)
+        drawn = (part.experts - part.active) / max(part.experts - 1, 1)
+        apart = share * (1 - share / part.active) * drawn * groups / (groups - 1)
         spread = np.outer(tokens, np.maximum(apart, 0.0))
         largest = _largest(np.outer(tokens, share), spread, alike)
         rows = np.maximum(largest, np.minimum(every, 1.0))
@@ -204,11 +205,6 @@ def _placed(part: Moe, groups: int, routing: Routing) -> tuple[Array, ...]:
         whole[: part.experts] = chance[order]
         out.append(whole.reshape(groups, each))
     return tuple(out)
-
-
-def _correction(part: Moe) -> float:
-    """Variance of draws without replacement over that of draws with it."""
-    return (part.experts - part.active) / max(part.experts - 1, 1)
 
 
 def _orders(experts: int, routing: Routing) -> list[NDArray[np.int64]]:

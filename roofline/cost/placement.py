@@ -97,10 +97,12 @@ def _check_experts(architecture: Architecture, layout: Layout) -> None:
             f"--gpus {layout.devices:g}",
         )
     if layout.stage_devices % layout.ep:
+        most = int(layout.stage_devices)
+        divisors = [str(n) for n in range(1, most + 1) if most % n == 0]
         raise LayoutError(
             f"experts over {layout.ep:g} groups, but a stage has {layout.stage_devices:g} devices "
             "(TP · CP · DP)",
-            hint=f"make --ep one of {_divisors(int(layout.stage_devices))}",
+            hint=f"make --ep one of {', '.join(divisors)}",
         )
     for part in mixtures:
         if layout.ep > part.experts:
@@ -180,10 +182,6 @@ def _degrees(number: int, tp: int, kv_heads: int = 1) -> str:
         if number % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0)
     ]
     return f"degrees that divide {number}: {', '.join(fits)}; or let --layout auto choose"
-
-
-def _divisors(number: int) -> str:
-    return ", ".join(str(n) for n in range(1, number + 1) if number % n == 0)
 
 
 def kv_heads_per_device(attention: Attention, tp: Number) -> Number:

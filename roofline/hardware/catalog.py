@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from roofline.content import shipped
 from roofline.errors import DocumentError, InputError, LayoutError, UnknownNameError
-from roofline.hardware.assembly import NodeEntry, described, improvised
+from roofline.hardware.links import NodeEntry, described, improvised
 from roofline.hardware.machine import Gpu, Node
 from roofline.kept import kept
 
@@ -89,8 +89,7 @@ def default_node(gpu: Gpu, gpus: int) -> Node:
     GPU and a network is returned: it holds fewer than asked for, and several of them are needed.
 
     Args:
-        gpu: What is in it.
-        gpus: How many are needed. [1]
+        gpu, gpus: Its GPU, and the number of them that is needed. [1]
 
     Raises:
         InputError: Less than one.
@@ -167,7 +166,8 @@ def _stems(shelf: Shelf) -> tuple[str, ...]:
 @cache
 def _shipped_gpu(stem: str) -> Gpu:
     path = _folder("gpus") / f"{stem}.yaml"
-    found = kept(lambda: _read_gpu(path), "gpu", _with_links(path))
+    links = (shipped("hwspecs") / "links").glob("*.yaml")  # which complete it
+    found = kept(lambda: _read_gpu(path), "gpu", [path, *sorted(links)])
     if found.name != stem:
         raise DocumentError(
             f"name is {found.name!r} but the file is called {path.name!r}",
@@ -193,11 +193,6 @@ def _read_node(path: Path) -> NodeEntry:
     from roofline.hardware.reading import read_node
 
     return read_node(path)
-
-
-def _with_links(path: Path) -> list[Path]:
-    """File of a GPU, and those of the kinds of links that complete it."""
-    return [path, *sorted((shipped("hwspecs") / "links").glob("*.yaml"))]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What the catalog says, as tables: every figure of one GPU, and all GPUs side by side."""
+"""Tables of the catalog: every figure of one GPU, and all GPUs side by side."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -46,7 +46,16 @@ def describe(gpu: Gpu) -> Table:
         Table: ``figure``, ``value`` (with its unit), ``basis``, ``source``, ``where``, ``note``.
             Rates are dense and links are per direction. Ridge points follow from the rates.
     """
-    rows = [_row(_label(name), fact) for name, fact in sorted(gpu.facts.items(), key=_position)]
+    order = list(LABELS)
+
+    def position(entry: tuple[str, Fact]) -> int:
+        """Arithmetic and links stand in the order of the file, between what `LABELS` orders."""
+        if entry[0] in LABELS:
+            return order.index(entry[0]) * 2
+        arithmetic = entry[0].split(".")[0] == "arithmetic"
+        return order.index("compute.clock" if arithmetic else "sparsity.factor") * 2 + 1
+
+    rows = [_row(_label(name), fact) for name, fact in sorted(gpu.facts.items(), key=position)]
     rows += [_ridge(gpu, arithmetic) for arithmetic in gpu.flops_per_s]
     return table(rows, {})
 
@@ -89,16 +98,6 @@ def _label(name: str) -> str:
     if group == "arithmetic":
         return f"{rest[0]}, dense"
     return " ".join(rest).replace("peer", "each further peer")  # links.nvlink.bandwidth
-
-
-def _position(entry: tuple[str, Fact]) -> int:
-    """Arithmetic and links stand in the order of the file, between what `LABELS` orders."""
-    order = list(LABELS)
-    group = entry[0].split(".")[0]
-    if entry[0] in LABELS:
-        return order.index(entry[0]) * 2
-    before = "compute.clock" if group == "arithmetic" else "sparsity.factor"
-    return order.index(before) * 2 + 1
 
 
 def _row(label: str, fact: Fact) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Serving engines: how each fills a step, and its defaults on a device; one YAML file per engine.
+"""Serving engines: filling of a step, and defaults on a device; one YAML file per engine.
 
 ``hwspecs/engines/`` has the engines that users choose from; its folder ``unlisted/`` has older
 releases and other engines that published measurements were made with.
@@ -34,7 +34,7 @@ class DeviceRule:
     """Text that its title has, in any case; empty where the title does not matter."""
 
     def applies(self, gpu: Gpu) -> bool:
-        """Whether a device meets the condition."""
+        """True if a device meets the condition."""
         named = self.title_has.lower() in gpu.title.lower()
         return named and gpu.memory_bytes < self.memory_below
 
@@ -96,7 +96,7 @@ class Engine:
     """Share of an answer for which there must be room before its sequence is admitted; below 1,
     sequences are preempted where pages run out. [1]"""
     graph_kernels: bool = False
-    """Whether it runs the kernels of a step in CUDA graphs, and fused."""
+    """True if it runs the kernels of a step in CUDA graphs, and fused."""
     decode_reach_bytes_per_s: float = float("inf")
     """Device memory rate beyond which its decode steps get no faster. [B/s]"""
     profile: str = UNKNOWN
@@ -133,7 +133,7 @@ def engine_names(*, unlisted: bool = False) -> list[str]:
     """Engines of the catalog that users choose from, by name.
 
     Args:
-        unlisted: Whether older releases and engines of published measurements are named too.
+        unlisted: True to name older releases and engines of published measurements too.
     """
     folders = (_folder(), _folder() / _UNLISTED) if unlisted else (_folder(),)
     return sorted(path.stem for folder in folders for path in folder.glob("*.yaml"))

@@ -1,4 +1,4 @@
-"""From a file of ``hwspecs/engines/`` to an engine."""
+"""Engines from the files of ``hwspecs/engines/``."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -113,6 +113,9 @@ def read_engine(path: Path) -> Engine:
         return DeviceDefault(number(entry.value, unit, field, "value"), rules)
 
     versions = file.versions or _VersionsFile(of="")
+    range_ = [f"{versions.since} and later"] if versions.since != "0.0" else []
+    range_ += [f"before {versions.before}"] if versions.before else []
+    major, minor = map(int, versions.since.split("."))
     return Engine(
         name=file.name,
         title=file.title,
@@ -134,8 +137,8 @@ def read_engine(path: Path) -> Engine:
         profile=file.profile or file.name,
         aliases=file.aliases,
         family=versions.of,
-        since=_release(versions.since),
-        version=_in_words(versions),
+        since=(major, minor),
+        version=", ".join(range_),
         notes=tuple(
             f"{field.replace('_', ' ')}: {entry.note}"
             for field in (
@@ -149,19 +152,3 @@ def read_engine(path: Path) -> Engine:
             if (entry := getattr(file, field)).note
         ),
     )
-
-
-def _release(written: str) -> tuple[int, int]:
-    """Major and minor number of a release."""
-    major, minor = written.split(".")
-    return int(major), int(minor)
-
-
-def _in_words(versions: _VersionsFile) -> str:
-    """Range of releases, as a reader would say it."""
-    words = []
-    if versions.since != "0.0":
-        words.append(f"{versions.since} and later")
-    if versions.before:
-        words.append(f"before {versions.before}")
-    return ", ".join(words)

@@ -1,4 +1,4 @@
-"""What the files of ``hwspecs/gpus/``, ``hwspecs/nodes/`` and ``hwspecs/links/`` may say."""
+"""Fields of the files of ``hwspecs/gpus/``, ``hwspecs/nodes/`` and ``hwspecs/links/``."""
 
 from typing import Annotated, Literal
 
@@ -15,7 +15,7 @@ Confidence = Literal["high", "medium", "assumed"]
 
 
 class Claim(Strict):
-    """That something is so, or is not, and where that is from; as `Sourced` is for figures."""
+    """A truth value and its source; `Sourced` is the same for figures."""
 
     value: bool
     source: Annotated[str, Field(min_length=1)]
@@ -25,7 +25,7 @@ class Claim(Strict):
 
 
 class MemoryFile(Strict):
-    """Device memory: what the name says, what software sees, how fast it is."""
+    """Device memory: nominal size, size that software sees, and rate."""
 
     type: Text
     nominal: Sourced
@@ -53,13 +53,13 @@ class ComputeFile(Strict):
 
 
 class SparsityFile(Strict):
-    """What sparse matrices would gain. Never part of a rate."""
+    """Gain of sparse matrices. Never part of a rate."""
 
     factor: Sourced
 
 
 class LinkFile(Strict):
-    """Wires of one device, per direction; how many devices they join, and how."""
+    """Wires of one device, per direction; number of the devices they join, and topology."""
 
     title: str = ""
     topology: Topology | None = None
@@ -76,7 +76,7 @@ class PowerFile(Strict):
 
 
 class PriceFile(Strict):
-    """What one device costs."""
+    """Price of one device."""
 
     per_hour: Sourced
 
@@ -89,7 +89,7 @@ class Agreement(Strict):
 
 
 class ProvenanceFile(Strict):
-    """How good the figures are, and what is doubtful about them."""
+    """Confidence in the figures, and doubts about them."""
 
     confidence: Confidence
     also: tuple[Agreement, ...] = ()
@@ -120,7 +120,7 @@ class GpuFile(Strict):
 
 
 class NodeLinkFile(Strict):
-    """Wires between the devices of a node; what is left out is as in the GPU's file."""
+    """Wires between the devices of a node; the GPU's file has the figures that are left out."""
 
     kind: LinkKind
     topology: Topology | None = None
@@ -162,7 +162,7 @@ class NodeFile(Strict):
 
 
 class LinkKindFile(Strict):
-    """One file of ``hwspecs/links/``: what all links of a kind have in common."""
+    """One file of ``hwspecs/links/``: figures that all links of a kind share."""
 
     schema_version: Literal[1]
     name: LinkKind | Literal["nvme"]

@@ -1,12 +1,12 @@
-"""What all links of a kind have in common (``hwspecs/links/``), and what a machine adds to it."""
+"""Links by kind (``hwspecs/links/``) with what a machine adds to them, and nodes around a GPU."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
 from roofline.content import shipped
-from roofline.hardware.machine import Fact, Gpu, Link
+from roofline.hardware.machine import Fact, Gpu, Host, Link, Node
 from roofline.kept import kept
 
 Facts = Mapping[str, Fact]
@@ -105,3 +105,82 @@ def storage_link() -> Link:
         7000000000.0
     """
     return kind("nvme")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEntry:
+    """Node as its file describes it, without its GPU."""
+
+    name: str
+    title: str
+    gpu: str
+    """Catalog name and title of the node; its GPU, by name."""
+    link: str
+    topology: str
+    network: str
+    """Kinds of link between its GPUs and out of it; how they are joined. Empty where not stated."""
+    facts: Mapping[str, Fact]
+    """Figures by dotted path."""
+
+
+def described(entry: NodeEntry, gpu: Gpu) -> Node | None:
+    """Node of a file around a GPU; None if it is joined by a link without a rate.
+
+    Args:
+        entry: The file.
+        gpu: Its GPU. Figures of the link that the node's file leaves out are those of the
+            GPU, else those of the kind of link.
+    """
+    facts = entry.facts
+    gpus = int(facts["gpus"].value)
+    link, of_link = _between(entry, gpu, gpus)
+    if not link.bytes_per_s:
+        return None
+    every = {"gpus": facts["gpus"], **of_link}
+    network = host = None
+    if entry.network:  # none of a GPU's links, even of the same kind
+        general, inherited = kind(entry.network)
+        note = "no file says otherwise: a spine as fast as its leaves"
+        full = {"oversubscription": Fact("1", 1.0, "assumed", note=note)}
+        out = completed(below(facts, "network"), {**inherited, **full})
+        network = stated(general, out)
+        every |= under(out, "network")
+    if "host.memory" in facts:
+        to_host = host_link(gpu)
+        inherited = below(gpu.facts, f"links.{to_host.kind}") if to_host else {}
+        host = Host(facts["host.memory"].value, to_host)
+        every |= under({"memory": facts["host.memory"], **inherited}, "host")
+    return Node(entry.name, entry.title, gpu, gpus, link, network, every, host)
+
+
+def improvised(gpu: Gpu, gpus: int, link: Link | None) -> Node:
+    """Node that no file describes: so many GPUs on one of their links.
+
+    Args:
+        gpu, gpus: Its GPU, and the number of them. [1]
+        link: One of the GPU's. A mesh is wired for just so many.
+    """
+    by = f"joined by {link.title or link.kind}" if link else "without links"
+    facts = {"gpus": Fact(str(gpus), gpus, "assumed", note=f"no file describes such a node; {by}")}
+    if link:
+        facts |= under(below(gpu.facts, f"links.{link.kind}"), "link")
+        if link.topology == "mesh" and gpus > 1:
+            link = replace(link, devices=gpus)
+    title = f"{gpus} × {gpu.title}, {by}" if gpus > 1 else gpu.title
+    return Node(f"{gpu.name}-x{gpus}", title, gpu, gpus, link, None, facts)
+
+
+def _between(entry: NodeEntry, gpu: Gpu, gpus: int) -> tuple[Link, dict[str, Fact]]:
+    """Link between the GPUs, which may be slower than the GPU's own."""
+    name, own = entry.link, below(entry.facts, "link")
+    general, inherited = kind(name)
+    if name in gpu.links:
+        general, inherited = gpu.links[name], below(gpu.facts, f"links.{name}")
+    link = stated(general, own)
+    if "bandwidth" in own:
+        link = replace(link, title="")  # not all the wires that the name stands for
+    if entry.topology:
+        link = replace(link, topology=entry.topology)
+    if link.topology == "mesh":
+        link = replace(link, devices=link.devices or gpus)
+    return link, under(completed(own, inherited), "link")

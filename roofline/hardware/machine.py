@@ -25,7 +25,7 @@ TOPOLOGIES: Final[Mapping[str, str]] = {
     "c2c": "host",
     "nvme": "host",
 }
-"""How the devices of a link of that kind are usually joined."""
+"""Usual topology of a link of that kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +33,19 @@ class Fact:
     """A figure as its file states it."""
 
     text: str
-    """As written: ``"3.35 TB/s"``."""
+    """Text as written: ``"3.35 TB/s"``."""
     value: float
-    """In base units."""
+    """Figure in base units."""
     source: str
     """Title of the document, or ``"assumed"``."""
     where: str = ""
     """Place in the document."""
     note: str = ""
-    """What a reader should know about it."""
+    """Remark that a reader should know."""
     location: str = ""
     """``file:line:column`` of the figure in its file."""
     date: str = ""
-    """When it was true, for what changes, as prices do."""
+    """Date of a figure that changes, as prices do."""
 
     @property
     def basis(self) -> str:
@@ -68,12 +68,12 @@ class Link:
     """``"nvlink"``, ``"pcie"``, ``"xgmi"``, ``"ici"``, ``"ethernet"``, ``"infiniband"``;
     ``"c2c"`` leads to the host's processor, ``"nvme"`` to a drive."""
     bytes_per_s: float
-    """In one direction, all wires of the device together. [B/s]"""
+    """Rate in one direction, all wires of the device together. [B/s]"""
     latency_s: float = 0.0
     """One message between two devices, as a communication library sees it at best; 0 if
     unknown. [s]"""
     title: str = ""
-    """What the vendor calls it: ``"NVLink4"``."""
+    """Name that the vendor gives it: ``"NVLink4"``."""
     devices: int = 0
     """Most that these wires join, 0 if not stated. [1]"""
     topology: str = ""
@@ -81,11 +81,11 @@ class Link:
     that one peer gets 1 / (devices - 1) of the rate. ``"ring"``: neighbours only, along every
     axis of a torus. ``"host"``: through the host's PCIe. That of the kind if left out."""
     reduces: bool = False
-    """Whether the switch itself sums and multicasts, as NVLink SHARP does."""
+    """True if the switch itself sums and multicasts, as NVLink SHARP does."""
     per_peer_s: float = 0.0
     """Each further peer that a device addresses in the same round. [s]"""
     oversubscription: float = 1.0
-    """Of a network: rate of the leaves over that of the spine, at least 1. [1]"""
+    """Rate of a network's leaves over that of its spine, at least 1. [1]"""
 
     def __post_init__(self) -> None:
         """Take the topology of the kind where none is given."""
@@ -93,7 +93,7 @@ class Link:
 
     @property
     def rate_between_nodes(self) -> float:
-        """What a device sends through the spine when all devices do. [B/s]"""
+        """Rate of a device through the spine when all devices send. [B/s]"""
         return self.bytes_per_s / self.oversubscription
 
 
@@ -105,13 +105,13 @@ class Gpu:
     title: str
     vendor: str
     architecture: str
-    """Catalog name; what the vendor calls it; who makes it; its generation."""
+    """Catalog name; name that the vendor gives it; vendor; generation."""
     flops_per_s: Mapping[str, float]
     """Dense matrix arithmetic by type (``fp32`` is the vector rate). [FLOP/s]"""
     memory_bytes: float
-    """What software can use: visible capacity where known, else nominal. [B]"""
+    """Memory that software can use: visible capacity where known, else nominal. [B]"""
     nominal_bytes: float
-    """What the name says. [B]"""
+    """Nominal capacity, as sold. [B]"""
     hbm_bytes_per_s: float
     l2_bytes: float
     l2_bytes_per_s: float
@@ -124,7 +124,7 @@ class Gpu:
     clock_hz: float
     """Boost clock, 0 if unknown. [Hz]"""
     links: Mapping[str, Link]
-    """By kind; the first is the one between devices of a node."""
+    """Links by kind; the first is the one between devices of a node."""
     tdp_w: float
     usd_per_hour: float
     """Board power, 0 if unknown [W]; price of one device for an hour, 0 if none is assumed
@@ -139,8 +139,8 @@ class Gpu:
     """Other names."""
     confidence: str = ""
     notes: str = ""
-    """How good the published figures are: ``"high"``, ``"medium"`` or ``"assumed"``; what is
-    doubtful about them."""
+    """Confidence in the published figures, ``"high"``, ``"medium"`` or ``"assumed"``; doubts about
+    them."""
 
     def rate(self, arithmetic: str) -> float:
         """Dense rate of an arithmetic type; of ``"bf16-2:4"``, that on 2:4-sparse weights. [FLOP/s]
@@ -176,9 +176,9 @@ class Host:
     """Processors of a node, to which weights and cache can be offloaded."""
 
     memory_bytes: float
-    """Of the node, for all its devices together. [B]"""
+    """Memory of the node, for all its devices together. [B]"""
     link: Link | None
-    """From one device to it; None if its file names none."""
+    """Link from one device to it; None if its file names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +187,14 @@ class Node:
 
     name: str
     title: str
-    """Catalog name and what people call it."""
+    """Catalog name and usual name."""
     gpu: Gpu
     gpus: int
-    """What is in it and how many. [1]"""
+    """Its GPU, and the number of them. [1]"""
     link: Link | None
-    """Between any two devices of the node."""
+    """Link between any two devices of the node."""
     network: Link | None = None
-    """Out of the node, per device; None for a box that stands alone."""
+    """Link out of the node, per device; None for a box that stands alone."""
     facts: Mapping[str, Fact] = field(default_factory=dict)
     """The figures with sources, wherever they are inherited from: ``"link.bandwidth"``,
     ``"link.latency"``, ``"link.peer"``, the same of ``network`` and ``host``,

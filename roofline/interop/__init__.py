@@ -1,1 +1,1 @@
-"""What others have recorded, read in; commands for their tools, written out."""
+"""Recordings of others, which are read, and commands for their tools, which are written."""

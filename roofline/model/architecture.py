@@ -1,4 +1,4 @@
-"""What a network is made of, as far as its cost goes.
+"""Parts of a network, as far as its cost goes.
 
 A layer is a mixer (which mixes tokens) and a feed-forward part. Each kind says which linear layers
 it has and how many other parameters; the cost algebra prices them, `roofline.model.parameters`
@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from roofline.model.compressed import CompressedAttention
-from roofline.model.feedforward import Mlp, Moe
-from roofline.model.linear import Linear
-from roofline.model.mixers import Attention, Indexer, Mla
+from roofline.model.linear import Linear, Mlp, Moe
+from roofline.model.mixers import Attention, CompressedAttention, Indexer, Mla
 from roofline.model.recurrent import Recurrent
 
 __all__ = [
@@ -54,7 +52,7 @@ class Block:
     norm_parameters: int
     """Their weights and biases together. [parameter]"""
     parallel: bool = False
-    """Whether both parts read the same normed input and are added at once (GPT-J, Falcon): one
+    """True if both parts read the same normed input and are added at once (GPT-J, Falcon): one
     all-reduce instead of two under tensor parallelism."""
     extra: tuple[Linear, ...] = ()
     """Matrices beside those of the parts, such as those that mix residual streams."""
@@ -77,7 +75,7 @@ class Block:
 
     @property
     def hyper_connected(self) -> bool:
-        """Whether hyper-connections mix the residual streams around each part."""
+        """True if hyper-connections mix the residual streams around each part."""
         return any(linear.name == STREAMS for linear in self.extra)
 
     @property
@@ -114,7 +112,7 @@ class Architecture:
     layers: tuple[Block, ...]
     """One block per layer, in order; equal blocks are equal objects."""
     tied_embeddings: bool
-    """Whether the LM head is the embedding transposed."""
+    """True if the LM head is the embedding transposed."""
     embedding_width: int
     """Width of the token embedding where it differs from D (projected in and out). [1]"""
     position_rows: int = 0
@@ -132,7 +130,7 @@ class Architecture:
     other_parameters: Mapping[str, int] = field(default_factory=dict)
     """Parts that are not the text decoder (vision tower, MTP) by name. [parameter]"""
     provenance: Mapping[str, str] = field(default_factory=dict)
-    """For each field, the config key it was read from and where: ``"hidden_size = 4096,
+    """Config key and place that each field was read from: ``"hidden_size = 4096,
     config.json:12:3"``."""
     notes: tuple[str, ...] = ()
     """Conventions worth a sentence."""
@@ -151,7 +149,7 @@ class Architecture:
 
     @property
     def is_encoder(self) -> bool:
-        """Whether nothing is cached and no state kept: tokens are computed once, all together."""
+        """True if nothing is cached and no state kept: tokens are computed once, all together."""
         parts = [block.mixer for block in self.kinds if block.mixer is not None]
         return all(isinstance(part, Attention) and not part.cached for part in parts)
 

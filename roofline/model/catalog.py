@@ -58,7 +58,11 @@ def architecture(name_or_path: str) -> Architecture:
 
 def _architecture(name_or_path: str, depth: int) -> Architecture:
     if (found := _find(name_or_path.strip().lower())) is not None:
-        return _from_catalog(found, depth)
+        network = _shipped(found)
+        if isinstance(network, Architecture):
+            return network
+        patch, document = network
+        return _patched(patch, document, found, patch.name, depth)
     if not name_or_path.strip():
         raise _unknown(name_or_path)
     path = Path(name_or_path)
@@ -139,14 +143,6 @@ def _is_patch(data: Any) -> bool:
     return isinstance(data, dict) and ("base" in data or "patch" in data)
 
 
-def _from_catalog(path: Path, depth: int) -> Architecture:
-    found = _shipped(path)
-    if isinstance(found, Architecture):
-        return found
-    patch, document = found
-    return _patched(patch, document, path, patch.name, depth)
-
-
 @cache
 def _shipped(path: Path) -> "Architecture | tuple[PatchFile, schema.Document]":
     """A file of the catalog, which does not change while the program runs."""
@@ -214,10 +210,5 @@ def _unknown(name: str) -> UnknownNameError:
         if close
         else "roofline models lists the networks; a config.json or its folder works too"
     )
-    return UnknownNameError(
-        f"no network {_short(name)!r} in the catalog, and no such file", hint=hint
-    )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 80 else text[:77] + "..."
+    shown = name if len(name) <= 80 else name[:77] + "..."
+    return UnknownNameError(f"no network {shown!r} in the catalog, and no such file", hint=hint)

@@ -1,4 +1,4 @@
-"""Parts that mix tokens by attending to a cache: full, windowed, sparse and latent attention."""
+"""Mixers that attend to a cache: full, windowed, sparse, latent and compressed attention."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class Indexer:
 
     heads: int
     head_dim: int
-    """Of the index queries; there is one index key per token. [1]"""
+    """Heads of the index queries and their width; there is one index key per token. [1]"""
     top_k: int
     """Keys that attention reads at most. [token]"""
     query_width: int
@@ -24,7 +24,7 @@ class Indexer:
     computes: bool = True
     """False in a layer that takes over the choice of an earlier one: no index of its own."""
     weighted: bool = True
-    """Whether a projection weighs the heads against each other."""
+    """True if a projection weighs the heads against each other."""
     key_bytes: int | None = None
     """Size of an index key where it is not in fp8 with its scale. [B]"""
 
@@ -69,19 +69,19 @@ class Attention:
     norm_parameters: int = 0
     """Weights of norms on queries and keys (qk-norm). [parameter]"""
     rotary: bool = True
-    """Whether queries and keys are rotated."""
+    """True if queries and keys are rotated."""
     value_dim: int | None = None
     """Width of a value head where it is not H. [1]"""
     chunk: int | None = None
     """Keys are seen only inside the query's own chunk of this many tokens. [token]"""
     gate: bool = False
-    """Whether the output is gated by a projection as wide as the queries (fused into qkv)."""
+    """True if a projection as wide as the queries gates the output (fused into qkv)."""
     head_gate: bool = False
-    """Whether each head's output is gated by one number (fused into qkv)."""
+    """True if one number gates each head's output (fused into qkv)."""
     keys_are_values: bool = False
-    """Whether one projection makes both keys and values; both are cached."""
+    """True if one projection makes both keys and values; both are cached."""
     reuses_kv: bool = False
-    """Whether the layer reads the cache of an earlier one (CLA): no keys and values of its own."""
+    """True if the layer reads the cache of an earlier one (CLA): no keys and values of its own."""
     sink_parameters: int = 0
     """Learned attention sinks. [parameter]"""
     index: Indexer | None = None
@@ -162,9 +162,9 @@ class Mla:
     biased: int = 0
     """Outputs of the projections into the latents with a bias. [1]"""
     out_bias: bool = False
-    """Whether the output projection has one."""
+    """True if the output projection has a bias."""
     gate: bool = False
-    """Whether the output is gated by a projection as wide as the values."""
+    """True if a projection as wide as the values gates the output."""
     index: Indexer | None = None
     """Chooses the tokens that are attended, for sparse attention."""
 
@@ -213,3 +213,87 @@ class Mla:
             *index,
             Linear("attn-out", d_model, values, d_model if self.out_bias else 0, "row"),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedAttention:
+    """One key/value head, whose older tokens are kept as one entry for every few of them.
+
+    A query sees the last tokens as they are, and entries of all completed groups before: all of
+    them, or the few that an index chooses. The key is also the value, and is cached once. Tokens
+    of a group that is not complete yet are a few rows per sequence, and left out of the cache.
+
+    References:
+        DeepSeek-AI (2026), "DeepSeek-V4", section 2.3.
+    """
+
+    heads: int
+    head_dim: int
+    """Query heads N and the width H of all heads. [1]"""
+    query_rank: int
+    """Width of the latent that queries are expanded from. [1]"""
+    window: int
+    """Tokens that are seen as they are, the query's own included. [token]"""
+    out_groups: int
+    out_rank: int
+    """Groups of heads that are projected apart before the output projection, and the width of
+    each. [1]"""
+    ratio: int = 0
+    """Tokens per entry; 0 without entries. [token]"""
+    series: int = 1
+    """Entries that a token contributes to: 2 where groups overlap. [1]"""
+    index: Indexer | None = None
+    """Chooses entries; its keys are entries of their own, made from the same groups."""
+
+    @property
+    def query_width(self) -> int:
+        """N·H. [1]"""
+        return self.heads * self.head_dim
+
+    @property
+    def entry_elements(self) -> int:
+        """Elements of entries per token: what the cache grows by beyond the window. [1]"""
+        return self.head_dim // self.ratio if self.ratio else 0
+
+    @property
+    def kv_elements(self) -> int:
+        """Elements cached per token inside the window: the token itself, and its entry. [1]"""
+        return self.head_dim + self.entry_elements
+
+    @property
+    def state_elements(self) -> int:
+        """Recurrent state of a sequence: none. [1]"""
+        return 0
+
+    @property
+    def other_parameters(self) -> int:
+        """Norms, sinks, and the place of a token in its group. [parameter]"""
+        own = self.query_rank + self.head_dim + self.heads
+        entries = self._entry_parameters(self.head_dim)
+        return own + entries + (self._entry_parameters(self.index.head_dim) if self.index else 0)
+
+    def _entry_parameters(self, width: int) -> int:
+        return (self.ratio * self.series + 1) * width if self.ratio else 0
+
+    def linears(self, d_model: int) -> tuple[Linear, ...]:
+        """Latent and key, queries, entries and their weights, index, output in two steps."""
+        groups = self.out_groups * self.out_rank
+        out = [
+            Linear("latent-down", self.query_rank + self.head_dim, d_model, split="none"),
+            Linear("q-up", self.query_width, self.query_rank),
+        ]
+        if self.ratio:
+            width = 2 * self.series * self.head_dim
+            out.append(Linear("compress-kv", width, d_model, split="none"))
+        if self.index:
+            index = self.index
+            width = 2 * self.series * index.head_dim
+            out += [
+                Linear("index-q", index.heads * index.head_dim, self.query_rank, split="none"),
+                Linear("index-k", width, d_model, split="none"),
+                Linear("index-weights", index.heads, d_model, split="none"),
+            ]
+        # Each of the groups' outputs reads the heads of its own group only.
+        out.append(Linear("attn-out-down", groups, self.query_width // self.out_groups))
+        out.append(Linear("attn-out-up", d_model, groups, split="row"))
+        return tuple(out)

@@ -12,7 +12,7 @@ from roofline.model.changes import NETWORK, canonical, changed
 
 
 class ModelSource(schema.Strict):
-    """Where the geometry of a network comes from."""
+    """Source of the geometry of a network."""
 
     title: str
     where: str = ""
@@ -26,7 +26,7 @@ class PatchFile(schema.Strict):
     name: str
     aliases: tuple[str, ...] = ()
     source: ModelSource
-    """Where the changes are published."""
+    """Publication of the changes."""
     base: str
     """Name, alias or hub id in the catalog, or a path from the file's folder."""
     patch: dict[str, bool | int | float | str]

@@ -1,6 +1,5 @@
 """A result as one HTML file that opens anywhere: result → facts → figures → page."""
 
-from roofline.report.files import write
-from roofline.report.page import render
+from roofline.report.page import render, write
 
 __all__ = ["render", "write"]

@@ -1,4 +1,4 @@
-"""What all figures share: plain plotly specifications in the colours of the theme.
+"""Parts that all figures share: plain plotly specifications in the colours of the theme.
 
 Importing plotly takes longer than the analysis, so figures are built as the JSON that plotly.js
 reads. A colour is written ``theme:NAME`` or ``theme:NAME/OPACITY``; the page puts in the colours

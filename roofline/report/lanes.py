@@ -71,14 +71,14 @@ class Lanes:
     numbers: tuple[Choice, ...]
     """Names and numbers that differ between rows, with their values in order."""
     fixed: tuple[tuple[str, Any], ...]
-    """Those that are the same everywhere."""
+    """Names and numbers that are the same everywhere."""
     figures: tuple[str, ...]
     words: tuple[str, ...]
     """Columns that are there."""
     rows: tuple[Mapping[str, Any], ...]
     """Configurations, the best first, bounds after forecasts; as many as a page has room for."""
     left_out: int
-    """How many more there are. [1]"""
+    """Number of further configurations. [1]"""
 
     def label(self, row: Mapping[str, Any]) -> str:
         """Names of a row that tell it from others."""
@@ -173,7 +173,7 @@ def rank(value: object, largest: bool) -> float:
 
 
 def is_bound(row: Mapping[str, Any]) -> bool:
-    """Whether nothing of a row was measured: one with measured parts has an interval."""
+    """True where nothing of a row was measured: one with measured parts has an interval."""
     return row.get("basis") == BOUND and not is_number(row.get("ttft_s_low"))
 
 

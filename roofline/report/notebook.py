@@ -27,7 +27,7 @@ OF_ROW: Final = ("value", "serial", "low", "high", "roof", "without", "rate")
 HEAD: Final = 100
 """Room for title and legend. [px]"""
 TITLE: Final = 40
-"""Of which the title. [px]"""
+"""Room for the title alone. [px]"""
 MARKERS: Final[Mapping[str, str]] = {
     "square": "square",
     "hatched": "square-cross-open",

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from roofline.content import shipped
 from roofline.errors import MissingEnvironmentError
+from roofline.files import check, output
 from roofline.report import sections
 from roofline.table import Result
 from roofline.view.questions import view_of
@@ -144,3 +145,20 @@ def _finalize(value: Any) -> Any:
 
 def _embedded(value: Any) -> Markup:
     return Markup(to_json(value))
+
+
+def write(result: Result, path: Path) -> None:
+    """Write the report of a result as one HTML file; see `roofline.files.output`.
+
+    Args:
+        result: What to report.
+        path: File to write; one that exists is replaced.
+
+    Raises:
+        InputError: The path is a folder, or its folder does not exist.
+        MissingEnvironmentError: The file cannot be written: no permission, no space.
+    """
+    check(path)
+    page = render(result).encode()
+    with output(path) as file:
+        file.write(page)

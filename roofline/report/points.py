@@ -29,13 +29,13 @@ class Point:
     share: float
     bound: str
     flops_per_s: float
-    """At the predicted time, else at the datasheet's."""
+    """Rate at the predicted time, else at the datasheet's."""
     roof_flops_per_s: float
     """The most that datasheet rates allow."""
     interval: tuple[float, float] | None = None
     """Central 80 % of the rate; None where nothing like it was measured. [FLOP/s]"""
     basis: str = ""
-    """How the time is known; empty where all are datasheet bounds."""
+    """Basis of the time; empty where all are datasheet bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def roofline_facts(result: Result) -> RooflineFacts:
 
 
 def _drawn(row: dict[str, Any]) -> bool:
-    """Whether an operator has a place on a logarithmic chart."""
+    """True where an operator has a place on a logarithmic chart."""
     return bool(row["flops"] > 0 and row["intensity"] > 0 and row["seconds"] > 0)
 
 
@@ -150,7 +150,7 @@ def _labels(points: tuple[Point, ...]) -> tuple[Label, ...]:
 
 
 def _near(one: Point, other: Point) -> bool:
-    """Whether two points share a label: points on a roof, or at one height below it."""
+    """True where two points share a label: points on a roof, or at one height below it."""
     if math.log10(one.intensity / other.intensity) >= APART:
         return False
     on_roof = one.interval is None and other.interval is None

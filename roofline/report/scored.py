@@ -28,13 +28,13 @@ class ScoredFigure:
     low: float
     high: float
     inside: bool | None
-    """Whether it is in the central 80 %; None where it has none."""
+    """True inside the central 80 %; None where it has none."""
     published: bool
-    """Whether it is a published result, not a row of a file."""
+    """True for a published result, false for a row of a file."""
 
 
 def has_scores(result: Result) -> bool:
-    """Whether a result is a scoreboard."""
+    """True for the result of a scoreboard."""
     return {"scores", "published_results", "groups"} <= result.tables.keys()
 
 

@@ -17,7 +17,7 @@ class Bar:
     op: str
     seconds: float
     serial_s: float
-    """As predicted, else with perfect overlap at datasheet rates; there, with none. [s]"""
+    """Time as predicted, else with perfect overlap at datasheet rates; there, with none. [s]"""
     share: float
     bound: str
     """``"compute"``, ``"memory"``, ``"wire"``, ``"host"``, ``"engine"``; empty for
@@ -29,7 +29,7 @@ class Bar:
     roof: float | None
     """The least at datasheet rates over the time; None where part of it is hidden. [1]"""
     basis: str
-    """How the time is known; empty for several together, and where all are datasheet bounds."""
+    """Basis of the time; empty for several together, and where all are datasheet bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class PhaseTimes:
     inside: tuple[str, ...]
     """Operators whose time is in the kernel of another."""
     calibrated: bool
-    """Whether times are predicted from measured kernels."""
+    """True where times are predicted from measured kernels."""
 
 
 def time_facts(result: Result) -> tuple[PhaseTimes, ...]:

@@ -1,1 +1,1 @@
-"""What users feel: latency, throughput, price and energy of a deployment."""
+"""Serving: latency, throughput, price and energy of a deployment."""

@@ -1,4 +1,4 @@
-"""How often a target accepts what was drafted: as assumed or measured, and as published."""
+"""Acceptance rates of drafted tokens, assumed, measured or published, and what they yield."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Acceptance:
     """
 
     positions: tuple[tuple[float, ...], ...]
-    """For each position after the last token, the probability of the draft's best token, of its
+    """By position after the last token, probabilities of the draft's best token, of its
     second best, and so on: at most one of them is accepted. [1]"""
 
     def __post_init__(self) -> None:
@@ -48,7 +48,7 @@ class Acceptance:
 
     @property
     def deepest(self) -> int | None:
-        """Last position that it is known of; None where it is the same at all. [token]"""
+        """Last position that is known; None where all are alike. [token]"""
         return None if len(self.positions) == 1 else len(self.positions)
 
     def ranks(self, position: int) -> tuple[float, ...]:
@@ -68,7 +68,7 @@ class Acceptance:
         return self.positions[position - 1]
 
     def refused(self, factor: float) -> "Acceptance":
-        """As of text of which so many times as much is refused, alternatives in proportion.
+        """Acceptance where so many times as much is refused, alternatives in proportion.
 
         Args:
             factor: On the share that is refused; all of it at most. [1]
@@ -86,7 +86,7 @@ class Acceptance:
         return Acceptance(tuple(scaled(ranks) for ranks in self.positions))
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Text that `parse` reads."""
         return ",".join(_spelled(ranks) for ranks in self.positions)
 
 
@@ -125,9 +125,9 @@ class Published:
     target: str
     draft: str
     text: str
-    """What was verified, what drafted, and on which text."""
+    """Network that verifies, draft, and kind of text."""
     acceptance: Acceptance
-    """Of each position, those before accepted. [1]"""
+    """Probability at each position, those before accepted. [1]"""
     source: str
     where: str
     """Document, and the place in it."""
@@ -194,7 +194,7 @@ PUBLISHED: Final = (
         "3.39 tokens a round of 3 drafted, taken as accepted alike",
     ),
 )
-"""What was measured somewhere: no figure carries over to other text, drafts or sampling."""
+"""Measured somewhere: no figure carries over to other text, drafts or sampling."""
 
 
 def published() -> Table:

@@ -1,4 +1,4 @@
-"""What binds a static batch, and what would help most: each change is priced, not guessed."""
+"""Bounds of a static batch, and the changes that would help most, each of them priced."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -10,7 +10,6 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
 from roofline.hardware.links import host_link
-from roofline.hardware.machine import Link
 from roofline.model import parameters, precision
 from roofline.serving import room
 from roofline.serving.phases import GridStep, ask_together, remembering
@@ -19,7 +18,7 @@ from roofline.serving.workload import Workload
 from roofline.units import show_binary
 
 PARTS: Final = ("arithmetic", "weights", "KV cache", "activations", "wires", "host", "engine")
-"""What the time of a step is divided into."""
+"""Parts of the time of a step."""
 ELSEWHERE: Final = {"wire": "wires", "host": "host", "engine": "engine"}
 """Part for each limit of an operator that is neither arithmetic nor device memory."""
 SHOWN: Final = {"wires": "interconnect", "engine": "the engine"}
@@ -31,9 +30,9 @@ class Change:
     """One change and what it does, as factors on the figures of the original."""
 
     name: str
-    """What is changed: ``"fp8 weights"``."""
+    """Change in words: ``"fp8 weights"``."""
     option: str
-    """How to ask for it on the command line; empty for a change of hardware."""
+    """Option of the command line; empty for a change of hardware."""
     ttft: float
     tpot: float
     throughput: float
@@ -101,20 +100,17 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
     node = replace(deployment.node, gpu=faster)
     yield "twice the memory bandwidth", "", replace(deployment, node=node), workload
     if batch.devices > 1:
-        yield "twice the rate of the interconnect", "", _twice_the_wires(deployment), workload
+        own = deployment.node
+        faster_link, faster_network = (
+            wire and replace(wire, bytes_per_s=2 * wire.bytes_per_s)
+            for wire in (own.link, own.network)
+        )
+        faster_node = replace(own, link=faster_link, network=faster_network)
+        faster_links = replace(deployment, node=faster_node)
+        yield "twice the rate of the interconnect", "", faster_links, workload
     rates = {name: 2 * rate for name, rate in gpu.flops_per_s.items()}
     node = replace(deployment.node, gpu=replace(gpu, flops_per_s=rates))
     yield "twice the arithmetic", "", replace(deployment, node=node), workload
-
-
-def _twice_the_wires(deployment: Deployment) -> Deployment:
-    node = deployment.node
-
-    def twice(link: Link | None) -> Link | None:
-        return None if link is None else replace(link, bytes_per_s=2 * link.bytes_per_s)
-
-    faster = replace(node, link=twice(node.link), network=twice(node.network))
-    return replace(deployment, node=faster)
 
 
 def shares(ops: dict[str, OpTime]) -> dict[str, float]:
@@ -143,7 +139,7 @@ def shares(ops: dict[str, OpTime]) -> dict[str, float]:
 def sentences(
     batch: StaticBatch, changed: tuple[Change, ...], most: int, reason: str = ""
 ) -> tuple[str, ...]:
-    """What a reader should take away: whether it fits, what binds, what would help most.
+    """Summary: whether it fits, what binds, what would help most.
 
     Args:
         batch, changed: What was asked, and changes of it.
@@ -173,7 +169,7 @@ def sentences(
 
 
 def listed(parts: dict[str, float]) -> str:
-    """What takes most of a step's time, and what else takes a good part, in words."""
+    """Largest parts of a step's time, in words."""
     largest = sorted(parts.items(), key=lambda item: -item[1])
     name, share = largest[0]
     lead = {
@@ -209,7 +205,7 @@ def _memory_sentence(batch: StaticBatch, most: int) -> str:
 
 
 def _asked(layout: Layout) -> str:
-    """How to ask for a layout on as many devices as it takes."""
+    """Options for a layout on as many devices as it takes."""
     devices = int(layout.devices)
     if layout == Layout(tp=devices):
         return f"--gpus {devices} --tp {devices}"
@@ -217,7 +213,7 @@ def _asked(layout: Layout) -> str:
 
 
 def _or_on_the_host(batch: StaticBatch) -> str:
-    """Whether it would fit with part of the weights on the host, in words."""
+    """Hint that it would fit with part of the weights on the host; empty where it would not."""
     deployment = batch.deployment
     if deployment.offload.any or host_link(deployment.node.gpu) is None:
         return ""

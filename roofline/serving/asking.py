@@ -11,7 +11,7 @@ from roofline.model.architecture import Architecture, Mla, Moe
 
 Objective = Literal["latency", "throughput", "cost"]
 OBJECTIVES: Final[tuple[Objective, ...]] = ("latency", "throughput", "cost")
-"""What a layout is chosen for."""
+"""Objectives that a layout is chosen for."""
 
 
 def one_of(name: str, value: object, allowed: Collection[str]) -> None:

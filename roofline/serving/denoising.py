@@ -1,9 +1,8 @@
 """A denoised batch as tables: what the command line prints and JSON carries."""
 
-from typing import Any
-
 from roofline.serving.diffusion import Denoising
 from roofline.serving.explain.parts import derived, given
+from roofline.serving.tables import datasheet_row as _row
 from roofline.table import Result, table
 from roofline.units import show, show_binary
 
@@ -12,6 +11,7 @@ def result(made: Denoising, version: str) -> Result:
     """Headline, memory and derivation of a batch that is denoised."""
     deployment = made.deployment
     source = "LLaDA (arXiv 2502.09992); Block Diffusion (arXiv 2503.09573)"
+    break_even = "a step must fill in to be as fast as decoding"
     rows = [
         _row("latency_s", made.latency_s, "s", "arrival to the last block"),
         _row("first_block_s", made.first_block_s, "s", "arrival to the first block, whole"),
@@ -21,12 +21,7 @@ def result(made: Denoising, version: str) -> Result:
         _row("tokens_per_step", made.tokens_per_step, "token", "filled in by a step, mean"),
         _row("autoregressive_s", made.autoregressive_s, "s", "the same network, token by token"),
         _row("speed_up", made.speed_up, "", "token by token over denoising"),
-        _row(
-            "break_even_tokens_per_step",
-            made.break_even_tokens_per_step,
-            "token",
-            "a step must fill in to be as fast as decoding",
-        ),
+        _row("break_even_tokens_per_step", made.break_even_tokens_per_step, "token", break_even),
     ]
     faster = f"{made.speed_up:.2f} × as fast as" if made.speed_up >= 1 else "slower than"
     blocks = "1 block" if made.blocks == 1 else f"{made.blocks} blocks"
@@ -85,13 +80,3 @@ def result(made: Denoising, version: str) -> Result:
             "summary": summary,
         },
     )
-
-
-def _row(metric: str, value: float, unit: str, meaning: str) -> dict[str, Any]:
-    return {
-        "metric": metric,
-        "value": value,
-        "unit": unit,
-        "basis": "datasheet",
-        "meaning": meaning,
-    }

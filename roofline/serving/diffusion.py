@@ -29,14 +29,14 @@ class Denoising:
     """
 
     deployment: Deployment = field(repr=False)
-    """What it runs on; the network sees both ways."""
+    """Deployment whose network sees both ways."""
     batch: int
     prompt: int
     output: int
     steps: int
     block: int
     cached: bool
-    """As asked of `denoise`."""
+    """Arguments of `denoise`."""
     memory: Memory = field(repr=False)
     """Budget of one device."""
     prefill_s: float

@@ -44,7 +44,7 @@ class Disaggregated:
     """Devices that were given; those of the split where none were. [1]"""
     prefill_memory: Memory
     decode_memory: Memory
-    """Of a device of each pool."""
+    """Memory of a device of each pool."""
     in_flight: int
     arriving: int
     """Prompts that a prefill instance holds until their cache is sent, and caches on their way
@@ -61,7 +61,7 @@ class Disaggregated:
 
     @property
     def fits(self) -> bool:
-        """Whether both pools have the memory."""
+        """Whether both pools have enough memory."""
         return self.prefill_memory.fits and self.decode_memory.fits
 
     def tok_s(self, phases: Phases) -> float:
@@ -147,7 +147,12 @@ def disaggregated(
     room = gpus or (prefill.node.gpus if wires == "link" else None)
     split = divide(overlap, first.devices, rest.devices, room)
     used = split.prefill * first.devices + split.decode * rest.devices
-    _check_place(prefill, decode, used, wires)
+    node = prefill.node
+    if wires == "link" and (decode.node.name != node.name or used > node.gpus):
+        raise LayoutError(
+            f"{used} GPUs in both pools are not in one node of {node.gpus} ({node.name})",
+            hint="use --over network, smaller layouts or a larger node",
+        )
     # A request holds no cache while it is with the front end.
     waiting = overlap.prefill_s - prefill.engine_costs.arrival_s + overlap.transfer_s
     in_flight = max(math.ceil(overlap.prompts_per_s * waiting), together)
@@ -236,13 +241,4 @@ def _check(prefill: Deployment, decode: Deployment, workload: Workload) -> None:
             f"prefill keeps its cache in {prefill.precision.kv.name}, decode reads "
             f"{decode.precision.kv.name}",
             hint=f"give one format for both, like --kv {prefill.precision.kv.name}",
-        )
-
-
-def _check_place(prefill: Deployment, decode: Deployment, used: int, wires: Wires) -> None:
-    node = prefill.node
-    if wires == "link" and (decode.node.name != node.name or used > node.gpus):
-        raise LayoutError(
-            f"{used} GPUs in both pools are not in one node of {node.gpus} ({node.name})",
-            hint="use --over network, smaller layouts or a larger node",
         )

@@ -1,4 +1,4 @@
-"""Priced pools as a result: sentences first, tables, derivations, what a reader must know."""
+"""Priced pools as a result: sentences, tables, derivations, notes."""
 
 from typing import Final
 
@@ -68,7 +68,7 @@ def result_of(pools: Disaggregated) -> Result:
 
 
 def sentences(pools: Disaggregated, beside: Table) -> tuple[str, ...]:
-    """What a reader should take away: the ratio, what binds, what it costs, what it gains."""
+    """Summary: the ratio, what binds, price, gain."""
     return (
         _ratio(pools),
         _split(pools),

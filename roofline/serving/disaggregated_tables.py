@@ -1,4 +1,4 @@
-"""Disaggregated serving as tables: what users feel, the pools, the transfer, the alternatives."""
+"""Disaggregated serving as tables: metrics, pools, transfer, alternatives."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -120,7 +120,7 @@ def pools(both: Disaggregated) -> Table:
 
 
 def transfer(both: Disaggregated) -> Table:
-    """What is handed over, how long that takes, and what of the wires it needs."""
+    """Transfer of the cache: bytes, time, and load of the interconnect."""
     handed = both.transfer
     needed, given = both.wire_bytes_per_s(both.overlap)
     rows = [

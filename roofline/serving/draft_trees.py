@@ -1,4 +1,4 @@
-"""What is drafted: a chain of tokens, or a tree of alternatives that one verification checks.
+"""Drafts: a chain of tokens, or a tree of alternatives that one verification checks.
 
 A node of a tree is a drafted token; its children are alternatives for the token after it. The
 target accepts one path from the root: of the alternatives at each position, one or none.
@@ -25,7 +25,7 @@ class Level:
     nodes: int
     """Tokens drafted for it. [token]"""
     inner: int
-    """Those of them that have children. [token]"""
+    """Nodes that have children. [token]"""
     reached: float
     """Probability that one of them is accepted. [1]"""
     ended: float
@@ -34,7 +34,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What is drafted in a round, position by position."""
+    """Draft of a round, position by position."""
 
     levels: tuple[Level, ...]
 
@@ -69,7 +69,7 @@ class Tree:
         return sum(level.ended for level in self.levels)
 
     def __str__(self) -> str:
-        """As it is called."""
+        """Description in words."""
         if self.is_chain:
             return f"{self.nodes} token{'s' * (self.nodes != 1)} in a row"
         return f"a tree of {self.nodes} tokens, {self.depth} deep"
@@ -169,15 +169,10 @@ def best(acceptance: Acceptance, nodes: int, depth: int = LONGEST) -> Tree:
         if len(path) < deepest:
             first = acceptance.ranks(len(path) + 1)[0]
             heapq.heappush(waiting, (unlikely * first, (*path, 0), -unlikely))
-    return _levels(made)
-
-
-def _levels(paths: dict[tuple[int, ...], float]) -> Tree:
-    """Tree of these paths, each with its probability."""
-    parents = {path[:-1] for path in paths}
+    parents = {path[:-1] for path in made}
 
     def level(position: int) -> Level:
-        here = {path: value for path, value in paths.items() if len(path) == position}
+        here = {path: value for path, value in made.items() if len(path) == position}
         return Level(
             nodes=len(here),
             inner=len(parents & here.keys()),
@@ -185,7 +180,7 @@ def _levels(paths: dict[tuple[int, ...], float]) -> Tree:
             ended=sum(value for path, value in here.items() if path not in parents),
         )
 
-    return Tree(tuple(level(position) for position in range(1, max(map(len, paths)) + 1)))
+    return Tree(tuple(level(position) for position in range(1, max(map(len, made)) + 1)))
 
 
 def _check_depth(depth: int) -> None:

@@ -1,4 +1,4 @@
-"""Who drafts: a model of its own, a layer or heads on top of the target, or the text itself.
+"""Drafters: a model of its own, a layer or heads on top of the target, or the text itself.
 
 What drafts is a deployment like any other, on the target's devices: a layer that predicts further
 tokens is a network of one layer, a Medusa head one of none.
@@ -17,18 +17,18 @@ from roofline.cost.step import Group, step
 from roofline.cost.weights import layer_bytes, outside_bytes, weight_bytes
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture, Block, Linear, Mlp, Recurrent
-from roofline.model.huggingface.stacking import block_parameters
+from roofline.model.huggingface.layers import block_parameters
 
 Kind = Literal["model", "mtp", "eagle", "medusa", "ngram"]
 OWN: Final[tuple[Kind, ...]] = ("mtp", "eagle", "medusa", "ngram")
 """Drafts that are no model of their own, by the name they are asked for."""
 MTP: Final = "multi-token prediction"
-"""How networks name the parameters of layers that predict further tokens."""
+"""Name that networks give the parameters of layers that predict further tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What drafts, and on what."""
+    """Drafter and its deployment."""
 
     kind: Kind
     """``"model"``: a network of its own. ``"mtp"``, ``"eagle"``: a layer that takes the target's
@@ -36,7 +36,7 @@ class Draft:
     ``"medusa"``: heads on that state, one for each position. ``"ngram"``: what followed the
     last tokens where they stood before."""
     title: str
-    """As people call it."""
+    """Name in words."""
     deployment: Deployment | None = field(default=None, repr=False)
     """One drafting pass, or one head; None where the device does nothing."""
 
@@ -228,7 +228,7 @@ def held(
 
 
 def draft_layout(target: Deployment, tp: int | None) -> Layout:
-    """Where a model of its own lies: on the devices that share the target's matrices, or fewer."""
+    """Layout of a draft model: the devices that share the target's matrices, or fewer."""
     most = int(target.layout.tp)
     if tp is not None and not 1 <= tp <= most:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What the figures of a static batch rest on, each with its source."""
+"""Assumptions and ceilings behind the figures of a static batch, each with its source."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,99 +39,59 @@ def _roof(gpu: Gpu, kind: str, name: str, key: str, rate: float) -> dict[str, An
 
 
 def assumptions(batch: StaticBatch, given: Mapping[str, str]) -> Table:
-    """What the figures rest on, with the source of each."""
+    """Inputs and assumptions behind the figures, with the source of each."""
     gpu, network = batch.deployment.node.gpu, batch.deployment.architecture
-    rows = [
-        {"what": what, "value": value, "basis": "given", "source": "command or default", "note": ""}
-        for what, value in given.items()
-    ]
+    rows = [_known(what, value, "given", "command or default") for what, value in given.items()]
     node = batch.deployment.node
+    precision, figures = batch.deployment.precision, ("hbm", "memory.visible", "memory.nominal")
+    used = {
+        *(f"arithmetic.{precision.linear_arithmetic}", *figures),
+        *(f"arithmetic.{precision.attention_arithmetic}", "cache.l2_bandwidth"),
+        *("price.per_hour", "power.tdp"),
+    }
+    rows += [_row(f"{gpu.name} {key}", fact) for key, fact in gpu.facts.items() if key in used]
+    wired = {"link": batch.devices > 1, "network": batch.devices > node.gpus}
     rows += [
-        _row(f"{gpu.name} {key}", fact) for key, fact in gpu.facts.items() if _used(key, batch)
-    ]
-    rows += [
-        _row(f"{node.name} {key}", fact) for key, fact in node.facts.items() if _wired(key, batch)
+        _row(f"{node.name} {key}", fact)
+        for key, fact in node.facts.items()
+        if wired.get(key.partition(".")[0], False)
     ]
     if batch.deployment.offload.any:
         rows += _outside(batch)
     for field, text in network.provenance.items():
         value, _, where = text.partition(", ")
-        rows.append(
-            {
-                "what": f"{network.name} {field}",
-                "value": value,
-                "basis": "config",
-                "source": where,
-                "note": "",
-            }
-        )
+        rows.append(_known(f"{network.name} {field}", value, "config", where))
     engine = batch.deployment.engine
-    rows += [
-        {
-            "what": f"engine {engine.name}",
-            "value": note.partition(": ")[0],
-            "basis": "assumed",
-            "source": "engine profile",
-            "note": note.partition(": ")[2],
-        }
-        for note in engine.notes
-    ]
+    for text in engine.notes:
+        value, _, note = text.partition(": ")
+        rows.append(_known(f"engine {engine.name}", value, "assumed", "engine profile", note))
     return table(rows, {})
+
+
+def _known(what: str, value: str, basis: str, source: str, note: str = "") -> dict[str, Any]:
+    return {"what": what, "value": value, "basis": basis, "source": source, "note": note}
 
 
 def _row(what: str, fact: Fact) -> dict[str, Any]:
     source = ", ".join(text for text in (fact.source, fact.where) if text)
-    return {
-        "what": what,
-        "value": fact.text,
-        "basis": fact.basis,
-        "source": source,
-        "note": fact.note,
-    }
+    return _known(what, fact.text, fact.basis, source, fact.note)
 
 
 def _outside(batch: StaticBatch) -> list[dict[str, Any]]:
-    """What is kept outside device memory, and what it is loaded over."""
+    """Shares kept outside device memory, and the link they are loaded over."""
     deployment, offload = batch.deployment, batch.deployment.offload
     where = "the host's memory" if offload.to == "cpu" else "storage of the host"
     how = (
         "the next layer is loaded while one computes" if offload.prefetch else "loaded when needed"
     )
+    given = "command or default"
+    least = "the least with which it fits" if offload.least else given
     kept = [
-        {
-            "what": f"{what} kept in {where}",
-            "value": f"{share:.0%}",
-            "basis": "given",
-            "source": "the least with which it fits" if found else "command or default",
-            "note": how,
-        }
-        for what, share, found in (
-            ("weights of the layers", offload.weights, offload.least),
-            ("KV cache", offload.kv, False),
+        _known(f"{what} kept in {where}", f"{share:.0%}", "given", source, how)
+        for what, share, source in (
+            ("weights of the layers", offload.weights, least),
+            ("KV cache", offload.kv, given),
         )
         if share
     ]
     return kept + [_row(what, fact) for what, fact in outside_facts(deployment).items()]
-
-
-def _used(key: str, batch: StaticBatch) -> bool:
-    precision = batch.deployment.precision
-    return key in {
-        f"arithmetic.{precision.linear_arithmetic}",
-        f"arithmetic.{precision.attention_arithmetic}",
-        "hbm",
-        "memory.visible",
-        "memory.nominal",
-        "price.per_hour",
-        "power.tdp",
-        "cache.l2_bandwidth",
-    }
-
-
-def _wired(key: str, batch: StaticBatch) -> bool:
-    """Whether a figure of the node's wires is used."""
-    node, part = batch.deployment.node, key.partition(".")[0]
-    return {
-        "link": batch.devices > 1,
-        "network": batch.devices > node.gpus,
-    }.get(part, False)

@@ -22,7 +22,7 @@ WIRES: Final[tuple[Wires, ...]] = ("network", "link")
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The wires of one instance, and what a prompt sends over them."""
+    """Links of one instance, and their traffic for a prompt."""
 
     sharing: int
     """Devices that each send or receive a part of a prompt's cache. [1]"""
@@ -32,7 +32,7 @@ class Side:
     """Part of a prompt's cache that passes the busiest of them. [B]"""
     bytes_per_s: float
     latency_s: float
-    """Wires of a device, in one direction. [B/s] [s]"""
+    """Rate and latency of a device's link, in one direction. [B/s] [s]"""
 
     def seconds(self, prompts: int) -> float:
         """Caches of prompts that are handed over together: ⌈prompts / groups⌉ · M / W. [s]"""
@@ -46,7 +46,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """From a prefill instance to a decode instance."""
+    """Hand-over from a prefill instance to a decode instance."""
 
     prompt_bytes: float
     """Cache of a prompt, all layers, each part once. [B]"""
@@ -72,7 +72,7 @@ class Transfer:
         return self.latency_s + max(end.seconds(self.together) for end in ends)
 
     def exposed(self, stage_s: float) -> float:
-        """What is left to wait for where every layer is sent as soon as it is computed. [s]
+        """Wait that is left where every layer is sent as soon as it is computed. [s]
 
         With c seconds to compute and x to send each of L layers: α + x + (L − 1)·max(x − c, 0).
         Source: flow shop of two machines and equal jobs; Splitwise, Patel et al. 2024
@@ -87,7 +87,7 @@ class Transfer:
 
 
 def prompt_bytes(deployment: Deployment, prompt: float, stage: Stage | None = None) -> float:
-    """What is kept of a prompt, each part once, on however many devices it lies. [B]
+    """Cache of a prompt, each part once, on however many devices it lies. [B]
 
     Keys, values, latents, indices, and the states of recurrent layers; of a window what it still
     sees. Source: `kv_bytes_per_sequence` on a single device; DistServe, Zhong et al. 2024

@@ -1,4 +1,4 @@
-"""What a reader must know of a layout: what is repeated, who waits for whom, what lies outside."""
+"""Notes on a layout: copies, load balance, pipelines, offloading."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -32,7 +32,7 @@ def notes(batch: StaticBatch, replicas: int) -> Iterator[str]:
 
 
 def _shared(batch: StaticBatch) -> Iterator[str]:
-    """What is on several devices, and which device has most to do."""
+    """Notes on parts that several devices hold or share, and on the busiest of them."""
     deployment, work = batch.deployment, batch.workload
     layout, network = deployment.layout, deployment.architecture
     tp = int(layout.tp)
@@ -72,7 +72,7 @@ def _shared(batch: StaticBatch) -> Iterator[str]:
 
 
 def _wires(batch: StaticBatch) -> Iterator[str]:
-    """How far wires overlap, and what is assumed of them."""
+    """Notes on overlap and assumptions of the interconnect."""
     deployment = batch.deployment
     link, overlap = deployment.node.link, deployment.options.overlap
     if overlap:
@@ -107,7 +107,7 @@ def _pipeline(batch: StaticBatch) -> Iterator[str]:
 
 
 def _outside(batch: StaticBatch, replicas: int) -> Iterator[str]:
-    """What is on the host, whether it holds that, and where loading stops to bind."""
+    """Notes on parts on the host, its room for them, and the batch that hides loading."""
     deployment, held = batch.deployment, batch.memory
     offload = deployment.offload
     where = "the host's memory" if offload.to == "cpu" else "storage"

@@ -15,6 +15,7 @@ from roofline.hardware.machine import Gpu
 from roofline.model.architecture import Architecture, Attention, Mlp
 from roofline.model.precision import Format
 from roofline.serving.explain.parts import derived, fact
+from roofline.serving.tables import datasheet_row as _row
 from roofline.serving.workload import Workload
 from roofline.table import Derivation, Result, table
 
@@ -131,16 +132,6 @@ def analyze(
             "summary": (),
         },
     )
-
-
-def _row(metric: str, value: Any, unit: str, meaning: str) -> dict[str, Any]:
-    return {
-        "metric": metric,
-        "value": float(value),
-        "unit": unit,
-        "basis": "datasheet",
-        "meaning": meaning,
-    }
 
 
 def _shape(network: Architecture) -> tuple[Attention, Mlp]:

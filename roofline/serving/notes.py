@@ -1,6 +1,6 @@
-"""What a reader must know to read the figures of a static batch right, one sentence each."""
+"""Notes on the figures of a static batch, one sentence each."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +23,7 @@ FORMS: Final = ("expanded", "absorbed")
 def notes(
     batch: StaticBatch, replicas: int, forms: Mapping[str, Phases] | None = None
 ) -> tuple[str, ...]:
-    """What times rest on; conventions, omissions and choices behind the figures."""
+    """Basis of the times; conventions, omissions and choices behind the figures."""
     return (*_grounds(batch), *conventions(batch, replicas, forms))
 
 
@@ -108,7 +108,7 @@ def conventions(
 
 
 def _grounds(batch: StaticBatch) -> list[str]:
-    """What times rest on: the datasheet, or which measured kernels."""
+    """Basis of the times: the datasheet, or measured kernels by name."""
     if batch.deployment.calibration is None:
         return [
             "Times are the datasheet roofline: the least the hardware allows, not a forecast; real "
@@ -125,7 +125,13 @@ def _grounds(batch: StaticBatch) -> list[str]:
         "are the central 80 % on shapes that the fits did not see, and roof is the least that "
         "published rates allow over the time."
     ]
-    out += _mine({label for label, _, _ in fits})
+    used = {label for label, _, _ in fits}
+    if own_runs := sorted({label.mine for label in used if label.mine}):
+        kernels = sorted({_told(label) for label in used if label.mine})
+        rest = sorted({f"{label.kind} {label.variant}" for label in used if not label.mine})
+        shipped = f"; shipped with this program: {', '.join(rest)}" if rest else ""
+        mine = f"{' and '.join(own_runs)}: {', '.join(kernels)}{shipped}"
+        out.append(f"By your own calibration {mine}.")
     local = [entry for entry in entries if entry.measured and entry.op.kind != "collective"]
     if any(0.0 < entry.seconds < entry.roof for entry in local):
         out.append(
@@ -156,17 +162,6 @@ def _grounds(batch: StaticBatch) -> list[str]:
     return out
 
 
-def _mine(used: "Iterable[Label]") -> list[str]:
-    """Which kernels are the user's own, and which are shipped."""
-    own = sorted({label.mine for label in used if label.mine})
-    if not own:
-        return []
-    kernels = sorted({_told(label) for label in used if label.mine})
-    rest = sorted({f"{label.kind} {label.variant}" for label in used if not label.mine})
-    shipped = f"; shipped with this program: {', '.join(rest)}" if rest else ""
-    return [f"By your own calibration {' and '.join(own)}: {', '.join(kernels)}{shipped}."]
-
-
 def _told(label: "Label") -> str:
     """Kernel of the user's own: of attention, whose it is."""
     whose = f" of {label.provider}" if label.kind == "prefill-attention" else ""
@@ -174,7 +169,7 @@ def _told(label: "Label") -> str:
 
 
 def _kinds(batch: StaticBatch, forms: Mapping[str, Phases]) -> list[str]:
-    """What must be known of kinds of layer that are not plain attention and dense products."""
+    """Notes on experts, latent attention and caches of several page tables."""
     deployment, work = batch.deployment, batch.workload
     out = []
     mixtures = [
@@ -220,7 +215,7 @@ def latent_forms(batch: StaticBatch) -> dict[str, Phases]:
 
 
 def _latent(batch: StaticBatch, forms: Mapping[str, Phases]) -> str:
-    """What latent attention takes in each of its forms, and which one is used."""
+    """Times of latent attention in each of its forms, and the one in use."""
     taken = {form: priced(steps, operators=False) for form, steps in forms.items()}
     told = []
     for phase, ops, attribute in (

@@ -94,9 +94,9 @@ class Spread:
     p90: float
     p95: float
     p99: float
-    """Of the requests that have it. [s]"""
+    """Mean and percentiles over the requests that have it. [s]"""
     requests: int
-    """How many have it. [1]"""
+    """Requests that have it. [1]"""
 
 
 def spread(seconds: Array) -> Spread | None:

@@ -1,4 +1,4 @@
-"""How many sequences fit under each way to give caches room, and what of the room holds tokens."""
+"""Allocation schemes for KV caches, reserved, in pages or in shared pages: slots and sequences."""
 
 from dataclasses import dataclass, replace
 from math import floor
@@ -25,11 +25,11 @@ class Scheme:
     title: str
     """``"paged"``, and what it does."""
     slots: float
-    """Of all answers to a prompt, when they are at their longest. [token]"""
+    """Slots of all answers to a prompt, when they are at their longest. [token]"""
     mean_slots: float
     """Mean while they grow. [token]"""
     waiting: float
-    """Of the mean, reserved for tokens to come. [token]"""
+    """Part of the mean that is reserved for tokens to come. [token]"""
     requests: int = 0
     """Prompts whose answers fit at their longest. [1]"""
     steady: int = 0
@@ -49,12 +49,12 @@ class Paged:
     samples: int
     page: int
     reserved: int
-    """What was asked: answers to each prompt, tokens of a page, and of what is reserved. [token]"""
+    """Answers to each prompt, tokens of a page and of a reservation. [1] [token]"""
     memory: Memory
     """Budget of one device."""
     token_bytes: float
     state_bytes: float
-    """Of one cached token, and of what a sequence keeps whatever its length, on a device. [B]"""
+    """Bytes of one cached token, and of a sequence whatever its length, on a device. [B]"""
     mean_tokens: float
     """Different tokens that the answers to a prompt have cached, mean while they grow. [token]"""
     copied: float
@@ -108,7 +108,7 @@ def paged(
     longest, grown = workload.longest, _grown(workload)
 
     def whole(name: str, title: str, slots: float) -> Scheme:
-        """In one piece from the start."""
+        """Scheme that reserves one piece from the start."""
         waiting = longest - workload.prompt - grown
         return Scheme(name, title, samples * slots, samples * slots, samples * waiting)
 

@@ -1,4 +1,4 @@
-"""Ways to give caches room as a result: sentences, tables, what must be known."""
+"""Allocation schemes as a result: sentences, tables, notes."""
 
 from math import exp
 from typing import Any, Final
@@ -40,7 +40,7 @@ def result_of(made: Paged) -> Result:
 
 
 def headline(made: Paged) -> Table:
-    """What room there is, and what a token takes of it, on each device."""
+    """Room for caches on each device, and bytes of a token, a sequence and a page."""
     copied = Work(kv_bytes=2.0 * made.copied * made.page * made.token_bytes)
     seconds = float(copied.kv_bytes) / made.deployment.node.gpu.hbm_bytes_per_s
     rows = [
@@ -58,7 +58,7 @@ def headline(made: Paged) -> Table:
 
 
 def schemes(made: Paged) -> Table:
-    """Each way to give caches room: what it holds, and what fits."""
+    """Schemes: slots, use of the room, and the sequences that fit."""
     calibrated = made.deployment.calibration is not None
 
     def ends(scheme: Scheme) -> dict[str, float]:
@@ -90,7 +90,7 @@ def schemes(made: Paged) -> Table:
 
 
 def sentences(made: Paged) -> tuple[str, ...]:
-    """What a reader should take away: what pages save, and what sharing the prompt does."""
+    """Summary: gain of pages, and of sharing the prompt."""
     reserved, _, exact, in_pages = made.schemes[:4]
     if not made.schemes[-1].requests:
         room = show_binary(max(made.memory.pool, 0.0))

@@ -22,16 +22,16 @@ class Phases:
     prefill_s: float
     """A prefill step, from its start to the first tokens. [s]"""
     transfer_s: float
-    """What decode waits for the cache. [s]"""
+    """Wait of decode for the cache. [s]"""
     step_s: float
     """A decode step, mean over the answer. [s]"""
     prompt_s: float
     answer_s: float
-    """Of a prefill instance for each prompt of a steady stream, of a decode instance for each
-    answer; their wires apart. [s]"""
+    """Time of a prefill instance for each prompt of a steady stream, of a decode instance for each
+    answer; the transfer apart. [s]"""
     send_s: float
     receive_s: float
-    """Of their wires for each cache. [s]"""
+    """Time of their links for each cache. [s]"""
 
     @property
     def ttft_s(self) -> float:
@@ -55,12 +55,12 @@ class Phases:
 
     @property
     def prompts_per_s(self) -> float:
-        """Of a prefill instance, as far as its wires carry the caches away. [1/s]"""
+        """Prompts of a prefill instance, as far as its links carry the caches away. [1/s]"""
         return 1.0 / max(self.prompt_s, self.send_s)
 
     @property
     def answers_per_s(self) -> float:
-        """Of a decode instance, as far as its wires bring the caches. [1/s]"""
+        """Answers of a decode instance, as far as its links bring the caches. [1/s]"""
         return 1.0 / max(self.answer_s, self.receive_s)
 
     @property

@@ -168,7 +168,7 @@ class ContextSums:
     start: Array
     slope: Array
     bend: Array
-    """For each row and node but the last: up to d tokens beyond the node the sum is
+    """Coefficients by row and node but the last: up to d tokens beyond the node the sum is
     start + d · (slope + d · bend)."""
 
     @classmethod

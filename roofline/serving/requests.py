@@ -13,6 +13,8 @@ from roofline.errors import InputError
 
 Integers: TypeAlias = NDArray[np.int64]
 MOST_TOKENS: Final = 2**31
+COLUMNS: Final = ("arrival", "prompt", "output", "priority", "after", "think")
+"""Columns with an entry for each request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +22,8 @@ class Requests:
     """Requests in order of arrival, one row each."""
 
     arrival: Array
-    """Since the start, never less than the one before; 0 where a client of a closed loop releases
-    it, and that of the first turn where it follows another. [s]"""
+    """Time since the start, never less than the one before; 0 where a client of a closed loop
+    releases it, and that of the first turn where it follows another. [s]"""
     prompt: NDArray[np.int64]
     output: NDArray[np.int64]
     """Tokens of the prompt and of the answer, 1 or more. [token]"""
@@ -31,9 +33,9 @@ class Requests:
     """Row of the request that must have finished before, counted from the start of the stream;
     −1 for none. [1]"""
     think: Array
-    """Between that finish and this arrival. [s]"""
+    """Time between that finish and this arrival. [s]"""
     prefix: NDArray[np.int64]
-    """Where the row's hashes start, and in one entry more where the last one's end. [1]"""
+    """Start of each row's hashes, and in one entry more the end of the last one's. [1]"""
     hashes: NDArray[np.int64]
     """Ids of whole blocks at the start of a prompt: equal ids are equal tokens after equal
     tokens. Blocks that are not listed nobody shares."""
@@ -56,7 +58,7 @@ def requests(
     blocks: Sequence[Sequence[int]] = (),
     block: int = 0,
 ) -> Requests:
-    """Requests of columns; one number stands for a whole column.
+    """Requests from columns; one number stands for a whole column.
 
     Args:
         arrival, prompt, output, priority, after, think, block: As in `Requests`.
@@ -103,6 +105,10 @@ def check(made: Requests, *, earlier: int = 0) -> None:
     """
     rows = np.arange(earlier, earlier + len(made))
     listed = np.diff(made.prefix)
+
+    def no_length(tokens: Integers) -> NDArray[np.bool_]:
+        return (tokens < 1) | (tokens > MOST_TOKENS)
+
     faults = (
         (~np.isfinite(made.arrival) | (made.arrival < 0), "arrives at no time", "0 s or later"),
         (
@@ -110,8 +116,8 @@ def check(made: Requests, *, earlier: int = 0) -> None:
             "arrives before the one above it",
             "requests in order of arrival",
         ),
-        (~_whole(made.prompt), "has no prompt that can be", f"1 to {MOST_TOKENS:,} tokens"),
-        (~_whole(made.output), "has no answer that can be", f"1 to {MOST_TOKENS:,} tokens"),
+        (no_length(made.prompt), "has no prompt that can be", f"1 to {MOST_TOKENS:,} tokens"),
+        (no_length(made.output), "has no answer that can be", f"1 to {MOST_TOKENS:,} tokens"),
         (made.priority < 0, "has a negative priority", "0 or more; 0 goes first"),
         (
             (made.after < -1) | (made.after >= rows),
@@ -136,10 +142,6 @@ def check(made: Requests, *, earlier: int = 0) -> None:
         )
 
 
-def _whole(tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
-    return (tokens >= 1) & (tokens <= MOST_TOKENS)
-
-
 def part(made: Requests, start: int, stop: int) -> Requests:
     """Rows from one up to another; what they follow stays counted from the start of the stream.
 
@@ -147,18 +149,12 @@ def part(made: Requests, start: int, stop: int) -> Requests:
         >>> part(requests([0.0, 1.0, 2.0], 5, 5), 1, 3).arrival.tolist()
         [1.0, 2.0]
     """
-    rows = slice(start, stop)
     first, last = made.prefix[start], made.prefix[min(stop, len(made))]
-    return Requests(
-        arrival=made.arrival[rows],
-        prompt=made.prompt[rows],
-        output=made.output[rows],
-        priority=made.priority[rows],
-        after=made.after[rows],
-        think=made.think[rows],
+    return replace(
+        made,
+        **{name: getattr(made, name)[start:stop] for name in COLUMNS},
         prefix=made.prefix[start : min(stop, len(made)) + 1] - first,
         hashes=made.hashes[first:last],
-        block=made.block,
     )
 
 
@@ -175,21 +171,13 @@ def joined(parts: Iterable[Requests]) -> Requests:
         return requests(np.empty(0), 1, 1)
     ends = np.cumsum([0, *(len(made.hashes) for made in every)])
     prefix = [made.prefix[:-1] + end for made, end in zip(every, ends[:-1], strict=True)]
-
-    def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        whole: np.ndarray[tuple[int], np.dtype[np.int64]]
-        whole = np.concatenate([getattr(made, name) for made in every])
-        return whole
-
+    columns = {
+        name: np.concatenate([getattr(made, name) for made in every])
+        for name in (*COLUMNS, "hashes")
+    }
     return Requests(
-        arrival=np.concatenate([made.arrival for made in every]),
-        prompt=column("prompt"),
-        output=column("output"),
-        priority=column("priority"),
-        after=column("after"),
-        think=np.concatenate([made.think for made in every]),
+        **columns,
         prefix=np.concatenate([*prefix, ends[-1:]]).astype(np.int64),
-        hashes=column("hashes"),
         block=max(made.block for made in every),
     )
 
@@ -211,17 +199,10 @@ def picked_rows(made: Requests, rows: Integers) -> Requests:
     sizes = np.diff(made.prefix)[rows]
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     inside = np.arange(ends[-1]) - np.repeat(ends[:-1], sizes)
-    return Requests(
-        arrival=made.arrival[rows],
-        prompt=made.prompt[rows],
-        output=made.output[rows],
-        priority=made.priority[rows],
-        after=place[made.after[rows]],
-        think=made.think[rows],
-        prefix=ends,
-        hashes=made.hashes[np.repeat(made.prefix[:-1][rows], sizes) + inside],
-        block=made.block,
-    )
+    columns = {name: getattr(made, name)[rows] for name in COLUMNS}
+    columns["after"] = place[columns["after"]]
+    hashes = made.hashes[np.repeat(made.prefix[:-1][rows], sizes) + inside]
+    return replace(made, **columns, prefix=ends, hashes=hashes)
 
 
 def numbered(hashes: Integers) -> Integers:
@@ -276,13 +257,13 @@ def check_rate(made: Requests) -> None:
     """
     if not mean_rate(made):
         raise InputError(
-            f"{_together(made)} no rate",
+            f"{_without_rate(made)} no rate",
             hint="a rate wants two requests, one after the other: give a longer trace, or --rate "
             "with --prompt and --output in its place",
         )
 
 
-def _together(made: Requests) -> str:
+def _without_rate(made: Requests) -> str:
     return (
         "a trace of one request has" if len(made) == 1 else "requests that all arrive at once have"
     )
@@ -306,7 +287,7 @@ def at_rate(made: Requests, rate: float) -> Requests:
         raise InputError(f"requests cannot come at {rate:g} a second", hint="give a rate above 0")
     if not (had := mean_rate(made)):
         raise InputError(
-            f"{_together(made)} no rate that could be changed",
+            f"{_without_rate(made)} no rate that could be changed",
             hint="give a trace of requests that arrive one after the other, or none with --rate",
         )
     first = made.arrival[0]

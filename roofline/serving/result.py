@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from roofline.cost.measured import Measured
-from roofline.cost.work import distinct
 from roofline.errors import RooflineError
 from roofline.serving import advice, grounds, room, tables
 from roofline.serving.asking import asked_of
@@ -15,26 +13,16 @@ from roofline.serving.explain import explain_all
 from roofline.serving.explain.parts import worst
 from roofline.serving.notes import latent_forms, notes, steady_notes
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, micro
-from roofline.serving.static_columns import StaticBatches, static_batches
+from roofline.serving.static_columns import StaticBatches, batch_axis, static_batches
 from roofline.serving.steady import steady_state
 from roofline.table import Result, Table, table, units_of
-
-if TYPE_CHECKING:
-    from roofline.cost.calibration.kernel import Found
 
 SOFTWARE: Final = "scheduling, sampling, launches: fitted to serving measured end to end"
 UNMEASURED: Final = "nothing like it was measured: the least that published rates allow"
 SHARED: Final = "its time is in the kernel of another operator"
 COLUMNS: Final = (
-    "kernel",
-    "of",
-    "measured on",
-    "note",
-    "source",
-    "basis",
-    "operators",
-    "prefill",
-    "decode",
+    *("kernel", "of", "measured on", "note", "source"),
+    *("basis", "operators", "prefill", "decode"),
 )
 
 
@@ -64,7 +52,7 @@ def kernels(batch: StaticBatch) -> Table:
 
 
 def _told(entry: OpTime) -> Mapping[str, str]:
-    """What a fit is of, and how far it is from what was asked for."""
+    """Kernel, device and source of a fit, and how far it is from the operator."""
     if entry.op.kind == "engine":
         told = dict.fromkeys(("kernel", "of", "measured on", "source"), "")
         return {**told, "kernel": "engine", "note": SOFTWARE}
@@ -73,27 +61,22 @@ def _told(entry: OpTime) -> Mapping[str, str]:
     if known is None or found is None:
         note = UNMEASURED if known is None else SHARED
         return {"kernel": "", "of": "", "measured on": "", "note": note, "source": ""}
+    distance = []
+    if found.foreign:
+        alike = "another generation" if found.far else "a device of the same generation"
+        distance.append(f"carried over from {alike} by published rates")
+    elif found.fit.model.transferred:
+        distance.append("form of a like device, scaled to a sample of this one")
+    if found.borrowed:
+        distance.append("another engine's, in place of one that was not measured")
     label = found.fit.label
     return {
         "kernel": f"{label.kind} {label.variant}",
         "of": label.provider,
         "measured on": label.device,
-        "note": _distance(known, found),
+        "note": "; ".join([*distance, known.assumed] if known.assumed else distance),
         "source": found.fit.model.source,
     }
-
-
-def _distance(known: Measured, found: "Found") -> str:
-    """Why the fit may be off, in words; empty where it is of this very kernel."""
-    parts = []
-    if found.foreign:
-        alike = "another generation" if found.far else "a device of the same generation"
-        parts.append(f"carried over from {alike} by published rates")
-    elif found.fit.model.transferred:
-        parts.append("form of a like device, scaled to a sample of this one")
-    if found.borrowed:
-        parts.append("another engine's, in place of one that was not measured")
-    return "; ".join([*parts, known.assumed] if known.assumed else parts)
 
 
 def curve(batch: StaticBatch, most: int) -> Table:
@@ -104,31 +87,27 @@ def curve(batch: StaticBatch, most: int) -> Table:
 def batches_of(batch: StaticBatch, most: int) -> StaticBatches:
     """Batches of a `curve`."""
     deployment, work = batch.deployment, batch.workload
-    last = max(4 * work.batch, 2 * most, 16)
-    batches = 2.0 ** np.arange(0, min(np.log2(last) + 1, 20))
-    batches = distinct(np.append(batches, work.batch))
     asked = work.prefill_batch
     if deployment.layout.pp > 1 and micro(deployment, replace(work, prefill_batch=0)) == work:
         asked = 0  # nobody said how many prompts go together
-    return static_batches(deployment, work, batches, asked)
+    return static_batches(deployment, work, batch_axis(work.batch, most), asked)
 
 
 def _curve(batch: StaticBatch, most: int, found: StaticBatches) -> Table:
     """`curve` of the batches that it is of."""
     output = batch.workload.output
+    columns = (found.batch, found.ttft_s, found.tpot_s, found.latency_s)
     rows = [
         {
             "batch": int(b),
-            "ttft_s": float(start),
-            "tpot_s": float(each),
-            "latency_s": float(whole),
-            "throughput_tok_s": float(b) * output / float(whole),
-            "user_tok_s": 1 / float(each) if each else 0.0,
+            "ttft_s": start,
+            "tpot_s": each,
+            "latency_s": whole,
+            "throughput_tok_s": b * output / whole,
+            "user_tok_s": 1 / each if each else 0.0,
             "fits": bool(b <= most),
         }
-        for b, start, each, whole in zip(
-            found.batch, found.ttft_s, found.tpot_s, found.latency_s, strict=True
-        )
+        for b, start, each, whole in zip(*(column.tolist() for column in columns), strict=True)
     ]
     if batch.calibrated:
         for place, row in enumerate(rows):

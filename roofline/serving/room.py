@@ -1,4 +1,4 @@
-"""How much room a workload leaves in device memory, and how far it could grow."""
+"""Device memory of a workload, and the largest batch, context and offload that fit."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -137,7 +137,7 @@ def host_memory(deployment: Deployment) -> float | None:
 
 
 def on_a_host(deployment: Deployment, memory: Memory, replicas: int = 1) -> float:
-    """What all devices of a node keep on its host. [B]
+    """Memory that all devices of a node take on its host. [B]
 
     Args:
         deployment, memory: What is kept where, and what the batch takes of a device.

@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.roof import Parts
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number
 from roofline.serving.draft_trees import Tree
@@ -92,7 +91,7 @@ def verification(target: Deployment, tree: Tree, batch: Number, cached: Number) 
 def drafter(
     draft: Draft, target: Deployment, batch: Number, cached: Number
 ) -> Callable[[Tree], tuple[Span, ...]]:
-    """What each pass that drafts a tree takes; what trees have in common is priced once.
+    """Times of the passes that draft a tree; passes that trees have in common are priced once.
 
     Sequential drafts take a pass for each position. The first takes in what the draft has not in
     its cache yet: a model of its own the last token, and the one before where all that it drafted
@@ -113,7 +112,8 @@ def drafter(
         key = (new, ahead, rows)
         if key not in known:
             group = Group(batch, new, cached + (1.0 + ahead))
-            known[key] = _span(pass_(draft, target, group, rows), target)
+            parts = pass_(draft, target, group, rows)
+            known[key] = Span(parts.seconds(target), parts.serial, parts.log_sd)
         return known[key]
 
     def drafted(tree: Tree) -> tuple[Span, ...]:
@@ -131,20 +131,16 @@ def drafter(
     return drafted
 
 
-def _span(parts: Parts, deployment: Deployment) -> Span:
-    return Span(parts.seconds(deployment), parts.serial, parts.log_sd)
-
-
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """Mean times over the answer, of several trees at several batches."""
 
     trees: tuple[Tree, ...]
-    """What is drafted."""
+    """Drafts."""
     passes: tuple[tuple[Span, ...], ...]
-    """Of what drafts each tree, one after the other, at each batch. [s]"""
+    """Drafting passes of each tree, one after the other, at each batch. [s]"""
     verify: tuple[Span, ...]
-    """Of each tree, at each batch. [s]"""
+    """Verification of each tree, at each batch. [s]"""
     step: Span
     """A decode step without drafts, at each batch. [s]"""
 

@@ -1,4 +1,4 @@
-"""What a run costs: tokens for a dollar and for a joule."""
+"""Cost of a run: tokens for a dollar and for a joule."""
 
 from typing import Final
 

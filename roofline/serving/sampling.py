@@ -1,4 +1,4 @@
-"""How the next token is chosen, as operators: the passes over the logits that a choice takes."""
+"""Sampling of the next token as operators: passes over the logits."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +11,7 @@ from roofline.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the next token is chosen."""
+    """Settings of the sampler."""
 
     temperature: float = 0.0
     """0 takes the likeliest token. [1]"""
@@ -20,7 +20,7 @@ class Sampling:
     top_p: float = 1.0
     """Only the likeliest that together have this probability; 1 for all. [1]"""
     method: Literal["sort", "rejection"] = "sort"
-    """How top-k and top-p are done: ``"sort"``, or ``"rejection"`` of draws."""
+    """Algorithm of top-k and top-p: ``"sort"``, or ``"rejection"`` of draws."""
     rounds: float = 2.0
     """Draws until one is kept; assumed. [1]"""
 

@@ -1,4 +1,4 @@
-"""Where to tabulate a function so that straight lines between the points follow it."""
+"""Points at which to tabulate a function so that straight lines between them follow it."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,7 +8,7 @@ import numpy as np
 from roofline.cost.work import Array, distinct, union
 
 TOLERANCE: Final = 2.0**-11
-"""Of the function's value, in the middle between two points: 0.05 %."""
+"""Largest error over the function's value, in the middle between two points: 0.05 %."""
 ROUNDS: Final = 12
 MOST: Final = 4096
 """Points at which refining ends: a price with a step at every multiple has no end of its own."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory, budget
-from roofline.cost.work import Array, distinct
+from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving import room
 from roofline.serving.acceptance import Acceptance
@@ -27,6 +27,7 @@ from roofline.serving.static import (
     operator_times,
     static_batch,
 )
+from roofline.serving.static_columns import batch_axis
 from roofline.serving.workload import Workload
 
 BUDGETS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -48,16 +49,16 @@ class AtBatch:
     batch: int
     """Sequences. [1]"""
     round: Round
-    """With the same draft."""
+    """Round of the same draft."""
     best: Choice
-    """With what takes least there."""
+    """Draft that takes least there."""
     fits: bool
-    """Whether it fits in memory, with what drafts."""
+    """Whether it fits in memory, the draft included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Where a gain becomes a loss as the batch grows, or a loss a gain."""
+    """Batch at which a gain becomes a loss as the batch grows, or a loss a gain."""
 
     batch: int
     """The first that is otherwise. [1]"""
@@ -72,7 +73,7 @@ class Speculation:
     draft: Draft
     acceptance: Acceptance
     tree: Tree
-    """What drafts, how often it is right, and what it drafts."""
+    """Drafter, its acceptance, and its draft of a round."""
     plain: StaticBatch = field(repr=False)
     """The same batch without drafts."""
     round: Round
@@ -83,16 +84,16 @@ class Speculation:
     slow: Round
     """A round at either end of the central 80 %; as ``round`` at datasheet rates."""
     passes: tuple[float, ...]
-    """Of what drafts, one after the other, with perfect overlap. [s]"""
+    """Drafting passes, one after the other, with perfect overlap. [s]"""
     verify: dict[str, OpTime] = field(repr=False)
     """Operators of the verification, mean over the answer."""
     prefill: Span
-    """What drafts takes in the prompt. [s]"""
+    """Time of the draft in the prompt. [s]"""
     memory: Memory = field(repr=False)
     """Budget of one device, without what drafts."""
     draft_weights: float
     draft_kv: float
-    """What drafts takes of each device beside that. [B]"""
+    """Memory of the draft on each device beside that. [B]"""
     choices: tuple[Choice, ...] = field(repr=False)
     """Other lengths or trees at this batch."""
     batches: tuple[AtBatch, ...] = field(repr=False)
@@ -106,12 +107,12 @@ class Speculation:
 
     @property
     def target(self) -> Deployment:
-        """What verifies."""
+        """Deployment that verifies."""
         return self.plain.deployment
 
     @property
     def workload(self) -> Workload:
-        """What was asked."""
+        """Batch and lengths."""
         return self.plain.workload
 
     @property
@@ -121,7 +122,7 @@ class Speculation:
 
     @property
     def best(self) -> Choice:
-        """What takes least time for each token at this batch."""
+        """Draft that takes least time for each token at this batch."""
         return min(self.choices, key=lambda choice: choice.round.tpot_s)
 
     @property
@@ -190,6 +191,11 @@ def speculate(
         one = sheet(draft, target, workload, [tree], np.array([float(batch)]))
         return one.round().speed_up >= 1.0
 
+    lengths = float(workload.prompt), float(workload.output)
+    contexts, shares = answer_nodes(target.architecture, *lengths)
+    step_of_all = verification(target, tree, float(workload.batch), contexts - 1.0)
+    verify = operator_times(step_of_all, shares, target.engine_costs.decode_gain)
+    added = priced.round().verify_s - sum(entry.seconds for entry in verify.values())
     memory = memory_of(target, tree, workload, utilization)
     weights, kv = taken(target, draft, tree, workload)
     return Speculation(
@@ -202,7 +208,7 @@ def speculate(
         fast=priced.round(deviations=-CENTRAL),
         slow=priced.round(deviations=CENTRAL),
         passes=tuple(float(np.asarray(each.seconds)[0]) for each in priced.passes[0]),
-        verify=_operators(target, tree, workload, priced.round().verify_s),
+        verify=verify | engine_time(added, target.engine_costs),
         prefill=prefill_of(draft, target, workload),
         memory=memory,
         draft_weights=weights,
@@ -218,7 +224,7 @@ def speculate(
 def _trees(
     acceptance: Acceptance, length: int, widths: tuple[int, ...], tokens: int
 ) -> tuple[Tree, list[Tree]]:
-    """What is drafted, and what else could be."""
+    """Tree that is drafted, and others that could be."""
     asked = [
         name
         for name, there in (("length", length), ("widths", widths), ("tokens", tokens))
@@ -239,19 +245,6 @@ def _trees(
     return chain(acceptance, length), [chain(acceptance, n) for n in range(1, deepest + 1)]
 
 
-def _operators(
-    target: Deployment, tree: Tree, workload: Workload, whole_s: float
-) -> dict[str, OpTime]:
-    """Operators of the verification, mean over the answer, and what the engine adds to it."""
-    lengths = float(workload.prompt), float(workload.output)
-    contexts, weights = answer_nodes(target.architecture, *lengths)
-    priced = verification(target, tree, float(workload.batch), contexts - 1.0)
-    costs = target.engine_costs
-    kernels = operator_times(priced, weights, costs.decode_gain)
-    added = whole_s - sum(entry.seconds for entry in kernels.values())
-    return kernels | engine_time(added, costs)
-
-
 def at_batch(many: Sheet, place: int, batch: int, most: int) -> AtBatch:
     """A batch of a sheet whose first tree is what is drafted, the others what could be."""
     other = Sheet(many.trees[1:], many.passes[1:], many.verify[1:], many.step)
@@ -260,14 +253,8 @@ def at_batch(many: Sheet, place: int, batch: int, most: int) -> AtBatch:
     return AtBatch(batch, many.round(0, place), choice, batch <= most)
 
 
-def batch_axis(batch: int, most: int) -> Array:
-    """Powers of two to beyond what fits, and the batch itself."""
-    last = max(4 * batch, 2 * most, 16)
-    return distinct(np.append(2.0 ** np.arange(0, min(np.log2(last) + 1, 20)), batch))
-
-
 def turns(many: Sheet, batches: Array, gains: Callable[[int], bool]) -> tuple[Turn, ...]:
-    """Where gain and loss change places, to the sequence."""
+    """Batches at which gain and loss change places, to the sequence."""
     out = []
     signs = [many.round(0, place).speed_up >= 1.0 for place in range(len(batches))]
     for (low, before), (high, after) in pairwise(zip(batches.astype(int), signs, strict=True)):
@@ -307,7 +294,7 @@ def least_acceptance(
 
 
 def prefill_of(draft: Draft, target: Deployment, workload: Workload) -> Span:
-    """What drafts takes in the prompts, as many in a step as the target does."""
+    """Time of the draft in the prompts, as many in a step as the target does."""
     if not draft.sequential:
         return Span(0.0, 0.0)
     parts = pass_(draft, target, workload.prefill(float(workload.together)))

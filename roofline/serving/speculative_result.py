@@ -1,4 +1,4 @@
-"""Priced speculative decoding as a result: sentences, tables, derivations, what must be known."""
+"""Priced speculative decoding as a result: sentences, tables, derivations, notes."""
 
 from typing import Final
 
@@ -70,7 +70,7 @@ def result_of(made: Speculation) -> Result:
 
 
 def sentences(made: Speculation) -> tuple[str, ...]:
-    """What a reader should take away: the gain, what it rests on, and where it ends."""
+    """Summary: the gain, its basis, and the batch at which it ends."""
     return tuple(
         sentence
         for sentence in (

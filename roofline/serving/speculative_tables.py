@@ -1,16 +1,17 @@
-"""Speculative decoding as tables: what users feel, other drafts, other batches, memory."""
+"""Speculative decoding as tables: metrics, other drafts, other batches, memory."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from roofline.serving.rounds import Round
 from roofline.serving.speculative import Speculation
 from roofline.serving.static import CENTRAL
+from roofline.serving.tables import memory_parts
 from roofline.table import Derivation, Table, table, units_of
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 ASSUMED: Final = "assumed"
-"""Whatever leans on an acceptance that was given."""
+"""Basis of figures that depend on a given acceptance."""
 
 
 def headline(made: Speculation, derivations: Mapping[str, Derivation]) -> Table:
@@ -130,9 +131,10 @@ def batches(made: Speculation) -> Table:
 
 
 def memory(made: Speculation) -> Table:
-    """What is in the memory of one device."""
+    """Memory of one device by part."""
     m = made.memory
-    parts = (
+    return memory_parts(
+        m.capacity,
         ("weights", m.weights, "derived"),
         ("weights of the draft", made.draft_weights, "derived"),
         ("KV cache", m.kv, "derived"),
@@ -143,8 +145,3 @@ def memory(made: Speculation) -> Table:
         ("free", made.free, "derived"),
         ("not used by the engine", m.capacity - m.budget, "setting"),
     )
-    rows: list[dict[str, Any]] = [
-        {"part": part, "bytes": value, "share": value / m.capacity, "known": known}
-        for part, value, known in parts
-    ]
-    return table(rows, {"bytes": "B"})

@@ -19,7 +19,7 @@ class Priced:
 
     deployment: Deployment
     stage: Stage
-    """What runs, and which layers of it."""
+    """Deployment, and the layers that the stage has."""
     ops: Mapping[str, tuple[Op, Time]]
     """Operators by name, with what each limit takes of all executions."""
     parts: Parts
@@ -47,11 +47,11 @@ class LaidOut:
     """Operators of a step on the stages of a pipeline, before they are priced."""
 
     deployment: Deployment
-    """What runs."""
+    """Deployment of all stages."""
     stages: tuple[tuple[Stage, Mapping[str, Op]], ...]
-    """Different ones, with their operators by name."""
+    """Different stages, with their operators by name."""
     order: tuple[int, ...]
-    """Which of these each stage of the pipeline is."""
+    """Place among these of each stage of the pipeline."""
 
     @property
     def ops(self) -> list[Op]:

@@ -40,7 +40,7 @@ class OpTime:
     """An operator's share of a phase, all its executions together, on one device."""
 
     op: Op
-    """At the prefill step, or the mean of the decode steps."""
+    """Operator in the prefill step, or the mean of the decode steps."""
     seconds: float
     """Time, without what is hidden behind other operators; for decode the mean over the answer,
     as all others here. [s]"""
@@ -48,9 +48,9 @@ class OpTime:
     memory: float
     wire: float
     host: float = 0.0
-    """What each limit alone would take. [s]"""
+    """Time of each limit alone. [s]"""
     measured: Measured | None = None
-    """What measurements say of it; None where they say nothing."""
+    """Measured time; None where nothing like it was measured."""
     symbols: Callable[[], Mapping[str, float]] = field(default=dict, repr=False, compare=False)
     """Values of the symbols of the operator's formula, means like all else here."""
 
@@ -74,7 +74,7 @@ class OpTime:
 
     @property
     def basis(self) -> str:
-        """How the time is known, one of `roofline.table.BASES`."""
+        """Basis of the time, one of `roofline.table.BASES`."""
         return "datasheet" if self.measured is None else BASES[int(self.measured.basis)]
 
     @property
@@ -85,12 +85,12 @@ class OpTime:
 
 @dataclass(frozen=True, slots=True)
 class StaticBatch:
-    """What users feel. Times at datasheet rates are the least the hardware allows."""
+    """Latencies of a static batch. Times at datasheet rates are the least the hardware allows."""
 
     deployment: Deployment
     workload: Workload
     memory: Memory
-    """What was asked."""
+    """Deployment, batch and lengths, and memory of a device."""
     prefill: dict[str, OpTime] = field(repr=False)
     decode: dict[str, OpTime] = field(repr=False)
     """Operators of the prefill step and of the mean decode step, by name: of the slowest stage
@@ -145,7 +145,7 @@ class StaticBatch:
 
     @property
     def user_tok_s(self) -> float:
-        """What one user sees after the first token; 0 for a single token. [token/s]"""
+        """Rate of one user after the first token; 0 for a single token. [token/s]"""
         return 1 / self.tpot_s if self.tpot_s else 0.0
 
     @property
@@ -171,7 +171,7 @@ class Phases:
 
     deployment: Deployment
     workload: Workload
-    """What runs, and its prompts in as many steps as it takes."""
+    """Deployment, and its prompts in as many steps as it takes."""
     first: FirstTokens
     """Prefill."""
     decode: DecodeSteps | None

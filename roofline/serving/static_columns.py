@@ -8,7 +8,7 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
-from roofline.cost.work import Array, Number
+from roofline.cost.work import Array, Number, distinct
 from roofline.serving.phases import (
     DecodeSteps,
     FirstTokens,
@@ -43,7 +43,7 @@ class PromptTimes:
 
     first_s: Array
     further_s: Array
-    """Of the first prompt in a step, and of each further one. [s]"""
+    """Time of the first prompt in a step, and of each further one. [s]"""
 
 
 def prompt_times(
@@ -163,9 +163,9 @@ class StaticBatches:
 
     deployment: Deployment
     work: Workload
-    """What runs, its layouts as a column, and lengths."""
+    """Deployment, its layouts as a column, and lengths."""
     costs: EngineCosts
-    """What the engine's software adds to each."""
+    """Overheads of the engine's software."""
     batch: Array
     """Sequences of each. [1]"""
     first: FirstTokens
@@ -267,6 +267,12 @@ class StaticBatches:
         lengths = np.array([float(self.work.prompt)]), np.array([float(self.work.output)])
         answers = Answers.of(self.decode.contexts, *lengths).taken(0 * rows)
         return np.asarray(self.decode.mean(name, answers, rows))
+
+
+def batch_axis(batch: int, most: int) -> Array:
+    """Powers of two to beyond the most that fits, and the batch itself. [1]"""
+    last = max(4 * batch, 2 * most, 16)
+    return distinct(np.append(2.0 ** np.arange(0, min(np.log2(last) + 1, 20)), batch))
 
 
 def static_batches(

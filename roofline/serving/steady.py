@@ -81,28 +81,14 @@ def steady_state(batch: StaticBatch, costs: EngineCosts | None = None) -> Steady
     at_once = min(work.batch, room)
     # As many as run: tables need not go further, and memory is looked at already.
     server = replace(server, max_sequences=at_once, kv_tokens=MOST_TOKENS)
-    prices = prices_of_lengths(
-        deployment,
-        server,
-        prompt=work.prompt,
-        output=work.output,
-        cached=work.cached,
-        spread=SPREAD,
-    )
+    lengths = {"prompt": work.prompt, "output": work.output, "cached": work.cached}
+    prices = prices_of_lengths(deployment, server, **lengths, spread=SPREAD)
     if costs is not None:
         prices = replace(prices, engine=costs)
     share = share_of(_around(work.prompt - work.cached, work.output), prices, server)
     found = closed(share, float(work.batch))
-    first, each, whole, rate, tokens = (
-        float(column[0])
-        for column in (
-            found.ttft_s,
-            found.tpot_s,
-            found.latency_s,
-            found.requests_per_s,
-            found.output_tok_s,
-        )
-    )
+    columns = (found.ttft_s, found.tpot_s, found.latency_s, found.requests_per_s)
+    first, each, whole, rate = (float(column[0]) for column in columns)
     idle = _together(share, 1, 1)
     if deployment.layout.pp > 1:
         alone = replace(work, batch=1, prefill_batch=0)
@@ -118,7 +104,7 @@ def steady_state(batch: StaticBatch, costs: EngineCosts | None = None) -> Steady
         ttft_s=first,
         tpot_s=each,
         latency_s=whole,
-        output_tok_s=tokens,
+        output_tok_s=float(found.output_tok_s[0]),
         wave=wave,
         wave_chance=min(waves_per_s * each, 1.0) if each else 1.0,
         ttft_wave_s=_together(share, wave, wave),

@@ -1,12 +1,13 @@
-"""A static batch as tables: what the command line prints, JSON carries and the report draws."""
+"""A static batch as tables."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import exp
 from typing import Any, Final
 
 from roofline.cost import hierarchy
 from roofline.cost.engine_costs import EngineCosts
+from roofline.cost.work import Number
 from roofline.serving import room
 from roofline.serving.advice import Change
 from roofline.serving.explain.parts import worst
@@ -128,48 +129,25 @@ def _metrics(batch: StaticBatch, replicas: int) -> list["_Metric"]:
     devices = replicas * batch.devices
     first, each, whole = batch.ttft_log_sd, batch.tpot_log_sd, batch.latency_log_sd
     thr, serial_tpot = batch.throughput_tok_s * replicas, batch.tpot_serial_s
+    mean, gpu, joule, cost = (
+        *(batch.ttft_mean_s, thr / devices),
+        *(batch.joule_per_mtok, batch.usd_per_mtok),
+    )
+    mean_serial = mean * batch.ttft_serial_s / batch.ttft_s
+    user_serial = 1 / serial_tpot if serial_tpot else 0.0
     rows = [
         _Metric("ttft_s", batch.ttft_s, batch.ttft_serial_s, "s", "ttft", first),
-        _Metric(
-            "ttft_mean_s",
-            batch.ttft_mean_s,
-            batch.ttft_mean_s * batch.ttft_serial_s / batch.ttft_s,
-            "s",
-            "ttft",
-            first,
-        ),
+        _Metric("ttft_mean_s", mean, mean_serial, "s", "ttft", first),
         _Metric("tpot_s", batch.tpot_s, serial_tpot, "s", "tpot", each),
         _Metric("latency_s", batch.latency_s, batch.latency_serial_s, "s", "latency", whole),
         _Metric("throughput_tok_s", thr, thr / slower, "token/s", "throughput", whole),
-        _Metric(
-            "throughput_tok_s_per_gpu",
-            thr / devices,
-            thr / devices / slower,
-            "token/s",
-            "throughput",
-            whole,
-        ),
-        _Metric(
-            "user_tok_s",
-            batch.user_tok_s,
-            1 / serial_tpot if serial_tpot else 0.0,
-            "token/s",
-            "tpot",
-            each,
-        ),
-        _Metric(
-            "joule_per_mtok",
-            batch.joule_per_mtok,
-            batch.joule_per_mtok * slower,
-            "J",
-            "energy",
-            whole,
-        ),
+        _Metric("throughput_tok_s_per_gpu", gpu, gpu / slower, "token/s", "throughput", whole),
+        _Metric("user_tok_s", batch.user_tok_s, user_serial, "token/s", "tpot", each),
+        _Metric("joule_per_mtok", joule, joule * slower, "J", "energy", whole),
     ]
-    if batch.usd_per_mtok:
-        cost = batch.usd_per_mtok
-        rows.append(_Metric("usd_per_mtok", cost, cost * slower, "$", "cost", whole))
-    return rows
+    return (
+        [*rows, _Metric("usd_per_mtok", cost, cost * slower, "$", "cost", whole)] if cost else rows
+    )
 
 
 MEANINGS: Final[Mapping[str, str]] = {
@@ -186,7 +164,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "joule_per_mtok": "per million tokens",
     "usd_per_mtok": "per million tokens",
 }
-"""What each metric is, in a few words."""
+"""Meaning of each metric, in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +192,16 @@ class _Metric:
             "basis": derivations[self.explained].basis,
             "meaning": MEANINGS[self.name],
         }
+
+
+def datasheet_row(metric: str, value: Number, unit: str, meaning: str) -> dict[str, Any]:
+    """Row of a headline whose times are at datasheet rates.
+
+    Args:
+        metric, value, unit, meaning: Name, figure, its unit, and a few words.
+    """
+    figures = {"metric": metric, "value": float(value), "unit": unit}
+    return {**figures, "basis": "datasheet", "meaning": meaning}
 
 
 def ends(entry: OpTime) -> tuple[float, float]:
@@ -275,9 +263,10 @@ def operators(batch: StaticBatch) -> Table:
 
 
 def memory(batch: StaticBatch) -> Table:
-    """What is in the memory of one device."""
+    """Memory of one device by part."""
     m = batch.memory
-    parts = (
+    return memory_parts(
+        m.capacity,
         ("weights", m.weights, "derived"),
         ("KV cache", m.kv, "derived"),
         ("activations", m.activations, "derived"),
@@ -287,8 +276,12 @@ def memory(batch: StaticBatch) -> Table:
         ("free", m.free, "derived"),
         ("not used by the engine", m.capacity - m.budget, "setting"),
     )
+
+
+def memory_parts(capacity: float, *parts: tuple[str, float, str]) -> Table:
+    """Parts of a device's memory with their shares of it; each has a name, bytes and a basis."""
     rows = [
-        {"part": part, "bytes": value, "share": value / m.capacity, "known": known}
+        {"part": part, "bytes": value, "share": value / capacity, "known": known}
         for part, value, known in parts
     ]
     return table(rows, {"bytes": "B"})
@@ -299,36 +292,16 @@ def capacity(batch: StaticBatch, most: int) -> Table:
     deployment, work = batch.deployment, batch.workload
     limit = deployment.architecture.max_context
     longest = room.largest_context(deployment, work, batch.utilization)
-    rows = [
-        {
-            "limit": "largest batch",
-            "value": most,
-            "unit": "sequence",
-            "at": f"context {work.longest}",
-            "set by": "memory",
-        },
-        {
-            "limit": "longest context",
-            "value": longest,
-            "unit": "token",
-            "at": f"batch {work.batch}",
-            "set by": "the network" if limit and longest >= limit - 1 else "memory",
-        },
-    ]
-    return table(rows, {})
+    bound = "the network" if limit and longest >= limit - 1 else "memory"
+    columns = ("limit", "value", "unit", "at", "set by")
+    rows = (
+        ("largest batch", most, "sequence", f"context {work.longest}", "memory"),
+        ("longest context", longest, "token", f"batch {work.batch}", bound),
+    )
+    return table([dict(zip(columns, row, strict=True)) for row in rows], {})
 
 
 def what_if(priced: tuple[Change, ...]) -> Table:
     """Changes, each priced by itself; factors on the figures of this deployment."""
-    rows = [
-        {
-            "change": change.name,
-            "option": change.option,
-            "ttft": change.ttft,
-            "tpot": change.tpot,
-            "throughput": change.throughput,
-            "fits": change.fits,
-        }
-        for change in priced
-    ]
-    return table(rows, {})
+    rows = [asdict(change) for change in priced]
+    return table([{"change": row.pop("name"), **row} for row in rows], {})

@@ -1,4 +1,4 @@
-"""What a static batch is asked to do."""
+"""Workload of a static batch: sequences and their lengths."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ MOST_SEQUENCES: Final = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What a static batch is asked to do."""
+    """Batch, lengths and prefix hits of a static batch."""
 
     batch: int = 16
     """Sequences decoded together. [1]"""

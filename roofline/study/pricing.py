@@ -156,7 +156,11 @@ class Pricing:
         if number not in self._last:
             lane = self.lanes(self.grid.lane(number))
             prices = None
-            if self.scenario.kind == "batch" and lane.deployment is not None and lane.simple:
+            if (
+                self.scenario.kind == "batch"
+                and lane.deployment is not None
+                and lane.technique.simple
+            ):
                 prices = priced(self._tabular(lane))
             self._last.clear()  # chunks ask for one lane after the other
             self._last[number] = lane, prices

@@ -1,4 +1,4 @@
-"""What a section puts on the page: its facts, its figures, its tables."""
+"""Parts of an answer before it is written: figures, tables, cards, and the section of a page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ class Figure:
     key: str
     """Identifier on the page; letters and dashes."""
     title: str
-    """What is shown, in a few words."""
+    """Title, a few words."""
     summary: str
-    """What a reader who cannot see it should know."""
+    """Sentences for a reader who cannot see it."""
     spec: Mapping[str, Any]
     """``data`` and ``layout``; colours are names of the theme, see `roofline.report.figures`."""
     legend: tuple[Key, ...] = ()
@@ -44,15 +44,15 @@ class Head:
     """Head of a column."""
 
     text: str
-    """What the column holds."""
+    """Name of the column."""
     numeric: bool = False
-    """Whether it is aligned as numbers."""
+    """True where it is aligned as numbers."""
     minor: bool = False
-    """Whether paper can do without it."""
+    """True where paper can do without it."""
     wide: bool = False
-    """Whether it has sentences."""
+    """True where it has sentences."""
     short: bool = False
-    """Whether it has names that stay on one line."""
+    """True where it has names that stay on one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a reader takes away."""
+    """Answer in short: a line, sentences and cards."""
 
     status: str
     """The answer in a line; empty where there is none."""
@@ -102,11 +102,11 @@ class Verdict:
     at: str = ""
     """Numbers that the status is of."""
     known: tuple[str, str] = ("", "")
-    """How the figures are known, and what that means."""
+    """Basis of the figures, and its meaning."""
     deployed: tuple[tuple[str, str], ...] = ()
     """Names and values of what else is known of a deployment."""
     asked: tuple[str, ...] = ()
-    """What was asked, where it stands below the answer."""
+    """Question in words, where it stands below the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Block:
     template: str
     """File under ``reports/templates/sections``."""
     facts: Any = None
-    """What the template shows, all of it text by now."""
+    """Content of the template, all of it text by now."""
     figures: tuple[Figure, ...] = ()
     grids: tuple[Grid, ...] = ()
     """Drawn and printed by the template, by key."""

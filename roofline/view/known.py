@@ -1,4 +1,4 @@
-"""How a figure is known: predicted from measured kernels, or a bound at datasheet rates."""
+"""Basis of a figure: predicted from measured kernels, or a bound at datasheet rates."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -19,11 +19,11 @@ MEANINGS: Final[Mapping[str, str]] = {
     BOUND: "nothing like it was measured: a floor at datasheet rates, without an interval",
     "assumed": "kernels of other number formats stand in, with a wider interval",
 }
-"""What each basis says of an operator's time, from best to worst."""
+"""Meaning of each basis of an operator's time, from best to worst."""
 
 
 def calibrated(result: Result) -> bool:
-    """Whether figures are predicted from measured kernels, so that they have intervals."""
+    """True where figures are predicted from measured kernels, so that they have intervals."""
     for name, low, high in (("headline", "low", "high"), ("ops", "low_s", "high_s")):
         table = result.tables.get(name)
         if table is not None:
@@ -45,7 +45,7 @@ def ends(row: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def inside(row: Mapping[str, Any]) -> bool:
-    """Whether the time of an operator is in the kernel of another; only wires and loads can hide.
+    """True where an operator is fused into the kernel of another; only wires and loads can hide.
 
     >>> inside({"seconds": 0.0, "roof_s": 1.0, "wire_s": 0.0})
     True

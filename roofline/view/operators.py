@@ -34,7 +34,7 @@ COLUMNS: Final = (
 )
 """Key, head, unit and whether paper and terminals can do without it."""
 LEAD: Final = ("op", "seconds", "share", "bound")
-"""What comes first where times are predicted."""
+"""Columns that come first where times are predicted."""
 KNOWN: Final = (
     ("low_s", INTERVAL, "interval", False),
     ("roof_s", "Datasheet floor", "s", True),
@@ -92,7 +92,7 @@ def _cell(row: dict[str, Any], key: str, unit: str) -> Cell:
 
 
 def _known(row: dict[str, Any], what: str) -> Cell:
-    """How well a predicted time is known, and how much of it datasheet rates ask for."""
+    """Basis, interval or datasheet share of a predicted time."""
     if what == "basis":
         return (
             Cell("in the product", tone="muted")

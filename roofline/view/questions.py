@@ -25,7 +25,7 @@ from roofline.view.tables import (
 from roofline.view.words import spoken
 
 SAID: Final = {"policy": "batching", "convention": "convention"}
-"""What else is said of how a question was asked, and the word behind it."""
+"""Further settings of a question, and the word behind each."""
 TITLES: Final = {
     "calibrate": "Constants of an engine, learnt from its runs",
     "compare-measured": "Predicted against measured",
@@ -140,7 +140,7 @@ def _machine(result: Result) -> str:
 
 
 def _arranged(given: Mapping[str, Any]) -> str:
-    """How devices share the network, as far as there are several."""
+    """Layout of the network over several devices; empty for one."""
     if "decode_instances" in given:
         return f"prefill {given['prefill']} apart from decode {given['decode']}"
     layout = given.get("layout_title", f"TP {given.get('tp', 1)}")
@@ -150,7 +150,7 @@ def _arranged(given: Mapping[str, Any]) -> str:
 
 
 def _load(given: Mapping[str, Any]) -> list[str]:
-    """What is asked of it: traffic by its name, or a batch with its lengths."""
+    """Load: traffic by its name, or a batch with its lengths."""
     if "workload_title" in given:
         parts = [f"{given['workload_title']}", str(given.get("arrivals", ""))]
         if "counted" in given:

@@ -17,7 +17,7 @@ FIGURES: Final = "metric=Figure, value, low, meaning"
 DEPLOYED: Final = "gpus, shape, gpu?, weights?, usd_per_hour, usd_per_mtok"
 FREE: Final = "free"
 MEASURES: Final = ("usd_per_mtok", "usd_per_hour", "gpus")
-"""What sensitivities are of, the first that is known."""
+"""Measures of a sensitivity, the first that is known is taken."""
 SILENT: Final = frozenset(
     {"preemptions", "recomputed_tokens", "swapped_tokens", "prefix_hits", "loaded_tokens"}
 )
@@ -32,7 +32,7 @@ class Shown:
 
     title: str
     columns: str = ""
-    """As `roofline.view.grids.grid` takes them."""
+    """Columns as `roofline.view.grids.grid` takes them."""
     few: int = 0
     """Rows that a terminal prints; 0 for all. [1]"""
     of: str = ""
@@ -42,7 +42,7 @@ class Shown:
 
 
 def _free(row: Mapping[str, Any]) -> bool:
-    """Whether a part of memory is missing."""
+    """True for memory that is missing."""
     return bool(row["part"] == FREE and row["bytes"] < 0)
 
 
@@ -347,7 +347,7 @@ def factor(value: float, less_is_better: bool) -> Cell:
 
 
 def sensitivity(result: Result) -> Grid | None:
-    """What comes out of a plan if an input is lower, and if it is higher; None without any."""
+    """Results of a plan with an input lower, and higher; None without any."""
     found = result.tables.get("sensitivity")
     measure = measured_by(found) if found is not None else ""
     if found is None or not measure:
@@ -369,7 +369,7 @@ def sensitivity(result: Result) -> Grid | None:
 
 
 def measured_by(found: Table) -> str:
-    """What sensitivities are of, the first that is known of all; empty if none is."""
+    """Measure of the sensitivities, the first that is known of all; empty if none is."""
     known = (n for n in MEASURES if len(found) and None not in found[f"{n}_base"])
     return next(known, "")
 

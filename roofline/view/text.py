@@ -82,7 +82,7 @@ def _finite(value: Any) -> Any:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a finite number; true and false are not."""
+    """True for a finite number; true and false are not."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value)
@@ -121,6 +121,11 @@ def between(low: float, high: float, unit: str = "") -> Amount:
     first, last = amount(low, unit), amount(high, unit)
     start = first.number if first.unit == last.unit else str(first)
     return Amount(f"{start} – {last.number.removeprefix('$')}", last.unit)
+
+
+def interval(low: object, high: object, unit: str) -> Amount | None:
+    """Range of an interval; None where an end is not known, or both are the same."""
+    return between(low, high, unit) if is_number(low) and is_number(high) and low < high else None
 
 
 def binary(value: float) -> Amount:

@@ -229,7 +229,7 @@ def written(name: str, value: object, unit: str = "") -> Amount:
 
 
 def is_share(name: str) -> bool:
-    """Whether a column holds shares.
+    """True for a column of shares.
 
     >>> is_share("headroom"), is_share("wire_share"), is_share("attainment_low"), is_share("gpus")
     (True, True, True, False)
@@ -238,7 +238,7 @@ def is_share(name: str) -> bool:
 
 
 def _of(name: str, names: frozenset[str]) -> bool:
-    """Whether a name is one of some, or an end of one."""
+    """True for a name among some, or an end of one."""
     return name in names or name.removesuffix("_low").removesuffix("_high") in names
 
 

@@ -97,4 +97,4 @@ class Clockwork:
 
 def measurement(point: Point, *samples: float, stopped: str = "converged") -> Measurement:
     times = samples or (2.0, 1.0, 3.0)
-    return Measurement(point, times, runs=1, sets=1, reuse=1024.0, stopped=stopped)
+    return Measurement(point, samples=times, runs=1, sets=1, reuse=1024.0, stopped=stopped)

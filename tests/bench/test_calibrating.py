@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from roofline.bench.calibrating import fit_probe, fit_records
+from roofline.bench.clock import OTHERS
 from roofline.bench.engine import Measurement
 from roofline.bench.own import find as find_profile
-from roofline.bench.predicting import dims_of, naive, predict, touched
 from roofline.bench.probe import Point, find, points
 from roofline.bench.profile import Fitted, Profile, profile, text, write
 from roofline.bench.profile_file import load
 from roofline.bench.published import Published
-from roofline.bench.quiet import OTHERS
 from roofline.bench.records import WORK, Header, Record, Records
 from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.form import Machine
 from roofline.cost.kernels.processor import FORMS, OF_KIND
 from roofline.errors import DocumentError, MissingRateError, UnknownNameError
+from tests.bench.predicting import dims_of, naive, predict, touched
 
 MACHINE = Machine(128e9, 307.2e9, 2.0**25, 0.0, 1.0)
 PUBLISHED = Published("cpu-generic", MACHINE)
@@ -96,9 +96,9 @@ def planted(name: str, noise: float = 0.0) -> list[Record]:
                 found.arithmetic,
                 point.at,
                 {key: float(getattr(work, key)) for key in WORK},
-                float(dims["reuse"][0]),
-                (time,),
-                "converged",
+                reuse=float(dims["reuse"][0]),
+                samples=(time,),
+                stopped="converged",
             )
         )
     return rows
@@ -346,4 +346,5 @@ def test_the_naive_time_is_the_larger_of_both() -> None:
 
 def test_measurements_know_their_median() -> None:
     point = next(points(find("call").probe))
-    assert Measurement(point, (3.0, 1.0, 2.0), 1, 1, 1.0, "time").median.value == 2.0
+    found = Measurement(point, 1, 1, reuse=1.0, samples=(3.0, 1.0, 2.0), stopped="time")
+    assert found.median.value == 2.0

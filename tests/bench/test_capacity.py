@@ -66,7 +66,8 @@ def record(size: float, probe: str = "read") -> Record:
     seconds = float(times(2.0**26)[place] * size)
     work = {"flops": 0.0, "weight_bytes": 0.0, "activation_bytes": size, "kv_bytes": 0.0}
     about = (f"{probe} size={size}", probe, "pointwise", "warm", "warm", "")
-    return Record(*about, {"size": int(size)}, work, size, (seconds,), "converged")
+    at = {"size": int(size)}
+    return Record(*about, at, work, reuse=size, samples=(seconds,), stopped="converged")
 
 
 def test_a_machine_has_the_capacity_that_its_rows_tell() -> None:

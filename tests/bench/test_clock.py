@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from roofline.bench import clock, processor
+from roofline.bench import clock, published
 from roofline.bench.backend import Launch, Timer
-from roofline.bench.clock import Noise, NumpyBackend, noise, threads
-from roofline.bench.quiet import EVERY, Quiet
+from roofline.bench.clock import EVERY, Noise, NumpyBackend, Quiet, noise, threads
 
 
 def backend(threads: int = 1) -> NumpyBackend:
@@ -114,17 +113,17 @@ def test_what_is_usual_is_found_on_a_core_that_is_shared_most_of_the_time() -> N
 
 
 def test_this_processor_has_a_name_for_files() -> None:
-    here = processor.detect()
+    here = published.detect()
     assert here.cores >= 1
     assert here.cache_bytes >= 2**15
     assert here.memory_bytes > 2**28
     assert here.name.replace("-", "").isalnum()
-    odd = processor.Processor("Intel(R) Xeon(R) Platinum 8480C CPU @ 2.00GHz", 8, 1.0, 1.0)
+    odd = published.Processor("Intel(R) Xeon(R) Platinum 8480C CPU @ 2.00GHz", 8, 1.0, 1.0)
     assert odd.name == "intel-xeon-platinum-8480c-8-cores"
 
 
 def test_published_rates_grow_with_the_threads() -> None:
-    here = processor.detect()
-    one, four = (processor.machine(here, count) for count in (1, 4))
+    here = published.detect()
+    one, four = (published.of_processor(here, count).machine for count in (1, 4))
     assert four.flops_per_s == 4 * one.flops_per_s
     assert four.hbm_bytes_per_s == one.hbm_bytes_per_s

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofline.bench.collective_rows import FEW, LEAST, collective_groups
 from roofline.bench.columns import prepared
 from roofline.bench.datasheet import datasheet
+from roofline.bench.exchange_rows import FEW, LEAST, collective_groups
 from roofline.bench.kernel_rows import Group
 from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import LayoutError, UnknownNameError

@@ -5,21 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from roofline.bench.collectives import (
-    CUSTOM,
-    NCCL,
-    Rows,
-    _Problem,
-    algorithms,
-    fit,
-    predict,
-    regime,
-)
+from roofline.bench.exchange_rows import algorithms
 from roofline.bench.held_out import octaves
-from roofline.cost.kernels.collective import BOUNDS, Constants, Regime
+from roofline.cost.kernels.collective import BOUNDS, CUSTOM, NCCL, Constants, Regime
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from tests.bench.folds import with_spread
+from tests.bench.regime_fit import Rows, _Problem, fit, predict, regime
 
 RATE = 450e9
 TRUE = Constants(

@@ -9,10 +9,9 @@ import pytest
 from roofline.bench.columns import prepared
 from roofline.bench.exchange_rows import alltoall_groups, exchange_groups
 from roofline.bench.expert_rows import WEIGHTS, expert_groups
-from roofline.bench.mega_rows import mega_groups
 from roofline.bench.shipping.variants import label_of
 from roofline.bench.validation import READERS
-from roofline.bench.wide_rows import wide_groups
+from roofline.bench.wide_rows import mega_groups, wide_groups
 from roofline.cost.kernels import experts
 
 EXPERTS = {

@@ -25,7 +25,8 @@ def test_every_probe_has_a_form_that_its_rows_feed(provider: str, probe: Probe) 
     for point in points(probe):
         work = {key: float(getattr(probe.work(point.at), key)) for key in WORK}
         about = (probe.name, probe.kind, point.state, point.regime, probe.arithmetic)
-        rows.append(Record(point.name, *about, point.at, work, 1e6, (1.0,), "converged"))
+        names = (point.name, *about)
+        rows.append(Record(*names, point.at, work, reuse=1e6, samples=(1.0,), stopped="converged"))
     dims = columns(rows, name, H100)
     times = form.seconds(dims, H100.of(probe.arithmetic), {c.name: c.prior for c in form.constants})
     assert times.shape == (len(rows),)

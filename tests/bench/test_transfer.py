@@ -7,8 +7,8 @@ import pytest
 
 from roofline.bench.fit import fit
 from roofline.bench.held_out import CENTRAL, DEVIATIONS, coverage
+from roofline.bench.predictors import cross_transfer, transfer
 from roofline.bench.rows import grouped
-from roofline.bench.transfer import cross_transfer, transfer
 from roofline.cost.kernels.calibrated import TRANSFERRED, basis, log_sd, seconds
 from roofline.errors import InputError
 from tests.bench.test_fit import DIMS, FAMILIES, FORM, MACHINE, PLANTED, TRUE, noisy, roofed

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.bench.calibrating import fit_records
+from roofline.bench.calibrating import fit_records, trusted
 from roofline.bench.probe import points
 from roofline.bench.recorder import begin
 from roofline.bench.records import Record, Records, read_records
-from roofline.bench.trust import trusted
 from roofline.errors import InputError
 from tests.bench.probes import loaded, measurement, probe
 from tests.bench.test_calibrating import PUBLISHED, header, planted

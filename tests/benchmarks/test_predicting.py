@@ -9,7 +9,7 @@ import pytest
 
 from roofline.bench.fit import fit
 from roofline.bench.kernel_rows import Group
-from roofline.bench.left_out import Predicted, left_out, one_by_one
+from roofline.bench.predictors import Predicted, left_out, one_by_one
 from roofline.bench.validation import READERS, validate
 from roofline.cost.kernels.calibrated import Calibrated, log_sd, seconds
 from roofline.cost.work import Array

@@ -43,7 +43,9 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     loaded = find("call")
     recorder = begin(folder, "numpy", {"machine": "toy", "date": "2026-01-01", **about}, [loaded])
     for point in list(points(loaded.probe))[:2]:
-        recorder.keep(Measurement(point, (1e-6,) * 10, 1, 1, 1024.0, "converged"))
+        recorder.keep(
+            Measurement(point, 1, 1, reuse=1024.0, samples=(1e-6,) * 10, stopped="converged")
+        )
     return folder
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.bench.collectives import CUSTOM, NCCL
 from roofline.cost.kernels import (
     decode,
     exchange,
@@ -17,7 +16,15 @@ from roofline.cost.kernels import (
     latent_prefill,
     prefill,
 )
-from roofline.cost.kernels.collective import by_regime, collective_dims, form, known, seconds
+from roofline.cost.kernels.collective import (
+    CUSTOM,
+    NCCL,
+    by_regime,
+    collective_dims,
+    form,
+    known,
+    seconds,
+)
 from roofline.cost.kernels.form import Dims, Form, machine
 from roofline.cost.kernels.gemm import GEMM
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE

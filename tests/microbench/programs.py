@@ -5,11 +5,19 @@ from typing import Final, get_args
 
 import numpy as np
 
-from roofline.bench.gpu import bandwidth
 from roofline.bench.gpu.attention import HEAD_DIMS, decode_attention, prefill_attention
+from roofline.bench.gpu.kernels import (
+    LARGEST,
+    MOST_ROWS,
+    nothing,
+    quantise,
+    rms_norm,
+    rope,
+    row_pass,
+    silu_mul,
+    w4a16_gemv,
+)
 from roofline.bench.gpu.launch import Element, Launch, Program
-from roofline.bench.gpu.pointwise import LARGEST, add_rows, quantise, rms_norm, rope, silu_mul
-from roofline.bench.gpu.weights import MOST_ROWS, w4a16_gemv
 
 ELEMENTS: Final[tuple[Element, ...]] = get_args(Element)
 
@@ -37,11 +45,11 @@ def others() -> list[Program]:
     """All other kernels."""
     row = np.empty((1, 128), np.uint16)
     heads = {width: np.empty((1, 1, width), np.uint16) for width in HEAD_DIMS}
-    out = [_of(bandwidth.nothing())]
+    out = [_of(nothing())]
     for element in ELEMENTS:
         out.append(_of(rms_norm(row, row, row, element=element)))
         out.append(_of(silu_mul(row, row, element=element)))
-        out.append(_of(add_rows(row, row, row, element=element)))
+        out.append(_of(row_pass("add_rows", row, row, row, element=element)))
         out += [_of(quantise(row, row, row, of=of, element=element)) for of in LARGEST]
         out += [_of(rope(heads[width], row, row, element=element)) for width in HEAD_DIMS]
         for rows in (1, MOST_ROWS):

@@ -5,18 +5,18 @@ from typing import Final
 
 import numpy as np
 
-from roofline.bench.gpu import bandwidth
-from roofline.bench.gpu.launch import Element
-from roofline.bench.gpu.pointwise import (
+from roofline.bench.gpu.kernels import (
+    GROUP,
     LARGEST,
-    add_rows,
     quantise,
     rms_norm,
     rope,
+    row_pass,
     silu_mul,
-    take_rows,
+    stream,
+    w4a16_gemv,
 )
-from roofline.bench.gpu.weights import GROUP, w4a16_gemv
+from roofline.bench.gpu.launch import Element
 from tests.microbench.case import Case
 from tests.microbench.elements import E4M3, ROUNDING, nan, narrow, normal, widen
 
@@ -74,7 +74,7 @@ def added(rows: int, width: int, element: Element) -> Case:
     residual, update = (normal(rng, (rows, width), element) for _ in range(2))
     return Case(
         {"residual": residual, "update": update, "output": nan((rows, width), element)},
-        lambda placed: add_rows(**placed, element=element),
+        lambda placed: row_pass("add_rows", *placed.values(), element=element),
         "output",
         widen(residual) + widen(update),
         TOLERANCE * ROUNDING[element],
@@ -87,7 +87,7 @@ def taken(rows: int, width: int, element: Element) -> Case:
     tokens = rng.permutation(3 * rows)[:rows].astype(np.int32)
     return Case(
         {"table": table, "tokens": tokens, "output": nan((rows, width), element)},
-        lambda placed: take_rows(**placed, element=element),
+        lambda placed: row_pass("take_rows", *placed.values(), element=element),
         "output",
         widen(table)[tokens],
         1e-12,
@@ -152,7 +152,7 @@ def copied(chunks: int) -> Case:
     values = RNG(6).standard_normal(4 * chunks).astype(np.float32)
     return Case(
         {"values": values, "output": np.full(4 * chunks, np.nan, np.float32)},
-        lambda placed: bandwidth.copy(**placed, multiprocessors=1),
+        lambda placed: stream("copy_stream", placed["values"], placed["output"], multiprocessors=1),
         "output",
         values.astype(np.float64),
         1e-12,
@@ -167,7 +167,7 @@ def read(chunks: int) -> Case:
     values[-4 * ((chunks - 1) % 2048 + 1)] = 0x12345678
     return Case(
         {"values": values, "sink": np.zeros(1, np.float32)},
-        lambda placed: bandwidth.read(**placed, multiprocessors=1),
+        lambda placed: stream("read_stream", placed["values"], placed["sink"], multiprocessors=1),
         "sink",
         np.array([0x12345678], np.uint32).view(np.float32).astype(np.float64),
         1e-12,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from roofline.bench.gpu import bandwidth
+from roofline.bench.gpu.kernels import nothing
 from tests.microbench.emulation import SCHEDULES, Emulator
 from tests.microbench.small_cases import BUILDERS
 
@@ -18,4 +18,4 @@ def test_a_small_kernel_is_its_formula(name: str, libraries: Path) -> None:
 
 
 def test_nothing_can_be_launched(libraries: Path) -> None:
-    Emulator(libraries).run(*bandwidth.nothing())
+    Emulator(libraries).run(*nothing())

@@ -4,7 +4,6 @@ from dataclasses import replace
 import pytest
 
 from roofline.cost.roof import BOUNDS
-from roofline.report.curves import batch_facts
 from roofline.report.figures import COLOURS, HATCH
 from roofline.report.points import Label, LeftOut, Point, Roof, roofline_facts
 from roofline.report.sections import (
@@ -16,6 +15,7 @@ from roofline.report.sections import (
     time_per_op,
     verdict,
 )
+from roofline.report.sections.batch_curve import batch_facts
 from roofline.report.times import MOST_BARS, time_facts
 from roofline.table import Derivation, Result, table
 from roofline.view import tables

@@ -23,9 +23,9 @@ from typing import Final
 
 import roofline
 from roofline.bench import probe as probing
-from roofline.bench.place import describe
+from roofline.bench.campaign import describe
 from roofline.bench.probe import find, points
-from roofline.bench.processor import detect
+from roofline.bench.published import detect
 from roofline.bench.recorder import begin
 from roofline.bench.records import Records, read_records
 from roofline.cli import run

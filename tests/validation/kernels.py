@@ -16,7 +16,12 @@ from roofline.errors import InputError
 from tests.validation.measurements import SAMPLE, measured
 
 READERS: Final = {
-    **kernel_rows.READERS,
+    "attention_prefill": kernel_rows.prefill_groups,
+    "attention_decode": kernel_rows.decode_groups,
+    "mla_prefill": kernel_rows.latent_prefill_groups,
+    "mla_decode": kernel_rows.latent_decode_groups,
+    "mla_module": kernel_rows.module_groups,
+    "mla_bmm": kernel_rows.head_groups,
     "moe": expert_rows.expert_groups,
     "deepep": exchange_rows.exchange_groups,
 }

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from roofline.bench.collectives import CUSTOM, NCCL, Rows, algorithms
+from roofline.bench.exchange_rows import algorithms
 from roofline.bench.held_out import octaves
+from roofline.cost.kernels.collective import CUSTOM, NCCL
 from roofline.hardware.catalog import gpu, node
+from tests.bench.regime_fit import Rows
 
 if TYPE_CHECKING:
     import pandas

@@ -20,12 +20,12 @@ from roofline.bench import campaign
 from roofline.bench.backend import Backend
 from roofline.bench.calibrating import fit_records
 from roofline.bench.capacity import as_measured
-from roofline.bench.predicting import naive, predict, touched
 from roofline.bench.probe import Point, Probe, find, probes
 from roofline.bench.profile import Profile, profile, write
 from roofline.bench.profile_file import load
 from roofline.bench.stopping import SLOWED, Samples, Stop, median, sample
 from roofline.cost.kernels.form import Machine
+from tests.bench.predicting import naive, predict, touched
 
 Array = Any
 

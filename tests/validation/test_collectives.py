@@ -7,7 +7,6 @@ from typing import Final
 import numpy as np
 import pytest
 
-from roofline.bench.collectives import fit, predict, regime
 from roofline.bench.held_out import (
     Errors,
     Mask,
@@ -22,6 +21,7 @@ from roofline.cost.work import Array, Number
 from roofline.errors import InputError
 from roofline.hardware.catalog import node
 from tests.bench.folds import leave_out, with_spread
+from tests.bench.regime_fit import fit, predict, regime
 from tests.validation.measurements import NODES, Group, file, groups, needs
 
 pytestmark = needs(file("collectives"), file("vidur_collectives"))

@@ -7,7 +7,7 @@ import pytest
 
 from roofline.bench.fit import fit
 from roofline.bench.held_out import Errors, coverage, errors
-from roofline.bench.transfer import cross_transfer
+from roofline.bench.predictors import cross_transfer
 from roofline.cost.kernels.calibrated import TRANSFERRED, Calibrated, basis
 from roofline.cost.kernels.form import take
 from roofline.cost.work import Array
@@ -130,7 +130,7 @@ def test_a_fit_of_the_h100_is_carried_to_the_h200(hopper: dict[str, Calibrated])
 
 
 def test_what_is_carried_says_so(hopper: dict[str, Calibrated]) -> None:
-    from roofline.bench.transfer import transfer
+    from roofline.bench.predictors import transfer
 
     group = linear("h200_sxm", "bfloat16")
     rows = (group.dims, group.machine, group.measured)

@@ -6,8 +6,7 @@ import pytest
 from roofline.bench.columns import prepared
 from roofline.bench.fit import cross_validate, fit
 from roofline.bench.held_out import errors
-from roofline.bench.left_out import left_out
-from roofline.bench.transfer import cross_transfer
+from roofline.bench.predictors import cross_transfer, left_out
 from roofline.bench.validation import READERS, Validation, validate
 from tests.validation.kernels import thinned
 from tests.validation.measurements import file, measured, needs

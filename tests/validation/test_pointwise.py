@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from roofline.bench.held_out import coverage, errors
-from roofline.bench.left_out import left_out
+from roofline.bench.predictors import left_out
 from roofline.bench.validation import validate
 from tests.validation.kernel_rows import (
     SCORE,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pytest
 
-from roofline.bench.left_out import left_out
+from roofline.bench.predictors import left_out
 from roofline.bench.validation import validate
 from tests.validation.measurements import file, measured, needs
 from tests.validation.test_left_out import shown

@@ -64,6 +64,7 @@ def decode_attention(
     }
     built = program("decode_attention", element, constants)
     tiles_bytes = WARPS * DECODE_STAGES * 2 * DECODE_KEYS * head_dim * 2
+    sizes = (new_tokens, query_heads, kv_heads, page_tokens, block_table.shape[1], splits)
     merge_bytes = WARPS * bands * BAND * (head_dim + 2) * 4
     attend = Launch(
         built,
@@ -80,17 +81,7 @@ def decode_attention(
             output if partial_output is None else partial_output,
             output if partial_log_sum is None else partial_log_sum,
             output,
-            *np.array(
-                [
-                    new_tokens,
-                    query_heads,
-                    kv_heads,
-                    page_tokens,
-                    block_table.shape[1],
-                    splits,
-                ],
-                np.int32,
-            ),
+            *np.array(sizes, np.int32),
             _scale(head_dim),
         ),
     )

@@ -1,33 +1,81 @@
-"""CuPy as a place where probes run; see `roofline.bench.backend.Backend`."""
+"""CuPy as a place where probes run; see `roofline.bench.backend.Backend`.
+
+A graph of launches is replayed as one between two events, so that the host's part is paid once per
+graph and not per launch.
+"""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
 from typing import Any, Final, Protocol
 
 from roofline.bench.backend import CaptureError, Launch, Timer, missing
-from roofline.bench.gpu import ranks
-from roofline.bench.gpu.calls import Call, Collective, Multiply
 from roofline.bench.gpu.device import Device
+from roofline.bench.gpu.launch import Call, Collective, Multiply
+from roofline.bench.gpu.libraries import Products, Ranks, available
 from roofline.bench.gpu.nvml import Clocks
-from roofline.bench.gpu.products import Products
-from roofline.bench.gpu.ranks import Ranks
-from roofline.bench.gpu.timer import SPAN_S, Graphs
 from roofline.bench.probe import Point, Probe
 from roofline.units import parse
 
 MEMORY_SHARE: Final = 0.125
-"""Of what is free, for one point; the pool keeps numbers of several types."""
+"""Share of what is free for one point; the pool keeps numbers of several types."""
 FILL_BYTES_PER_S: Final = parse("100 GB/s", "B/s")
-"""At which fresh memory is filled with numbers; assumed."""
+"""Rate at which fresh memory is filled with numbers; assumed."""
 FIRST: Final[Mapping[str, int]] = {"fp8": 89}
 """Oldest architecture that has the arithmetic, where it is newer than the kernels' own."""
+SPAN_S: Final = parse("200 µs", "s")
+"""Least time between two events: they resolve half a microsecond, and between two graphs there is
+a gap of about one."""
+MILLISECOND: Final = parse("1 ms", "s")
+
+
+class Graphs:
+    """Captures launches and times their replay, on a stream of its own."""
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._events = cupy.cuda.Event(), cupy.cuda.Event()
+
+    def captured(self, launches: Iterable[Launch]) -> Any:
+        """Launches as one graph; whatever they compile or allocate once must have been before."""
+        with self.stream:
+            self.stream.synchronize()
+            self.stream.begin_capture()
+            try:
+                for launch in launches:
+                    launch()
+            finally:
+                graph = self.stream.end_capture()
+        return graph
+
+    def seconds(
+        self, work: Callable[[], object], ahead: Callable[[], object] | None = None
+    ) -> float:
+        """Time between an event before and one after what `work` puts on the stream. [s]
+
+        What is put `ahead` of the first event keeps the device at work while the host prepares
+        the rest: an idle device would start late, and the event have passed before.
+        """
+        began, ended = self._events
+        with self.stream:
+            if ahead is not None:
+                ahead()
+            began.record(self.stream)
+            work()
+            ended.record(self.stream)
+        ended.synchronize()
+        return MILLISECOND * float(self._cupy.cuda.get_elapsed_time(began, ended))
+
+    def replay(self, graph: Any) -> float:
+        """Time of a graph that follows itself. [s]"""
+        return self.seconds(lambda: graph.launch(self.stream), lambda: graph.launch(self.stream))
 
 
 class Watch(Protocol):
-    """What the driver tells while probes run: `roofline.bench.gpu.nvml.Monitor`."""
+    """A driver that is asked while probes run: `roofline.bench.gpu.nvml.Monitor`."""
 
     def slowed(self) -> tuple[str, ...]:
         """Why the clock is held down."""
@@ -69,14 +117,14 @@ class CupyBackend:
         return self.device.sku.l2_bytes
 
     def refusal(self, point: Point) -> str:
-        """What the device, or what is installed beside it, lacks for a point."""
+        """Lack of the device, or of what is installed beside it, for a point."""
         probe = point.probe
         if self.device.sku.architecture < FIRST.get(probe.arithmetic, 0):
             return f"this device has no {probe.arithmetic} arithmetic"
         if (wanted := probe.devices(point.at)) > self.devices:
             there = "there is 1" if self.devices == 1 else f"there are {self.devices}"
             return f"it takes {wanted} GPUs, {there}"
-        if wanted > 1 and not ranks.available(self.xp):
+        if wanted > 1 and not available(self.xp):
             return "NCCL is not installed (pip install nvidia-nccl-cu13, or -cu12)"
         return missing(probe)
 
@@ -141,7 +189,7 @@ class CupyBackend:
         self.graphs.seconds(lambda: None)
 
     def slowed(self) -> tuple[str, ...]:
-        """As the driver says."""
+        """Reasons of the driver for a lower clock."""
         return self.watch.slowed()
 
     def clocks(self) -> Mapping[str, float]:

@@ -27,7 +27,7 @@ _MOST_WORKSPACE: Final = 1
 _BATCH, _STRIDE = 5, 6
 NOT_SUPPORTED: Final = 15
 WORKSPACE_BYTES: Final = 32 << 20
-"""What NVIDIA recommends for Hopper. [B]"""
+"""Workspace that NVIDIA recommends for Hopper. [B]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,10 @@ def _call(name: str, *arguments: Any) -> None:
         raise LibraryError(name, status)
 
 
+def _set(what: str, pointer: Pointer, attribute: int, value: Any) -> None:
+    _call(f"{what}SetAttribute", pointer, attribute, byref(value), ctypes.sizeof(value))
+
+
 class Product:
     """``output[m, n] = values[m, k] @ weight[n, k].T``, row by row: a linear layer.
 
@@ -171,47 +175,27 @@ class Product:
         self._one, self._zero = number(1), number(0)
         self._description, self._layouts = Pointer(), [Pointer() for _ in range(3)]
         self.choices: list[Choice] = []
-        _call(
-            "MatmulDescCreate",
-            byref(self._description),
-            _COMPUTE[types.compute],
-            _DATA[types.scale],
-        )
-        self._set(_TRANSPOSE_A, c_int32(1))
+        compute, scale = _COMPUTE[types.compute], _DATA[types.scale]
+        _call("MatmulDescCreate", byref(self._description), compute, scale)
+        _set("MatmulDesc", self._description, _TRANSPOSE_A, c_int32(1))
         if arithmetic == "fp8":
-            self._set(_FAST_ACCUMULATION, c_int8(1))
+            _set("MatmulDesc", self._description, _FAST_ACCUMULATION, c_int8(1))
         shapes = ((types.operand, k, n), (types.operand, k, m), (types.result, n, m))
         for layout, (data, rows, columns) in zip(self._layouts, shapes, strict=True):
             _call("MatrixLayoutCreate", byref(layout), _DATA[data], rows, columns, rows)
             if batch > 1:
-                for attribute, value in (
-                    (_BATCH, c_int32(batch)),
-                    (_STRIDE, c_int64(rows * columns)),
-                ):
-                    size = ctypes.sizeof(value)
-                    _call("MatrixLayoutSetAttribute", layout, attribute, byref(value), size)
+                _set("MatrixLayout", layout, _BATCH, c_int32(batch))
+                _set("MatrixLayout", layout, _STRIDE, c_int64(rows * columns))
 
     def choose(self, handle: Pointer, workspace_bytes: int = WORKSPACE_BYTES, most: int = 8) -> int:
         """Ask for algorithms, best guess first; how many there are, 0 if it cannot be done."""
         with _created("MatmulPreference") as preference:
-            size = c_uint64(workspace_bytes)
-            _call("MatmulPreferenceSetAttribute", preference, _MOST_WORKSPACE, byref(size), 8)
+            _set("MatmulPreference", preference, _MOST_WORKSPACE, c_uint64(workspace_bytes))
             found, count = (Choice * most)(), c_int()
-            weight, values, output = self._layouts
+            layouts = (*self._layouts, self._layouts[-1])
+            asked = (handle, self._description, *layouts, preference, most, found, byref(count))
             try:
-                _call(
-                    "MatmulAlgoGetHeuristic",
-                    handle,
-                    self._description,
-                    weight,
-                    values,
-                    output,
-                    output,
-                    preference,
-                    most,
-                    found,
-                    byref(count),
-                )
+                _call("MatmulAlgoGetHeuristic", *asked)
             except LibraryError as error:
                 if error.status != NOT_SUPPORTED:
                     raise
@@ -258,15 +242,6 @@ class Product:
             library().cublasLtMatrixLayoutDestroy(layout)
         library().cublasLtMatmulDescDestroy(self._description)
         self._layouts, self._description = [], Pointer()
-
-    def _set(self, attribute: int, value: Any) -> None:
-        _call(
-            "MatmulDescSetAttribute",
-            self._description,
-            attribute,
-            byref(value),
-            ctypes.sizeof(value),
-        )
 
 
 @contextmanager

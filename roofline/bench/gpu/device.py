@@ -18,11 +18,11 @@ from roofline.bench.gpu.nvml import Board
 
 @dataclass(frozen=True, slots=True)
 class Sku:
-    """What tells one product from another, whatever it is called.
+    """Facts that tell one product from another, whatever it is called.
 
     Args:
         architecture: Ten times the compute capability. [1]
-        multiprocessors: That are enabled. [1]
+        multiprocessors: Number that is enabled. [1]
         memory_bytes: Visible. [B]
         l2_bytes: Last-level cache. [B]
     """
@@ -51,11 +51,12 @@ class Device:
 
     def prepared(self, launch: Launch) -> Callable[[], object]:
         """A function that puts a launch on CuPy's current stream; its kernel is loaded already."""
+        arguments = launch.arguments
         return partial(
             self.function(launch),
             launch.grid,
             (launch.threads, 1, 1),
-            tuple(_argument(value) for value in launch.arguments),
+            tuple(each if isinstance(each, np.generic) else address(each) for each in arguments),
             shared_mem=launch.shared_bytes,
         )
 
@@ -76,7 +77,7 @@ class Device:
 
 
 def device(index: int = 0) -> Device:
-    """That device, made current.
+    """A device of this machine, made current.
 
     Raises:
         MissingEnvironmentError: If there is none, or nothing to reach it with.
@@ -96,7 +97,7 @@ def device(index: int = 0) -> Device:
 
 
 def describe(found: Device, board: Board, machine: str, datasheet: str) -> dict[str, str]:
-    """What measurements on a GPU depend on besides the probe, as text that goes beside them.
+    """Facts that measurements on a GPU depend on besides the probe, as text beside them.
 
     Args:
         found, board: The device, and as its driver describes it.
@@ -127,11 +128,6 @@ def describe(found: Device, board: Board, machine: str, datasheet: str) -> dict[
     }
 
 
-def _argument(value: Any) -> Any:
-    """Arrays as their address: a launch takes numbers of fixed width."""
-    return value if isinstance(value, np.generic) else np.uint64(address(value))
-
-
-def address(array: Any) -> int:
-    """Where an array of CuPy lies on the device."""
-    return int(array.data.ptr)
+def address(array: Any) -> np.uint64:
+    """Address of an array of CuPy on the device, a number of fixed width as launches take it."""
+    return np.uint64(array.data.ptr)

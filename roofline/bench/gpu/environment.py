@@ -1,4 +1,4 @@
-"""What must be there to measure on a GPU. What is missing is said in one line, with its remedy."""
+"""Packages and drivers that measuring on a GPU needs: a missing one is an error with its remedy."""
 
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any, Final

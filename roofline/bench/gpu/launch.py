@@ -1,19 +1,23 @@
-"""A kernel call as data: what to compile, how many blocks, which arguments.
+"""Calls of a GPU as data: kernels, products and collectives, as a probe's ``kernels`` gives them.
 
-Whoever can run such a call can run every kernel of ``microbench/cuda``: `roofline.bench.gpu.device`
-does on a GPU, the tests do on a CPU.
+A kernel call says what to compile, how many blocks, which arguments. Whoever can run such a call
+can run every kernel of ``microbench/cuda``: `roofline.bench.gpu.device` does on a GPU, the tests do
+on a CPU. The backend (`roofline.bench.gpu.backend`) carries out all calls of a run, in order.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from math import prod
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
+from roofline.bench.gpu.cublaslt import Arithmetic
 from roofline.content import shipped
 from roofline.errors import InputError
 
 Element: TypeAlias = Literal["bf16", "fp16"]
 """Two bytes; bfloat16 is kept as ``uint16`` where a library has no such type."""
+
+Operation: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "send_recv"]
 
 WARP: Final = 32
 """Threads that run in step. [thread]"""
@@ -63,6 +67,39 @@ class Launch:
     arguments: tuple[Any, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Multiply:
+    """``output[…, m, n] = values[…, m, k] @ weight[…, n, k].T`` by cuBLASLt."""
+
+    arithmetic: Arithmetic
+    """Type of operands and multiplier, a key of `roofline.bench.gpu.cublaslt.TYPES`."""
+    values: Array
+    weight: Array
+    output: Array
+    """Arrays of the device; axes before the last two are a batch."""
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Batch, m, n and k."""
+        *batch, m, n = self.output.shape
+        return prod(batch), m, n, self.values.shape[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """An operation of NCCL on the first GPUs, in half precision."""
+
+    operation: Operation
+    """A key of `roofline.cost.kernels.collective.PATHS`."""
+    payload: int
+    """Payload as that table defines it. [B]"""
+    ranks: int
+    """GPUs. [1]"""
+
+
+Call: TypeAlias = Launch | Multiply | Collective
+
+
 def program(source: str, element: Element, constants: Mapping[str, int] | None = None) -> Program:
     """A program for elements of that type."""
     if element not in ("bf16", "fp16"):
@@ -74,12 +111,8 @@ def program(source: str, element: Element, constants: Mapping[str, int] | None =
 def sources() -> dict[str, str]:
     """Text of every CUDA source and header that is shipped, by file name."""
     files = sorted((shipped("microbench") / "cuda").iterdir(), key=lambda path: path.name)
-    return {path.name: text(path) for path in files if path.suffix in (".cu", ".cuh")}
-
-
-def text(path: Path) -> str:
-    """Text of one source."""
-    return path.read_text(encoding="utf-8")
+    wanted = [path for path in files if path.suffix in (".cu", ".cuh")]
+    return {path.name: path.read_text(encoding="utf-8") for path in wanted}
 
 
 def ceil_div(count: int, size: int) -> int:

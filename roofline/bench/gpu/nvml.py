@@ -1,4 +1,4 @@
-"""What the driver says of a GPU while it measures. Read only: no clock or limit is ever set."""
+"""State of a GPU as its driver tells it. Read only: no clock or limit is ever set."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -27,7 +27,7 @@ ASKED: Final = (
     "nvmlDeviceGetCurrentClocksEventReasons",
     "nvmlDeviceGetCurrentClocksThrottleReasons",
 )
-"""What tells the reasons, by its name since driver 535 and by the one before."""
+"""Functions of NVML that return the reasons: the name since driver 535, then the older one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Clocks:
         power_w: Drawn. [W]
         temperature_c: Of the chip, in degrees Celsius.
         slowed: Why the clock is held down, most often nothing.
-        limited: What an administrator has set that limits it, most often nothing.
-        told: Whether the driver tells either.
+        limited: Limits on the clock that an administrator has set, most often none.
+        told: True where the driver gives reasons at all.
     """
 
     sm_hz: float
@@ -114,7 +114,7 @@ class Monitor:
         return "pcie"
 
     def board(self) -> Board:
-        """As it is set up."""
+        """Name, memory, limits and modes of the GPU."""
         n, gpu = self._nvml, self._handle
         return Board(
             self._text(lambda: n.nvmlDeviceGetName(gpu)),

@@ -7,15 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from roofline.bench.gpu import bandwidth, nvml
-from roofline.bench.gpu.backend import backend
+from roofline.bench.campaign import Place
+from roofline.bench.gpu import nvml
+from roofline.bench.gpu.backend import Graphs, backend
 from roofline.bench.gpu.compiling import OLDEST
 from roofline.bench.gpu.device import Device, describe, device
+from roofline.bench.gpu.kernels import nothing, stream
+from roofline.bench.gpu.libraries import products
 from roofline.bench.gpu.nvml import Monitor
-from roofline.bench.gpu.products import products
 from roofline.bench.gpu.sku import recognised
-from roofline.bench.gpu.timer import Graphs
-from roofline.bench.place import Place
 from roofline.bench.published import of_gpu
 from roofline.errors import MissingEnvironmentError
 from roofline.hardware.catalog import gpu
@@ -46,9 +46,9 @@ class Calm:
     slowed: tuple[str, ...]
     """Why the clock is held down."""
     limited: tuple[str, ...] = ()
-    """What an administrator has set that limits it."""
+    """Limits on the clock that an administrator has set."""
     told: bool = True
-    """Whether the driver tells either."""
+    """True where the driver gives reasons for a lower clock at all."""
 
     @property
     def lost(self) -> float:
@@ -57,11 +57,11 @@ class Calm:
 
     @property
     def calm(self) -> bool:
-        """Whether times can be trusted to a few percent."""
+        """True where times can be trusted to a few percent."""
         return self.spread <= SPREAD and not self.others
 
     def __str__(self) -> str:
-        """In percent."""
+        """Difference in percent, company and clock."""
         held = f", held down: {', '.join(self.slowed)}" if self.slowed else ""
         held += f", limited by its settings: {', '.join(self.limited)}" if self.limited else ""
         held += "" if self.told else "; the driver does not tell when it holds the clock down"
@@ -81,7 +81,7 @@ def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECO
     """
     cupy, words = device.cupy, int(BEYOND * device.sku.l2_bytes) // 16 * 4
     arrays = cupy.ones((2, words), dtype=cupy.uint32)
-    copy = bandwidth.copy(arrays[0], arrays[1], device.sku.multiprocessors)
+    copy = stream("copy_stream", arrays[0], arrays[1], device.sku.multiprocessors)
     device.run(*copy)
     cupy.cuda.Device().synchronize()
     once = graphs.replay(graphs.captured([lambda: device.run(*copy)]))
@@ -101,11 +101,10 @@ def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECO
 
 @contextmanager
 def cupy_place(name: str = "", index: int = 0) -> Iterator[Place]:
-    """That GPU, with all that measuring on it needs; everything is given back at the end.
+    """A GPU with all that measuring on it needs; everything is given back at the end.
 
     Args:
-        name: Whose published rates apply, a name or path; those of the product that it is, if
-            empty.
+        name: GPU whose published rates apply, a name or path; the product that it is, if empty.
         index: Of the device, as CUDA counts.
 
     Raises:
@@ -123,7 +122,7 @@ def cupy_place(name: str = "", index: int = 0) -> Iterator[Place]:
     with nvml.monitor(bus) as monitor, products(found.cupy) as multiplied:
         board = monitor.board()
         product = gpu(name) if name else recognised(found.sku, board)
-        found.run(*bandwidth.nothing())  # whatever is missing to compile is missed now
+        found.run(*nothing())  # whatever is missing to compile is missed now
         where = backend(found, multiplied, monitor)
         about = describe(found, board, product.name, name or product.name)
         link = monitor.link() if where.devices > 1 else ""

@@ -1,4 +1,4 @@
-"""Which product of the catalog a device is, by what it has and only then by what it is called."""
+"""Product of the catalog that a device is, by its parts and only then by its name."""
 
 import re
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ GENERATIONS: Final = {
     103: "blackwell-ultra",
     120: "blackwell",
 }
-"""By ten times the compute capability. Source: CUDA C++ Programming Guide, compute capabilities."""
+"""Names by ten times the compute capability. Source: CUDA C++ Programming Guide, capabilities."""
 LEAST: Final = 0.9
 MOST: Final = 1.02
 """Share of a product's memory that a driver shows: it keeps some, and ECC takes some."""
@@ -71,7 +71,7 @@ def candidates(sku: Sku) -> list[Gpu]:
 
 
 def called(title: str, alike: Iterable[Gpu]) -> list[Gpu]:
-    """Those that a driver's title may mean; all of them where it has none.
+    """Products that a driver's title may mean; all of them where it has none.
 
     One whose name or alias is the title, else those that share most words with it. A title that
     does not have the product's number means another product.

@@ -165,7 +165,7 @@ def tensor(borrowed: Borrowed) -> Any:
 
 
 def work(at: Shape) -> Work:
-    """As the cost model counts it: what a causal kernel does."""
+    """Work as the cost model counts it for a causal kernel."""
     return attention(
         at["count"],
         at["tokens"],

@@ -37,7 +37,7 @@ class Carried:
     kind: str
     device: str
     over: str
-    """Of kernel; where the rows were measured; what the fit was carried over."""
+    """Kind of kernel; device of the rows; difference that the fit was carried over."""
     off: Array
     """Logarithm of measured over predicted. [1]"""
     log_sd: Array

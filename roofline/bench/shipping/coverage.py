@@ -5,7 +5,7 @@
 
 import statistics
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from roofline.bench.shipping.files import Entry, entries
 from roofline.cost.calibration.kernel import MEASURED
@@ -47,10 +47,5 @@ def _cell(found: Sequence[Entry]) -> str:
     return f"{len(found)}: {median:.1f} / {p90:.0f}"
 
 
-def main(lines: Iterable[str]) -> None:
-    """Print some lines."""
-    sys.stdout.writelines(f"{line}\n" for line in lines)
-
-
 if __name__ == "__main__":
-    main(summary())
+    sys.stdout.writelines(f"{line}\n" for line in summary())

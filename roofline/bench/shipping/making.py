@@ -17,15 +17,14 @@ from typing import Final
 
 import numpy as np
 
-from roofline.bench.collective_rows import CUSTOM_ENDS
 from roofline.bench.columns import prepared
 from roofline.bench.datasheet import datasheet
+from roofline.bench.exchange_rows import CUSTOM_ENDS
 from roofline.bench.fit import fit_and_score
 from roofline.bench.held_out import DEVIATIONS, errors
 from roofline.bench.kernel_rows import Group, release
 from roofline.bench.rows import checked
-from roofline.bench.shipping.archive import pack, unpack
-from roofline.bench.shipping.files import Entry, entries, folder, stored, write
+from roofline.bench.shipping.files import Entry, entries, folder, pack, stored, unpack, write
 from roofline.bench.shipping.variants import KINDS, label_of
 from roofline.bench.validation import READERS
 from roofline.cost.calibration.kernel import Kernel, Label

@@ -1,4 +1,4 @@
-"""How far measured rows are from their own neighbours, beside the errors of fits.
+"""Distance of measured rows from their own neighbours, beside the errors of fits.
 
 ``python -m roofline.bench.shipping.scatter MEASUREMENTS`` writes the floor of each group to
 ``hwspecs/calibrations/scatter.csv``, and ``hwspecs/outside.md`` of those whose errors are above
@@ -101,12 +101,12 @@ def floor(kind: str, own: tuple[float, float] | None) -> tuple[float, float]:
 
 
 def near(entry: Entry, least: tuple[float, float]) -> bool:
-    """Whether both errors of a fit are within `NEAR` times its floor."""
+    """True where both errors of a fit are within `NEAR` times its floor."""
     return entry.median <= NEAR * least[0] and entry.p90 <= NEAR * least[1]
 
 
 def outside(entry: Entry) -> bool:
-    """Whether a fit of many rows has larger errors than are asked for."""
+    """True where a fit of many rows has larger errors than are asked for."""
     median, p90 = WANTED.get(entry.kind, (np.inf, np.inf))
     return entry.rows >= MANY and (entry.median > median or entry.p90 > p90)
 
@@ -130,7 +130,7 @@ def residuals(group: Group) -> str:
 
 
 _GROUPS: Final[dict[Label, Group]] = {}
-"""What processes forked from this one find by label."""
+"""Groups by label, which processes forked from this one find here."""
 
 
 def _scatter(label: Label) -> tuple[float, float] | None:

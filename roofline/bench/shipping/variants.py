@@ -3,35 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from roofline.bench.collective_rows import CUSTOM_ENDS
+from roofline.bench.exchange_rows import CUSTOM_ENDS
 from roofline.bench.kernel_rows import Name
 from roofline.cost.calibration.kernel import Label
 from roofline.hardware.catalog import gpu
-
-KINDS: Final[Mapping[str, str]] = {
-    "gemm": "gemm",
-    "attention-prefill": "prefill-attention",
-    "attention-decode": "decode-attention",
-    "mla-prefill": "latent-prefill",
-    "mla-decode": "latent-decode",
-    "mla-module": "latent-module",
-    "mla-bmm": "latent-heads",
-    "sparse-attention": "sparse-attention",
-    "msa": "sparse-attention",
-    "moe": "moe",
-    "moe-wideep": "moe-wideep",
-    "moe-mega": "moe-mega",
-    "moe-alltoall": "moe-alltoall",
-    "collective": "collective",
-    "deepep": "expert-exchange",
-    "quantize": "quantize",
-    "pointwise": "pointwise",
-    "linear-attention": "linear-attention",
-    "attention-encoder": "encoder-attention",
-    "mhc": "hyper-connections",
-    "mlp": "gated-mlp",
-}
-"""Kind of kernel by kind of measurements."""
 
 
 def _pair(name: Name) -> str:
@@ -129,33 +104,40 @@ UNPACKED: Final = "fused_recurrent_gated_delta_rule"
 """Kernel that SGLang replaced by one that takes queries, keys and values packed."""
 PROVIDERS: Final = {"nccl-tests": "nccl"}
 """Provider of kernels by the name of what measured them, where the two differ."""
-_VARIANTS: Final[Mapping[str, Callable[[Name], str]]] = {
-    "gemm": lambda name: name["dtype"],
-    "attention-prefill": _pair,
-    "attention-decode": _pair,
-    "mla-prefill": _pair,
-    "mla-decode": _pair,
-    "mla-module": lambda name: "-".join(
-        (name["phase"], _pair(name), name["gemm_dtype"], name["kernel"].lower())
+_LABELS: Final[Mapping[str, tuple[str, Callable[[Name], str]]]] = {
+    "gemm": ("gemm", lambda name: name["dtype"]),
+    "attention-prefill": ("prefill-attention", _pair),
+    "attention-decode": ("decode-attention", _pair),
+    "mla-prefill": ("latent-prefill", _pair),
+    "mla-decode": ("latent-decode", _pair),
+    "mla-module": (
+        "latent-module",
+        lambda name: "-".join(
+            (name["phase"], _pair(name), name["gemm_dtype"], name["kernel"].lower())
+        ),
     ),
-    "mla-bmm": lambda name: f"{name['op']}-{name['dtype']}",
-    "sparse-attention": _sparse,
-    "msa": _sparse,
-    "moe": _experts,
-    "moe-wideep": _wide,
-    "moe-mega": lambda name: name["dtype"],
-    "moe-alltoall": _alltoall,
-    "collective": _collective,
-    "deepep": lambda name: f"{name['mode']}-{name['op']}",
-    "quantize": lambda name: name["op"],
-    "linear-attention": _recurrent,
-    "attention-encoder": lambda name: name["dtype"],
-    "mhc": lambda name: name["op"],
-    "mlp": lambda name: name["dtype"],
-    "pointwise": lambda name: name["op"] + "-layer-norm" * name["block"].startswith("layer"),
+    "mla-bmm": ("latent-heads", lambda name: f"{name['op']}-{name['dtype']}"),
+    "sparse-attention": ("sparse-attention", _sparse),
+    "msa": ("sparse-attention", _sparse),
+    "moe": ("moe", _experts),
+    "moe-wideep": ("moe-wideep", _wide),
+    "moe-mega": ("moe-mega", lambda name: name["dtype"]),
+    "moe-alltoall": ("moe-alltoall", _alltoall),
+    "collective": ("collective", _collective),
+    "deepep": ("expert-exchange", lambda name: f"{name['mode']}-{name['op']}"),
+    "quantize": ("quantize", lambda name: name["op"]),
+    "pointwise": (
+        "pointwise",
+        lambda name: name["op"] + "-layer-norm" * name["block"].startswith("layer"),
+    ),
+    "linear-attention": ("linear-attention", _recurrent),
+    "attention-encoder": ("encoder-attention", lambda name: name["dtype"]),
+    "mhc": ("hyper-connections", lambda name: name["op"]),
+    "mlp": ("gated-mlp", lambda name: name["dtype"]),
 }
-
-
+"""Kind of kernel, and its variant by what rows have in common, by kind of measurements."""
+KINDS: Final = {kind: label for kind, (label, _) in _LABELS.items()}
+"""Kind of kernel by kind of measurements."""
 SPECIAL: Final[Mapping[tuple[str, str], str]] = {
     ("gemm", "FlashInferFp8BlockScaledMMKernel"): "few",
     ("gemm", "CutlassFp8BlockScaledMMKernel"): "unaligned",
@@ -203,5 +185,5 @@ def label_of(kind: str, name: Name) -> Label:
     """
     backend = name.get("backend") or "vidur"
     provider = PROVIDERS.get(backend, backend)
-    variant = _VARIANTS[kind](name) + _kernel(kind, name)
-    return Label(gpu(name["gpu"]).name, provider, KINDS[kind], variant)
+    of, variant = _LABELS[kind]
+    return Label(gpu(name["gpu"]).name, provider, of, variant(name) + _kernel(kind, name))

@@ -22,7 +22,7 @@ from roofline.errors import RooflineError
 from roofline.hardware.machine import Gpu
 
 MOST_BYTES: Final = 2**26
-"""Of prices that a process remembers."""
+"""Memory of the prices that a process keeps. [B]"""
 MOST_LINES: Final = 64
 """Columns whose repeats are known."""
 MOST_DIFFERENT: Final = 0.8
@@ -47,7 +47,7 @@ class Repeats:
 
 @dataclass(slots=True)
 class Memory:
-    """What operators took, the last ones used."""
+    """Prices of operators, the last ones used."""
 
     scopes: OrderedDict[int, tuple[Calibration, Gpu]] = field(default_factory=OrderedDict)
     told_apart: int = 0
@@ -99,7 +99,7 @@ class Memory:
 
 
 SHARED: Final = Memory()
-"""That of the process."""
+"""Memory of the process."""
 
 
 def _size(price: Measured | None) -> int:
@@ -125,11 +125,9 @@ class Remembered:
     """A calibration whose prices are remembered; the numbers of operators may be grids."""
 
     inner: Calibration
-    """Which one."""
     gpu: Gpu
-    """The device that is asked about."""
+    """The calibration, and the device that is asked about."""
     memory: Memory = field(default_factory=lambda: SHARED, repr=False)
-    """Where prices are kept."""
     scope: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -138,7 +136,7 @@ class Remembered:
 
     @property
     def name(self) -> str:
-        """What the profile is called."""
+        """Name of the profile."""
         return self.inner.name
 
     @property
@@ -176,7 +174,8 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
     for place, (calibration, op) in zip(same, asked, strict=True):
         if place in places:
             continue
-        told, known = _told(calibration, op), calibration.memory.known
+        memory = calibration.memory
+        told, known = (id(memory), calibration.scope, *_sort(op)), memory.known
         key: Hashable = told, _numbers(op)
         places[place] = key
         if key in known:
@@ -265,7 +264,7 @@ def _line(memory: Memory | None, op: Op, wide: tuple[int, ...]) -> tuple[Op, Rep
 
 
 def _same(calibration: Remembered, op: Op) -> Hashable:
-    """What stages share of a layer that was made once: its numbers are read once, too."""
+    """Key of an operator that stages share since its layer was made once: it is read once, too."""
     return (
         id(calibration),
         op.name,
@@ -277,13 +276,8 @@ def _same(calibration: Remembered, op: Op) -> Hashable:
     )
 
 
-def _told(calibration: Remembered, op: Op) -> tuple[Hashable, ...]:
-    """Calibration that is asked, and the sort of an operator."""
-    return (id(calibration.memory), calibration.scope, *_sort(op))
-
-
 def _sort(op: Op) -> tuple[Hashable, ...]:
-    """What decides about the kernel of an operator, but for its numbers."""
+    """Key of the kernel of an operator, but for its numbers."""
     return (alike(op), op.kind, op.arithmetic, *op.dims, *op.formats.values())
 
 

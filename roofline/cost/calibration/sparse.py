@@ -1,4 +1,4 @@
-"""Which measured sparse attention an operator asks for.
+"""Measured sparse attention that an operator asks for.
 
 Engines were measured as whole modules. An index and an attention ask for their part of the equation
 that was fitted to a module: projections, norms and the store are operators with kernels of their

@@ -46,15 +46,15 @@ class Calibrated:
     spread: float
     """Log standard deviation by regime, and of a regime that has none of its own. [1]"""
     hull: Hull
-    """Where it was fitted."""
+    """Region of the shapes that it was fitted to."""
     rows: int = 0
     """Measurements it was fitted to. [1]"""
     source: str = ""
-    """Which ones, in words."""
+    """Source of the measurements, in words."""
     scale: float = 1.0
     """Factor on the whole that a sample of another device asked for. [1]"""
     transferred: bool = False
-    """Whether the constants were fitted on another device."""
+    """True where the constants were fitted on another device."""
 
     @property
     def digest(self) -> str:

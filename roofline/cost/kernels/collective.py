@@ -2,7 +2,7 @@
 
 Each algorithm is a start, messages that follow one another, and bytes over the link. Small
 payloads are bound by the first two and go the short way; large ones by the third and go the way
-that moves least. Constants come from `roofline.bench.collectives`; as a form the same equation has
+that moves least. Constants come from `roofline.bench.fit`; as a form the same equation has
 a residual table and an interval too.
 """
 

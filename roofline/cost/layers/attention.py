@@ -123,7 +123,7 @@ def _seen(part: Attention, context: Number, cp: Number) -> Number:
 
 
 def _told(p: Pass, part: Attention) -> list[str]:
-    """How far the layer sees, where layers of the network differ in that."""
+    """Names of the window and chunk of a layer, where layers of the network differ in them."""
     mixers = [block.mixer for block in p.deployment.architecture.kinds]
     spans = {(mixer.window, mixer.chunk) for mixer in mixers if isinstance(mixer, Attention)}
     if len(spans) == 1:

@@ -83,7 +83,7 @@ def block(p: Pass, layer: Block, layers: int) -> Iterator[Op]:
 
 
 def _tensor_parallel(p: Pass, layer: Block, d: float, layers: int) -> Iterator[Op]:
-    """What a layer's devices tell each other so that all see what each of them computed.
+    """Collectives of a layer, by which all devices see what each of them computed.
 
     Each part ends in a sum over the group: an all-reduce, or under sequence parallelism an
     all-gather before and a reduce-scatter after. Experts that are sent their tokens take and leave
@@ -172,7 +172,7 @@ def head(p: Pass) -> Iterator[Op]:
 
 
 def handover(p: Pass, crosses: Number) -> Iterator[Op]:
-    """To the next stage: each device sends its share of the stream, which is gathered there.
+    """Handover to the next stage: each device sends its share of the stream, gathered there.
 
     The residual is added before; engines that send it beside the update send twice as much.
     """

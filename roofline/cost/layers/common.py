@@ -1,4 +1,4 @@
-"""What the operators of a step share, and operators that every kind of layer has."""
+"""The pass of a step, and operators that every kind of layer has."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class Pass:
         return self.deployment.precision.activations.width
 
     def made(self, role: str) -> Product:
-        """How the matrix of a role is stored and multiplied."""
+        """Product of the matrix of a role: its format in memory and its arithmetic."""
         return self.deployment.precision.product(self.deployment.stored(self.block, role))
 
 
@@ -132,7 +132,7 @@ def elementwise(
 
 
 def kv_store(p: Pass, cached: Number, layers: int) -> Op:
-    """What each new token adds to the cache, as it is computed and as it is kept."""
+    """Store of each new token's keys and values, as they are computed and as they are kept."""
     kv_width = p.deployment.precision.kv.width
     store = Work(
         activation_bytes=(cached * p.width) * p.tokens,
@@ -144,7 +144,7 @@ def kv_store(p: Pass, cached: Number, layers: int) -> Op:
 
 
 def index_store(p: Pass, entry_bytes: float, layers: int) -> Op:
-    """What each new token adds to the cache of an indexer."""
+    """Store of each new token's index key."""
     dims = {"m": p.tokens, "reads": 0.0, "writes": entry_bytes}
     made = by(_INDEX_STORE, {"m": p.tokens, "entry_bytes": entry_bytes})
     work = Work(kv_bytes=entry_bytes * p.tokens, made=made)

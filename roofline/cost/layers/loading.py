@@ -14,7 +14,7 @@ from roofline.hardware.links import host_link, storage_link
 
 CACHE: Final = "load-cache"
 EXPERTS: Final = "load-experts"
-"""Which experts a layer needs is known when its router has run: they are not loaded ahead."""
+"""Loads of experts are not made ahead: the router says which experts a layer needs."""
 
 
 def loads(deployment: Deployment, layers: Sequence[Op], stage: Stage) -> Iterator[Op]:

@@ -98,7 +98,7 @@ def two_chip_threshold(
 
 
 def ratio(before: Number, after: Number) -> Number:
-    """How many times less: a speed-up where both are times. [1]
+    """Quotient of two quantities: a speed-up where both are times. [1]
 
     Source: definition.
 

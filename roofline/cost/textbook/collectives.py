@@ -122,7 +122,7 @@ def latency_bound_bytes(bytes_per_s: Number, hop_seconds: Number, ranks: Number)
 
 
 def node_rate(ranks: Number, bytes_per_s: Number) -> Number:
-    """What all devices of a node send to each other at once: N·W. [B/s]
+    """Rate at which all devices of a node send to each other at once: N·W. [B/s]
 
     Source: How to Scale Your Model (2025), "GPUs", quiz 2.
 

@@ -1,4 +1,4 @@
-"""What it costs in arithmetic to make a smaller network of a large one, as published.
+"""Arithmetic of making a smaller network of a large one, as published.
 
 Symbols: N parameters (the active ones of a mixture of experts), D tokens. Attention and the work
 of the optimiser are left out.

@@ -93,7 +93,7 @@ def kv_memory(per_token: Number, context: Number, batch: Number = 1.0) -> Number
 
 
 def decode_memory(weight_bytes: Number, batch: Number, kv_bytes_per_sequence: Number) -> Number:
-    """What a decode step holds and reads once: weights + B·cache of a sequence. [B]
+    """Memory that a decode step holds and reads once: weights + B·cache of a sequence. [B]
 
     Activations are small and left out; the input embedding is among the weights.
 

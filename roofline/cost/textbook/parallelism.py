@@ -1,4 +1,4 @@
-"""How far a network can be split, and what a split costs, as published.
+"""Limits and costs of splitting a network, as published.
 
 A limit is where one time reaches another that it overlaps with in full, over an MLP of two
 matrices D×F. Symbols: B batch, D model width, F feed-forward width, L layers.

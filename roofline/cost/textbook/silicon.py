@@ -79,7 +79,7 @@ def tensor_peak(
 def tensor_flops_per_cycle(
     flops_per_s: Number, multiprocessors: Number, tensor_cores: Number, clock_hz: Number
 ) -> Number:
-    """What one tensor core does in a cycle: peak / (SMs·tensor cores·clock). [FLOP]
+    """Arithmetic of one tensor core in a cycle: peak / (SMs·tensor cores·clock). [FLOP]
 
     Source: How to Scale Your Model (2025), "GPUs", tensor cores.
 

@@ -1,26 +1,29 @@
-"""A command that was written: its words, the files that it wants, and what it does not say."""
+"""Written commands: their words, their files in YAML, and what they cannot say."""
 
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """How to start a server, and how to measure it."""
+    """A command that starts a server, and one that measures it."""
 
     title: str
-    """Whose command it is, with the version that its flags are of."""
+    """Engine, with the version that the flags are of."""
     parts: tuple[tuple[str, ...], ...]
     """Words that belong on one line, in order."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables set for it."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """What it reads, by name."""
+    """Contents of the files that it reads, by name."""
     benchmark: tuple[tuple[str, ...], ...] = ()
     """Words of the command that measures it, like ``parts``."""
     notes: tuple[str, ...] = ()
-    """What a reader must know, one sentence each."""
+    """Sentences that a reader must know."""
     lost: frozenset[str] = frozenset()
     """Fields of `Served` that it cannot say; every one is in a note."""
 
@@ -37,8 +40,13 @@ class Command:
     @property
     def script(self) -> str:
         """A script that writes the files and starts the server."""
-        written = [_heredoc(name, content) for name, content in self.files.items()]
-        return "\n".join([*written, self.line])
+        out = []
+        for name, content in self.files.items():
+            end = "EOF"  # quoted and in no line: nothing is expanded, and nothing ends it early
+            while end in content.splitlines():
+                end += "_"
+            out.append(f"cat > {shlex.quote(name)} <<'{end}'\n{content.rstrip()}\n{end}")
+        return "\n".join([*out, self.line])
 
 
 def shell(parts: tuple[tuple[str, ...], ...], environment: Mapping[str, str] | None = None) -> str:
@@ -57,26 +65,65 @@ def commented(text: str) -> str:
     return "\n".join(f"# {line}".rstrip() for line in text.splitlines())
 
 
-def _heredoc(name: str, content: str) -> str:
-    """Write a file as it is: nothing in it is expanded, and nothing in it ends it."""
-    end = "EOF"
-    while end in content.splitlines():
-        end += "_"
-    return f"cat > {shlex.quote(name)} <<'{end}'\n{content.rstrip()}\n{end}"
-
-
 class Notes:
-    """Notes and what is lost, gathered while a command is written."""
+    """Notes and lost fields, gathered while a command is written."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
         self.lost: set[str] = set()
 
     def say(self, sentence: str) -> None:
-        """Something to know."""
+        """Add a sentence that a reader must know."""
         self.said.append(sentence)
 
     def lose(self, field_: str, sentence: str) -> None:
-        """Something that the command cannot say."""
+        """Add a field of `Served` that the command cannot say, and why."""
         self.said.append(sentence)
         self.lost.add(field_)
+
+
+class Quoted(str):
+    """Text that is written in double quotes: no reader takes it for a number or a truth value."""
+
+    __slots__ = ()
+
+
+class Block(str):
+    """Text of several lines that is written as it is, or in double quotes where it cannot be."""
+
+    __slots__ = ()
+
+
+class _Dumper(yaml.SafeDumper):
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Lists stand further in than their key."""
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write twice what stands twice: anchors are for machines."""
+        return True
+
+
+_Dumper.add_representer(
+    Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), '"')
+)
+_Dumper.add_representer(
+    Block, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), "|")
+)
+
+
+def dump(*documents: Any) -> str:
+    """Write documents, keys in their order, one after another.
+
+    >>> print(dump({"model": Quoted("1e3"), "n": 2}), end="")
+    model: "1e3"
+    n: 2
+    """
+    return yaml.dump_all(
+        documents,
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=False,
+        width=2**16,
+        explicit_start=len(documents) > 1,
+    )

@@ -19,7 +19,7 @@ _FALSE: Final = ("false", "False", "0", "off", "no")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a flag was given, as it was written, and where."""
+    """Value of a flag as it was written, and its place."""
 
     text: str
     spelled: str
@@ -87,7 +87,7 @@ class Given:
         return number
 
     def switch(self, name: str, default: bool = False) -> bool:
-        """Whether a switch is on: ``--NAME``, ``--no-NAME``, or with a truth value."""
+        """State of a switch: ``--NAME``, ``--no-NAME``, or with a truth value."""
         on, off = self.find(name), self.find(f"no-{name}")
         if on is not None and off is not None:
             off.refuse(f"{on.spelled} says the opposite", "say one of them")

@@ -49,7 +49,7 @@ def text(document: Document, *path: str | int) -> str:
 
 
 def count(document: Document, *path: str | int) -> int:
-    """How many: a whole number of 1 or more; 1 where nothing is. [1]
+    """A whole number of 1 or more; 1 where nothing is. [1]
 
     Raises:
         DocumentError: Something else is there.

@@ -32,7 +32,12 @@ def converted(share: Share, of: Of, room: Room) -> float:
     """
     if share.of == of:
         return share.value
-    cache = _cache_bytes(share, room)
+    cache = {
+        "device": share.value * room.capacity - room.fixed,
+        "static": share.value * room.capacity - room.weights,
+        "free": share.value * (room.capacity - room.fixed),
+        "tokens": share.value * room.token,
+    }[share.of]
     if cache <= 0:
         raise InfeasibleError(
             f"no room is left for a cache: weights and activations take "
@@ -48,19 +53,6 @@ def converted(share: Share, of: Of, room: Room) -> float:
             return round(cache / (room.capacity - room.fixed), _WRITTEN)
         case "tokens":
             return float(int(cache / room.token)) if room.token else 0.0
-
-
-def _cache_bytes(share: Share, room: Room) -> float:
-    """What is left for the cache. [B]"""
-    match share.of:
-        case "device":
-            return share.value * room.capacity - room.fixed
-        case "static":
-            return share.value * room.capacity - room.weights
-        case "free":
-            return share.value * (room.capacity - room.fixed)
-        case "tokens":
-            return share.value * room.token
 
 
 def kept_outside(host: Offloaded, of: Outside, room: Room) -> float:

@@ -6,17 +6,16 @@ Fields: ``ray/llm/_internal/serve/core/configs/llm_config.py`` of that release (
 ``engine_kwargs`` are vLLM's arguments, the only engine it names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from roofline.errors import InputError
 from roofline.interop.commands import looking, shared, vllm
-from roofline.interop.commands.command import Command, Notes
+from roofline.interop.commands.command import Command, Notes, Quoted, dump
 from roofline.interop.commands.flags import Value, keys
 from roofline.interop.commands.reading import Files, Read, placed
 from roofline.interop.commands.served import Served, Site
-from roofline.interop.commands.yaml_text import Quoted, dump
 from roofline.schema import parse_yaml
 from roofline.schema.document import Text
 
@@ -28,7 +27,7 @@ READ: Final = (
 """Fields of a model's configuration that are looked at."""
 FILE: Final = "serve.yaml"
 PORT: Final = 8000
-"""Where Ray Serve listens unless its ``http_options`` say otherwise."""
+"""Port of Ray Serve unless its ``http_options`` say otherwise."""
 ACCELERATORS: Final[Mapping[str, str]] = {
     "a100": "A100", "h100": "H100", "h200": "H200", "h20": "H20", "b200": "B200", "b300": "B300",
     "gb200": "GB200", "gb300": "GB300", "l4": "L4", "l40s": "L40S", "t4": "T4", "v100": "V100",
@@ -90,8 +89,7 @@ def _config(
         notes.say(f"Ray has no accelerator type for {site.gpu}: any GPU of the cluster is taken")
     out["deployment_config"] = {"num_replicas": served.replicas}
     out["engine_kwargs"] = {name: _plain(value) for name, value in settings.items()}
-    variables = vllm.environment(served)
-    if variables:
+    if variables := shared.stage_variable(vllm.STAGES, served.layout):
         quoted = {name: Quoted(value) for name, value in variables.items()}
         out["runtime_env"] = {"env_vars": quoted}
     return out
@@ -104,24 +102,25 @@ def _plain(value: Any) -> Any:
 
 
 def is_config(text: str) -> bool:
-    """Whether a text is a configuration of Ray Serve LLM."""
+    """True for a configuration of Ray Serve LLM."""
     return "model_loading_config" in text
 
 
 def read(text: str, source: str, files: Files) -> Read:
-    """What a configuration tells vLLM; `files` is not asked.
+    """Read the settings of vLLM in a configuration; `files` is not asked.
 
     Raises:
         InputError, DocumentError: There is no model, or several, or what is said of it has no
             meaning or is contradictory.
     """
     document = parse_yaml(text, source)
-    where = _place(document.data)
-    if where is None:
+    places = list(_places(document.data, ()))
+    if len(places) != 1:
         raise InputError(
             f"{source} is not the configuration of one model",
             hint="give a file with one llm_config: model_loading_config and engine_kwargs",
         )
+    where = places[0]
     config = looking.mapping(document, *where)
     loading = (*where, "model_loading_config")
     model = looking.text(document, *loading, "model_source") or looking.text(
@@ -147,13 +146,8 @@ def read(text: str, source: str, files: Files) -> Read:
     return replace(found, served=replace(found.served, replicas=replicas), unused=rest)
 
 
-def _place(data: Any, path: tuple[str | int, ...] = ()) -> tuple[str | int, ...] | None:
-    """Where the only model is described; None where there is none, or more than one."""
-    found = list(_places(data, path))
-    return found[0] if len(found) == 1 else None
-
-
-def _places(data: Any, path: tuple[str | int, ...]) -> Any:
+def _places(data: Any, path: looking.Path) -> Iterator[looking.Path]:
+    """Paths of the models that are described."""
     if isinstance(data, dict):
         if isinstance(data.get("model_loading_config"), dict):
             yield path

@@ -1,12 +1,13 @@
-"""What was read from a command, and the engines that can be read."""
+"""Commands that were read, and where a program stands in one."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from roofline.errors import InputError
+from roofline.interop.commands.flags import Given, Known, Value, flags
 from roofline.interop.commands.served import Served
-from roofline.interop.commands.words import Line, Word
+from roofline.interop.commands.words import Line
 from roofline.schema.document import Document
 
 Files = Callable[[str], Document]
@@ -18,32 +19,28 @@ class Read:
     """A command as it was understood."""
 
     served: Served
-    """What it tells the server."""
+    """Settings of the server."""
     unused: tuple[str, ...] = ()
     """Flags that say nothing about cost, or nothing that is modelled, as they were written."""
     notes: tuple[str, ...] = ()
-    """What a reader must know, one sentence each."""
+    """Sentences that a reader must know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a program's name stands among the words of a command."""
+    """Place of a program's name among the words of a command."""
 
     first: int
     end: int
     """Places of its first word and of its first argument. [1]"""
 
-    def before(self, line: Line) -> tuple[str, ...]:
-        """What starts the program, in one piece: a launcher, a container."""
-        return (" ".join(word.text for word in line.words[: self.first]),) if self.first else ()
 
-
-def after(words: Sequence[Word], *programs: tuple[str, ...]) -> Start | None:
-    """Where one of some programs starts; None if none of them does.
+def after(line: Line, *programs: tuple[str, ...]) -> Start | None:
+    """Start of the first of some programs in a command; None if it starts none of them.
 
     The first word of a program may have a path before it.
     """
-    texts = [word.text for word in words]
+    texts = [word.text for word in line.words]
     for place in range(len(texts)):
         for program in programs:
             end = place + len(program)
@@ -51,6 +48,31 @@ def after(words: Sequence[Word], *programs: tuple[str, ...]) -> Start | None:
             if found == list(program):
                 return Start(place, end)
     return None
+
+
+def opened(
+    line: Line, start: Start | None, known: Known, stages: str = ""
+) -> tuple[Given, tuple[str, ...]]:
+    """Flags of a program, and words of the command that are not read.
+
+    Args:
+        line, start: The command, and where the program is in it.
+        known: Flags of the program.
+        stages: Variable with the layers of pipeline stages, which becomes the flag ``stages``.
+
+    Returns:
+        tuple[Given, tuple[str, ...]]: The launcher or container before the program, in one piece,
+            and the other variables are the words that are not read.
+    """
+    assert start is not None, "not a command of this program"
+    given = flags(line.words[start.end :], known, line.source)
+    ignored = [" ".join(word.text for word in line.words[: start.first])] if start.first else []
+    for name, word in line.environment:
+        if name == stages:
+            given.values["stages"] = [Value(word.text, name, word.at, line.source)]
+        else:
+            ignored.append(f"{name}={word.text}")
+    return given, tuple(ignored)
 
 
 @contextmanager
@@ -62,13 +84,3 @@ def placed(where: str) -> Iterator[None]:
         if error.where:
             raise
         raise type(error)(error.message, hint=error.hint, where=where) from None
-
-
-def told(line: Line, name: str) -> Word | None:
-    """A variable that is set for the command."""
-    return dict(line.environment).get(name)
-
-
-def others(line: Line, *taken: str) -> tuple[str, ...]:
-    """Variables that are not read."""
-    return tuple(f"{name}={word.text}" for name, word in line.environment if name not in taken)

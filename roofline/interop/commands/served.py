@@ -1,4 +1,4 @@
-"""What a server is told, in no engine's words, and what is known of the machine that it runs on."""
+"""Settings of a server in no engine's words, and figures of the machine that it runs on."""
 
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -38,7 +38,7 @@ class Offloaded:
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """What drafts tokens for the target."""
+    """Draft of tokens for the target."""
 
     method: Method
     """One of `METHODS`."""
@@ -86,7 +86,7 @@ def check_name(model: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a server of one replica is told."""
+    """Settings of a server of one replica."""
 
     engine: str
     """``"vllm"``, ``"sglang"``, ``"trtllm"`` or ``"llamacpp"``."""
@@ -105,7 +105,7 @@ class Served:
     max_context: int | None = None
     """Longest sequence; None for the network's. [token]"""
     memory: Share | None = None
-    """What the engine may take; None for its own default."""
+    """Memory that the engine may take; None for its own default."""
     recv_interval: int = 1
     stream_interval: int = 1
     """Decode steps between looks at new requests; tokens that are sent together. [1] [token]"""
@@ -113,24 +113,20 @@ class Served:
     """Steps that prompts wait at most until each copy of attention has one. [1]"""
     chunked_prefill: bool = True
     prefix_caching: bool = True
-    """Whether prompts are cut to fill a step; whether equal prefixes are kept once."""
+    """True if prompts are cut to fill a step, and if equal prefixes are kept once."""
     cuda_graphs: bool = True
-    """Whether decode steps may run in CUDA graphs."""
+    """True if decode steps may run in CUDA graphs."""
     offloaded: Offloaded | None = None
     """Weights that are kept on the host, if any."""
     speculation: Speculation | None = None
-    """What drafts, if anything."""
+    """Draft of tokens, if there is one."""
 
     def __post_init__(self) -> None:
         """Refuse names that an engine would read as something else."""
         check_name(self.model)
-        for name in (
-            "max_sequences",
-            "token_budget",
-            "max_context",
-            "recv_interval",
-            "stream_interval",
-        ):
+        positive = ("max_sequences", "token_budget", "max_context", "recv_interval",
+                    "stream_interval")  # fmt: skip
+        for name in positive:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(
@@ -143,7 +139,7 @@ class Room:
     """Bytes of one device that shares of memory are of."""
 
     capacity: float
-    """What software can use of it. [B]"""
+    """Memory that software can use. [B]"""
     weights: float
     activations: float
     reserved: float
@@ -162,11 +158,11 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a benchmark sends."""
+    """Requests of a benchmark."""
 
     prompt: int = 2048
     output: int = 256
-    """Of each request. [token]"""
+    """Lengths of each request. [token]"""
     concurrency: int = 16
     """Requests at once. [1]"""
 
@@ -185,7 +181,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a command is written for."""
+    """Machine, checkpoint and load that a command is written for."""
 
     room: Room
     """Bytes of a device."""
@@ -198,7 +194,7 @@ class Site:
     """Format of the checkpoint."""
     load: Load = field(default_factory=Load)
     port: int = 8000
-    """Of the benchmark; where the server listens."""
+    """Requests of the benchmark; port of the server."""
 
     def nodes(self, layout: Layout) -> int:
         """Nodes that a replica lies on. [1]"""

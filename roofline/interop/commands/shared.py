@@ -1,9 +1,10 @@
-"""What the engines' commands have in common."""
+"""Parts that the commands of all engines share."""
 
 import math
 from collections.abc import Mapping
 
 from roofline.cost.layout import Layout
+from roofline.cost.work import Number
 from roofline.errors import LayoutError
 from roofline.interop.commands.command import Notes
 from roofline.interop.commands.flags import Given, Value
@@ -24,6 +25,31 @@ def number(value: float) -> str:
     ('0.9', '0.8612345', '4')
     """
     return f"{value:.7f}".rstrip("0").rstrip(".")
+
+
+def parts(*settings: tuple[str, object]) -> list[tuple[str, ...]]:
+    """Flags with their values, alone where that is true; without those that are None or false.
+
+    >>> parts(("--port", 8000), ("--share", 0.5), ("--eager", True), ("--length", None))
+    [('--port', '8000'), ('--share', '0.5'), ('--eager',)]
+    """
+    return [
+        (flag,)
+        if value is True
+        else (flag, number(value) if isinstance(value, float) else str(value))
+        for flag, value in settings
+        if value is not None and value is not False
+    ]
+
+
+def degrees(*settings: tuple[str, Number]) -> list[tuple[str, ...]]:
+    """Flags with the degrees of a layout, those of 1 left out."""
+    return [(flag, str(int(degree))) for flag, degree in settings if degree != 1]
+
+
+def stage_variable(name: str, layout: Layout) -> dict[str, str]:
+    """Variable of the environment with the layers of each stage, where a layout says them."""
+    return {name: ",".join(map(str, layout.stages))} if layout.stages else {}
 
 
 def divided(served: Served, groups: int, notes: Notes, title: str) -> tuple[int | None, int | None]:
@@ -47,7 +73,7 @@ def divided(served: Served, groups: int, notes: Notes, title: str) -> tuple[int 
 
 
 def say_replicas(served: Served, notes: Notes) -> None:
-    """More than one replica is more than one command."""
+    """Note that more than one replica is more than one command."""
     if served.replicas > 1:
         notes.lose(
             "replicas",
@@ -57,7 +83,7 @@ def say_replicas(served: Served, notes: Notes) -> None:
 
 
 def say_layout(layout: Layout, notes: Notes, title: str) -> None:
-    """What of a layout no engine is told."""
+    """Note the parts of a layout that no engine is told."""
     if layout.sequence_parallel:
         notes.lose(
             "sequence_parallel",
@@ -71,7 +97,7 @@ def say_layout(layout: Layout, notes: Notes, title: str) -> None:
 
 
 def say_draft(served: Served, notes: Notes) -> None:
-    """Heads of one name are of several kinds."""
+    """Note the kind of an EAGLE head: those of one name are of several kinds."""
     if served.speculation is not None and served.speculation.method == "eagle":
         notes.say(f"{served.speculation.model} is started as an EAGLE-3 head")
 
@@ -84,13 +110,20 @@ def say_nodes(served: Served, site: Site, notes: Notes, how: str) -> int:
     return nodes
 
 
+def say_deployment(served: Served, site: Site, notes: Notes, how: str) -> int:
+    """Note replicas, a draft and the nodes of a replica, and how it is started; its nodes. [1]"""
+    say_replicas(served, notes)
+    say_draft(served, notes)
+    return say_nodes(served, site, notes, how)
+
+
 def refuse_layout(layout: Layout, title: str, why: str, hint: str) -> None:
-    """An engine cannot lay out a network so."""
+    """Refuse a layout that an engine does not have."""
     raise LayoutError(f"{title} cannot do {layout}: {why}", hint=hint)
 
 
 def lose_weights(served: Served, site: Site, notes: Notes, title: str) -> None:
-    """A format that the engine only takes from a checkpoint."""
+    """Note a format that the engine only takes from a checkpoint."""
     notes.lose(
         "weights",
         f"{title} does not turn {site.stored} weights into {served.weights} on loading: put a "
@@ -99,7 +132,7 @@ def lose_weights(served: Served, site: Site, notes: Notes, title: str) -> None:
 
 
 def lose_kv(served: Served, notes: Notes, title: str, has: Mapping[str, str]) -> None:
-    """A cache format that the engine does not have."""
+    """Note a cache format that the engine does not have."""
     notes.lose(
         "kv",
         f"{title} has no {served.kv} cache: it has {', '.join(has)}; left at its default",

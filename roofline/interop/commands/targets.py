@@ -1,4 +1,4 @@
-"""What a command can be written for, and what a text is a command of."""
+"""Targets that commands are written for, and commands in texts of any of them."""
 
 import re
 import shlex
@@ -29,7 +29,7 @@ PRICED_AS: Final[Mapping[str, str]] = {
     trtllm.NAME: "trtllm",
     llamacpp.NAME: "ideal",
 }
-"""Whose memory policy and kernels stand for an engine's; llama.cpp has none of its own."""
+"""Engine whose memory policy and kernels stand for an engine's; llama.cpp has none of its own."""
 
 
 def engine_of(target: str, engine: str | None) -> str:
@@ -62,7 +62,7 @@ def write(target: str, served: Served, site: Site) -> Command:
 
 
 def read(text: str, files: Files, source: str = "command") -> Read:
-    """What a command, a script with one, a Kubernetes manifest or a Ray Serve configuration says.
+    """Read a command, a script with one, a Kubernetes manifest or a Ray Serve configuration.
 
     Raises:
         InputError, DocumentError: It is none of them, or contradicts itself.
@@ -71,7 +71,13 @@ def read(text: str, files: Files, source: str = "command") -> Read:
         return kubernetes.read(text, source, files)
     if ray_serve.is_config(text):
         return ray_serve.read(text, source, files)
-    script, written = _heredocs(text)
+    written: dict[str, str] = {}
+
+    def blank(match: re.Match[str]) -> str:
+        written[shlex.split(match["name"])[0]] = match["text"]
+        return "\n" * match[0].count("\n")  # lines stay where they are
+
+    script = _HEREDOC.sub(blank, text)
 
     def named(name: str) -> Document:
         return parse_yaml(written[name], name) if name in written else files(name)
@@ -88,14 +94,3 @@ def read(text: str, files: Files, source: str = "command") -> Read:
         "llama-server",
         where=f"{source}:1:1",
     )
-
-
-def _heredocs(script: str) -> tuple[str, dict[str, str]]:
-    """A script without the files that it writes, and those; lines stay where they are."""
-    files: dict[str, str] = {}
-
-    def blank(match: re.Match[str]) -> str:
-        files[shlex.split(match["name"])[0]] = match["text"]
-        return "\n" * match[0].count("\n")
-
-    return _HEREDOC.sub(blank, script), files

@@ -1,21 +1,22 @@
-"""What a file holds, before it is known whose it is: documents of JSON, or lines of text."""
+"""Contents of a file before its format is known: documents of JSON, lines of text, tables."""
 
+import csv
 import gzip
 import json
 import re
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from roofline.content import label
 from roofline.errors import DocumentError
+from roofline.interop.files import readable, source_of, unreadable
 from roofline.interop.results.node import Node
 from roofline.units import PREFIX
 
 _JSON: Final = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\]]|$))")
-"""How JSON begins; a line of a log may begin with a bracket too."""
+"""Beginning of JSON; a line of a log may begin with a bracket too."""
 _SPACE: Final = re.compile(r"\s*+")
+_RULE: Final = re.compile(r":?-+:?")
 MOST_BYTES: Final = int(64 * PREFIX["Mi"])
 """Size of an unpacked file: one that keeps each request of a long run has tens of MiB. [B]"""
 MOST_DOCUMENTS: Final = 100_000
@@ -29,11 +30,11 @@ class Content:
     """A file."""
 
     source: str
-    """As it is shown."""
+    """Path as it is shown."""
     text: str
     """All of it."""
     documents: tuple[Node, ...] | None
-    """Of JSON, one or one a line; None where it is not JSON."""
+    """Documents of JSON, one or one a line; None where it is not JSON."""
 
     @property
     def first(self) -> dict[str, Any]:
@@ -70,8 +71,16 @@ def content_of(path: Path) -> Content:
     Raises:
         DocumentError: It cannot be read, is not UTF-8, is empty, or is JSON that is cut off.
     """
-    source = label(path).encode("utf-8", "backslashreplace").decode("utf-8")
-    text = _decoded(_bytes(path, source), source)
+    source = source_of(path)
+    hints = {"folder": "name the files in it", "packed": "copy it again"}
+    with readable(source, **hints), path.open("rb") as file:
+        packed = path.suffix == ".gz"
+        if not packed and path.stat().st_size > MOST_BYTES:
+            raise _too_large(source)
+        data = (gzip.GzipFile(fileobj=file) if packed else file).read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise _too_large(source)
+    text = _decoded(data, source)
     if not text.strip():
         raise DocumentError(
             "the file is empty", hint="check that the benchmark ended before copying", where=source
@@ -80,39 +89,10 @@ def content_of(path: Path) -> Content:
     return Content(source, text, documents)
 
 
-def _bytes(path: Path, source: str) -> bytes:
-    try:
-        with path.open("rb") as file:
-            packed = path.suffix == ".gz"
-            if not packed and path.stat().st_size > MOST_BYTES:
-                raise _too_large(source)
-            data = (gzip.GzipFile(fileobj=file) if packed else file).read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        raise _unreadable(source, "does not exist", "check the spelling of the path") from None
-    except IsADirectoryError:
-        raise _unreadable(source, "is a folder", "name the files in it") from None
-    except PermissionError:
-        raise _unreadable(
-            source, "may not be read", "give yourself permission to read it"
-        ) from None
-    except (gzip.BadGzipFile, zlib.error, EOFError):
-        raise _unreadable(source, "is not a whole gzip file", "copy it again") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise _unreadable(source, f"cannot be read: {reason}", "check the path") from None
-    if len(data) > MOST_BYTES:
-        raise _too_large(source)
-    return data
-
-
 def _too_large(source: str) -> DocumentError:
-    return _unreadable(
+    return unreadable(
         source, f"is larger than {MOST_BYTES:,} bytes", "save it without single requests"
     )
-
-
-def _unreadable(source: str, message: str, hint: str) -> DocumentError:
-    return DocumentError(f"{source} {message}", hint=hint)
 
 
 def _decoded(data: bytes, source: str) -> str:
@@ -183,3 +163,87 @@ def _not_json(text: str, source: str, error: json.JSONDecodeError) -> DocumentEr
         hint="check that the file is as the benchmark wrote it",
         where=where,
     )
+
+
+def header(content: Content) -> tuple[str, ...]:
+    """Names of the columns of a CSV file, in lower case; empty where the first line has none."""
+    if content.documents is not None or len(content.heading) > LONGEST_HEADER:
+        return ()
+    try:
+        return tuple(name.strip().lower() for name in next(csv.reader([content.heading])))
+    except csv.Error:
+        return ()
+
+
+def rows(content: Content) -> list[Node]:
+    """Rows of a CSV file as mappings from column to text; empty cells are left out.
+
+    Raises:
+        DocumentError: At the line that has more or fewer values than the header, or is no CSV.
+    """
+    names = header(content)
+    if not names:
+        raise content.error("this is no table", "name a CSV file with a header", 1)
+    if len(set(names)) != len(names):
+        raise content.error("a column is there twice", "remove one of them", 1)
+    reader = csv.reader(content.text.split("\n"), strict=True)
+    found: list[tuple[int, list[str]]] = []  # a table that is too long costs no more than its text
+    try:
+        for cells in reader:
+            if len(cells) > len(names):
+                raise _ragged(content, reader.line_num, len(cells), len(names))
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) != len(names):
+                raise _ragged(content, reader.line_num, len(cells), len(names))
+            if len(found) > MOST_DOCUMENTS:
+                raise content.error(
+                    f"the table has more than {MOST_DOCUMENTS:,} rows",
+                    "save one row for each run",
+                    reader.line_num,
+                )
+            found.append((reader.line_num, cells))
+    except csv.Error:
+        raise content.error(
+            "the line is not CSV", "check commas and quotes", reader.line_num
+        ) from None
+    return [
+        Node(
+            {name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()},
+            f"{content.source}:{line}",
+        )
+        for line, cells in found[1:]
+    ]
+
+
+def _ragged(content: Content, line: int, have: int, want: int) -> DocumentError:
+    last = line > content.text.count("\n")
+    if last and have < want:
+        hint = "copy the whole file again, or remove the line"
+        return content.error("the last line is cut off", hint, line)
+    return content.error(f"the line has {have} values, the header {want}", "check commas", line)
+
+
+def bars(content: Content) -> list[Node]:
+    """Rows of all Markdown tables of a text, as mappings from column to text.
+
+    Raises:
+        DocumentError: At the line that has more or fewer cells than the header above it.
+    """
+    names: list[str] = []
+    out = []
+    for number, line in enumerate(content.text.split("\n"), 1):
+        if not line.lstrip().startswith("|"):
+            names = []
+            continue
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not names:
+            names = [cell.lower() for cell in cells]
+        elif all(_RULE.fullmatch(cell) for cell in cells):
+            continue
+        elif len(cells) != len(names):
+            raise _ragged(content, number, len(cells), len(names))
+        else:
+            value = {name: cell for name, cell in zip(names, cells, strict=True) if name and cell}
+            out.append(Node(value, f"{content.source}:{number}"))
+    return out

@@ -1,6 +1,6 @@
-"""Figures of a file as measurements: statistics by key, scaled to base units."""
+"""Figures of a file as measurements, scaled to base units, and engines by name."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from roofline.interop.results.node import Node, number
@@ -8,7 +8,7 @@ from roofline.interop.results.run import STATISTIC, Measurement
 from roofline.units import PREFIX
 
 AVERAGES: Final = {"mean": "mean", "avg": "mean", "average": "mean", "median": "p50"}
-"""What means and medians are called elsewhere."""
+"""Means and medians by the names of other tools."""
 RANGES: Final = {"minimum": "min", "maximum": "max", "stdev": "std", "stddev": "std"}
 
 
@@ -112,6 +112,14 @@ def spread(low: float | None, mean: float | None, high: float | None) -> float |
     return max(high - low, 0.0) / (2 * mean)
 
 
+def request_rate(run: Node, *at_once: str) -> float | None:
+    """Requests a second; None where all were sent at once, as words that begin so say. [1/s]"""
+    found = run.get("request_rate")
+    if found is None or str(found.value).lower().startswith(at_once):
+        return None
+    return found.number() or None
+
+
 def ratio(above: float | None, below: float | None) -> float | None:
     """A quotient of two numbers that a file may lack."""
     return above / below if above and below else None
@@ -143,3 +151,39 @@ def seconds_in(unit: Node) -> float:
             f"{name!r:.40} is no unit of time that is known", f"{', '.join(SECONDS)} are"
         )
     return SECONDS[name.lower()]
+
+
+ENGINES: Final[Mapping[str, str]] = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "trt": "trtllm",
+    "trtllm": "trtllm",
+    "tensorrt": "trtllm",
+    "tensorrt-llm": "trtllm",
+    "tensorrtllm": "trtllm",
+    "lmdeploy": "lmdeploy-turbomind",
+    "deepspeed-mii": "Deepspeed-MII",
+    "llama.cpp": "llama.cpp",
+    "tgi": "tgi",
+    "pytorch": "hf-transformers",
+}
+"""Engines by the names that clients give their endpoints; one of OpenAI's kind says nothing."""
+_ENDS: Final = ("-oai-chat", "-oai", "-native", "-chat", "-embedding", "-mtp")
+
+
+def engine_of(name: str) -> str:
+    """Engine of an endpoint; empty where its name says none.
+
+    >>> engine_of("sglang-oai-chat"), engine_of("openai-chat"), engine_of("dynamo-trt")
+    ('sglang', '', 'trtllm')
+    """
+    bare = name.strip().lower().replace("_", "-").removeprefix("dynamo-")
+    for end in _ENDS:
+        bare = bare.removesuffix(end)
+    return ENGINES.get(bare, "")
+
+
+def only(names: Iterable[str]) -> str:
+    """The one name of some that are alike; empty where they differ, or there is none."""
+    found = set(names)
+    return found.pop() if len(found) == 1 else ""

@@ -24,7 +24,7 @@ class Node:
     source: str
     """The file as it is shown, with the line of its document where there are several."""
     path: str = ""
-    """Of keys: ``benchmarks[0].metrics``; empty for the whole document."""
+    """Keys that lead to it, ``benchmarks[0].metrics``; empty for the whole document."""
 
     @property
     def where(self) -> str:
@@ -144,20 +144,20 @@ def _spelled(text: str) -> float | None:
         return None
 
 
-def count(node: Node, *keys: str) -> int | None:
+def count(node: Node | None, *keys: str) -> int | None:
     """A whole number above 0 at a path, None where there is none."""
-    found = node.get(*keys)
+    found = node.get(*keys) if node else None
     return None if found is None else found.count() or None
 
 
-def number(node: Node, *keys: str) -> float | None:
+def number(node: Node | None, *keys: str) -> float | None:
     """A number above 0 at a path, None where there is none."""
-    found = node.get(*keys)
+    found = node.get(*keys) if node else None
     return None if found is None else found.number() or None
 
 
-def text(node: Node, *keys: str) -> str:
+def text(node: Node | None, *keys: str) -> str:
     """Text at a path, empty where there is none or it says that there is none."""
-    found = node.get(*keys)
+    found = node.get(*keys) if node else None
     said = "" if found is None else found.text()
     return "" if said.lower() in ("none", "null", "n/a") else said

@@ -1,25 +1,25 @@
-"""From a file of any known tool to the runs in it; whose it is, its content says."""
+"""Runs in a file of any known tool; the content of a file tells its format."""
 
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Final
 
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.interop.results import formats as folder
 from roofline.interop.results.content import Content, content_of
 from roofline.interop.results.run import Format, MeasuredRun
 
-ATTRIBUTE: Final = "FORMAT"
-
 
 @cache
 def known_formats() -> tuple[Format, ...]:
-    """Every format, in order of their names: one for each module of the folder ``formats``."""
+    """Every `Format` in the modules of the folder ``formats``, in order of the modules' names."""
     names = sorted(found.name for found in iter_modules(folder.__path__))
     modules = [import_module(f"{folder.__name__}.{name}") for name in names]
-    return tuple(getattr(module, ATTRIBUTE) for module in modules)
+    return tuple(
+        found for module in modules for found in vars(module).values() if isinstance(found, Format)
+    )
 
 
 def read_results(path: Path, *, format_: str = "") -> tuple[MeasuredRun, ...]:
@@ -49,7 +49,7 @@ def read_results(path: Path, *, format_: str = "") -> tuple[MeasuredRun, ...]:
                 hint="check that requests were answered",
                 where=run.where,
             )
-    return runs
+    return tuple(replace(run, format=found.name) for run in runs)
 
 
 def _named(name: str) -> Format:

@@ -8,9 +8,9 @@ from typing import Final, Literal
 from roofline.interop.results.content import Content
 
 Load = Literal["", "closed", "open", "burst", "offline", "batch", "prefill", "decode"]
-"""How requests came: from clients that ask again when answered; at a rate; all at once to a server;
-all at once to the engine itself; as one batch; a prompt alone; an answer alone. Empty where the
-file does not say."""
+"""Arrivals of requests: from clients that ask again when answered; at a rate; all at once to a
+server; all at once to the engine itself; as one batch; a prompt alone; an answer alone. Empty where
+the file does not say."""
 
 UNITS: Final[Mapping[str, str]] = {
     "ttft": "s",
@@ -29,7 +29,7 @@ each request. ``itl``: the same of all requests together, so that long answers c
 ``latency``: from sending a request to its last token. Throughputs are of all devices together.
 """
 STATISTIC: Final = re.compile(r"mean|std|min|max|p\d{1,2}(?:\.\d+)?")
-"""How statistics are called; the median is ``p50``."""
+"""Names of statistics; the median is ``p50``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Measurement:
     statistic: str
     """One of `UNITS`; ``"mean"``, ``"p50"``, ``"p99"``, ``"std"``, ``"min"`` or ``"max"``."""
     value: float
-    """In `unit`."""
+    """Figure in `unit`."""
     field: str
-    """What the file calls it."""
+    """Name in the file."""
     definition: str
-    """What the tool means by that, and how it was converted where ours is another."""
+    """Meaning of the figure for the tool, and its conversion where ours is another."""
 
     def __post_init__(self) -> None:
         """Refuse what a reader must not make: our own mistake."""
@@ -59,11 +59,11 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What was run, as far as the file says; None or empty where it does not."""
+    """Network, machine and load, as far as the file says; None or empty where it does not."""
 
     model: str = ""
     gpu: str = ""
-    """As the file calls them."""
+    """Names in the file."""
     gpus: int | None = None
     tp: int | None = None
     pp: int | None = None
@@ -72,19 +72,19 @@ class Scenario:
     """Devices; tensor, pipeline, expert and attention data parallel degrees. [1]"""
     engine: str = ""
     engine_version: str = ""
-    """Whose kernels: ``"vllm"``, ``"sglang"``, ``"trtllm"``, ``"llama.cpp"``."""
+    """Engine that ran the kernels: ``"vllm"``, ``"sglang"``, ``"trtllm"``, ``"llama.cpp"``."""
     weights: str = ""
     kv: str = ""
     """Number formats as the file calls them."""
     load: Load = ""
-    """How requests came."""
+    """Arrivals of requests."""
     concurrency: int | None = None
     """Clients, or sequences of a batch. [1]"""
     rate: float | None = None
     cv: float | None = None
     """Requests a second, and the standard deviation of their gaps over the mean. [1/s]"""
     requests: int | None = None
-    """How many were answered. [1]"""
+    """Requests that were answered. [1]"""
     prompt: float | None = None
     output: float | None = None
     """Mean lengths. [token]"""
@@ -93,9 +93,9 @@ class Scenario:
     depth: float = 0.0
     """Tokens in the cache before the prompt. [token]"""
     source: str = ""
-    """Whose rows they are, where a known campaign drives its clients in a known way."""
+    """Campaign of the rows, where a known one drives its clients in a known way."""
     beyond: str = ""
-    """What of it no prediction knows: speculation, a split deployment. Empty where nothing is."""
+    """Part of it that no prediction knows: speculation, a split deployment; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +103,18 @@ class MeasuredRun:
     """One run of a benchmark."""
 
     tool: str
-    format: str
-    version: str
-    """What measured it, what the file was read as, and which version wrote it, as far as it
-    says."""
+    """Program that measured it."""
     where: str
     """``file``, ``file:line`` or ``file: path`` of the run."""
     scenario: Scenario
-    """What was run."""
     measurements: tuple[Measurement, ...]
-    """In the order of the file."""
+    """Figures in the order of the file."""
+    version: str = ""
+    """Version of the tool, as far as the file says."""
+    format: str = ""
+    """Name of the `Format` that it was read as."""
     notes: tuple[str, ...] = ()
-    """What a reader should know, one sentence each."""
+    """Sentences that a reader should know."""
 
     def get(self, metric: str, statistic: str = "mean") -> float | None:
         """Value of a figure, None where it was not measured."""
@@ -126,12 +126,12 @@ class MeasuredRun:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A file format. A module of the folder ``formats`` has one, called ``FORMAT``."""
+    """A file format. Modules of the folder ``formats`` have one or several."""
 
     name: str
     title: str
-    """As ``--as`` takes it; the tool and what it writes."""
+    """Name that ``--as`` takes; the tool and what it writes."""
     recognises: Callable[[Content], bool]
-    """Whether a file is of this format, by its content."""
+    """True for the content of a file of this format."""
     read: Callable[[Content], Iterable[MeasuredRun]]
     """The runs of a file."""

@@ -1,14 +1,13 @@
 """Lines of a file that need not fit in memory, each with its number, and errors at a line."""
 
 import gzip
-import zlib
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from roofline.content import label
 from roofline.errors import DocumentError
+from roofline.interop.files import readable, source_of
 from roofline.units import PREFIX
 
 LONGEST: Final = int(PREFIX["Mi"])
@@ -29,11 +28,10 @@ class Line(NamedTuple):
     """One line, without its end."""
 
     number: int
-    """From 1. [1]"""
+    """Number of the line, from 1. [1]"""
     text: str
-    """What it says."""
     whole: bool = True
-    """Whether it ended as a line does; only the last one may not."""
+    """False for a last line without an end."""
 
 
 def located(source: str, line: int, message: str, hint: str) -> DocumentError:
@@ -48,11 +46,6 @@ def cut_off(source: str, line: int) -> DocumentError:
     )
 
 
-def source_of(path: Path) -> str:
-    """A path as it is shown, whatever bytes are in its name."""
-    return label(path).encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 def lines(path: Path) -> Iterator[Line]:
     """Lines of a text file, of which those without any text are left out; gzip by the name.
 
@@ -63,42 +56,29 @@ def lines(path: Path) -> Iterator[Line]:
         DocumentError: It cannot be read, is not UTF-8, or has a line that is too long.
     """
     source = source_of(path)
-    try:
-        with _opened(path) as file:
-            most = _unpacked(path, source)
-            read, number, last, rest = 0, 1, 0, b""
-            while True:
-                block = file.read(BLOCK)
-                whole, ended, rest = (rest + block).rpartition(b"\n")
-                if not block:
-                    whole, rest = rest, b""
-                for line in _lines(whole, source, number, bool(block)):
-                    last = line.number
-                    yield line
-                number += whole.count(b"\n") + len(ended)
-                read += len(block)
-                if not block:
-                    return
-                if len(rest) > LONGEST:
-                    raise _too_long(source, number)
-                if read > most:
-                    raise _too_packed(source, number)
-                if number - last > MOST_EMPTY:
-                    message = f"more than {MOST_EMPTY:,} lines in a row are empty"
-                    raise located(source, number, message, "check that this is a trace")
-    except FileNotFoundError:
-        raise _unreadable(source, "does not exist", "check the spelling of the path") from None
-    except IsADirectoryError:
-        raise _unreadable(source, "is a folder", "name a file in it") from None
-    except PermissionError:
-        hint = "give yourself permission to read it"
-        raise _unreadable(source, "may not be read", hint) from None
-    except (gzip.BadGzipFile, zlib.error, EOFError):
-        hint = "copy the whole file again"
-        raise _unreadable(source, "is not a whole gzip file", hint) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise _unreadable(source, f"cannot be read: {reason}", "check the path") from None
+    hints = {"folder": "name a file in it", "packed": "copy the whole file again"}
+    with readable(source, **hints), _opened(path) as file:
+        most = _unpacked(path, source)
+        read, number, last, rest = 0, 1, 0, b""
+        while True:
+            block = file.read(BLOCK)
+            whole, ended, rest = (rest + block).rpartition(b"\n")
+            if not block:
+                whole, rest = rest, b""
+            for line in _lines(whole, source, number, bool(block)):
+                last = line.number
+                yield line
+            number += whole.count(b"\n") + len(ended)
+            read += len(block)
+            if not block:
+                return
+            if len(rest) > LONGEST:
+                raise _too_long(source, number)
+            if read > most:
+                raise _too_packed(source, number)
+            if number - last > MOST_EMPTY:
+                message = f"more than {MOST_EMPTY:,} lines in a row are empty"
+                raise located(source, number, message, "check that this is a trace")
 
 
 def _unpacked(path: Path, source: str) -> float:
@@ -148,7 +128,3 @@ def _lines(content: bytes, source: str, number: int, whole: bool) -> Iterator[Li
 def _too_long(source: str, line: int) -> DocumentError:
     message = f"the line is longer than {LONGEST:,} bytes"
     return located(source, line, message, "check that this is a trace")
-
-
-def _unreadable(source: str, message: str, hint: str) -> DocumentError:
-    return DocumentError(f"{source} {message}", hint=hint)

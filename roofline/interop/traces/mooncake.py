@@ -6,15 +6,17 @@ id for each block and what is before it; the last block may be a part of one.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from roofline.errors import DocumentError
+from roofline.errors import DocumentError, InputError
+from roofline.files import text_output
 from roofline.interop.traces.lines import Line
-from roofline.interop.traces.rows import Place, Rows
-from roofline.serving.requests import MOST_TOKENS
+from roofline.interop.traces.tables import Place, Rows
+from roofline.serving.requests import MOST_TOKENS, Requests
 from roofline.units import PREFIX
 
 BLOCK: Final = 512
@@ -113,3 +115,40 @@ def _blocks(entry: dict[str, Any], row: int, place: Place, block: int) -> tuple[
             "check the length, or give the block size that the ids are of",
         )
     return tuple(ids[: prompt // block])
+
+
+def write_trace(parts: Iterable[Requests], path: Path) -> int:
+    """Write requests one to a line, and say how many.
+
+    Args:
+        parts: Requests in order, whole or in chunks.
+        path: File; one that is there is replaced.
+
+    Raises:
+        InputError: A request waits for another's answer: such a line has nowhere to say so.
+        MissingEnvironmentError: The file cannot be written.
+    """
+    count = 0
+    with text_output(path) as file:
+        for made in parts:
+            if (made.after >= 0).any():
+                raise InputError(
+                    "sessions cannot be written as a trace",
+                    hint="times of later turns depend on answers: write single requests",
+                )
+            file.writelines(_line(made, row) for row in range(len(made)))
+            count += len(made)
+    return count
+
+
+def _line(made: Requests, row: int) -> str:
+    first, last = made.prefix[row], made.prefix[row + 1]
+    # Whole milliseconds as they are published; else as many digits as tell arrivals apart.
+    milliseconds = float(made.arrival[row]) / MILLISECONDS
+    entry = {
+        "timestamp": int(milliseconds) if milliseconds.is_integer() else milliseconds,
+        "input_length": int(made.prompt[row]),
+        "output_length": int(made.output[row]),
+        "hash_ids": made.hashes[first:last].tolist(),
+    }
+    return json.dumps(entry) + "\n"

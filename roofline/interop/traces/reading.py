@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 
 from roofline.errors import DocumentError, InputError
+from roofline.interop.files import source_of
 from roofline.interop.traces import mooncake
-from roofline.interop.traces.formats import FORMATS, Format
-from roofline.interop.traces.lines import Line, cut_off, lines, located, source_of
-from roofline.interop.traces.rows import Place, Rows
+from roofline.interop.traces.lines import Line, cut_off, lines, located
+from roofline.interop.traces.tables import FORMATS, Format, Place, Rows
 from roofline.schema.document import collector_paused
 from roofline.serving.requests import Requests, joined, part, requests
 from roofline.units import PREFIX
@@ -30,10 +30,10 @@ class Trace:
     """A recording."""
 
     requests: Requests
-    """From time 0 on."""
+    """Requests, from time 0 on."""
     format: str
     title: str
-    """What it was read as."""
+    """Name and title of its format."""
     source: str
     """The file, as it is shown."""
     failed: int
@@ -41,7 +41,7 @@ class Trace:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know."""
+        """Sentences that a reader should know."""
         if not self.failed:
             return ()
         return (
@@ -185,7 +185,12 @@ class _Reader:
     def _columns(self, read: list[Line], table: Format) -> dict[str, list[str]]:
         """Texts of the columns that the format knows."""
         width = len(self._header)
-        rows = _all_cells(read, self.source)
+        try:
+            rows = list(csv.reader([line.text for line in read], strict=True))
+        except csv.Error:
+            rows = []
+        if len(rows) != len(read):  # quotes go over line ends
+            rows = [_cells(line, self.source) for line in read]
         for line, row in zip(read, rows, strict=True):
             if len(row) != width:
                 if not line.whole and len(row) < width:
@@ -209,15 +214,6 @@ def _cells(line: Line, source: str) -> list[str]:
             raise cut_off(source, line.number) from None
         hint = "a value in quotes begins and ends in one line"
         raise located(source, line.number, "the line is not CSV", hint) from None
-
-
-def _all_cells(read: list[Line], source: str) -> list[list[str]]:
-    """Values of all lines at once; one by one where quotes go over line ends."""
-    try:
-        rows = list(csv.reader([line.text for line in read], strict=True))
-    except csv.Error:
-        rows = []
-    return rows if len(rows) == len(read) else [_cells(line, source) for line in read]
 
 
 def _recognised(header: list[str], line: Line, source: str) -> Format:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
-from roofline.model.changes import attention, pruning, storing
+from roofline.model.changes import attention, pruning
 
 __all__ = ["ALIASES", "NETWORK", "NetworkChange", "canonical", "changed"]
 
@@ -30,9 +30,9 @@ class NetworkChange:
     fields: tuple[str, ...] = ()
     """Provenance that no longer holds."""
     training: Cost = "retrain"
-    """What makes it a usable network: training again, or distilling from the unchanged one."""
+    """Way to a usable network: training again, or distilling from the unchanged one."""
     textbook: bool = False
-    """Whether published closed forms see it."""
+    """True if published closed forms see it."""
 
 
 NETWORK: Final[Mapping[str, NetworkChange]] = {
@@ -67,7 +67,7 @@ NETWORK: Final[Mapping[str, NetworkChange]] = {
     "mla": NetworkChange(
         attention.mla, attention.mla_reason, "512", ("kv_heads", "latent", "rope_dim")
     ),
-    "sparsity": NetworkChange(storing.sparsity, storing.sparsity_reason, "2:4", (), "zeros"),
+    "sparsity": NetworkChange(pruning.sparsity, pruning.sparsity_reason, "2:4", (), "zeros"),
 }
 """Changes by name, in the order in which several of them take effect."""
 

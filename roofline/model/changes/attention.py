@@ -1,4 +1,4 @@
-"""What is cached and read: key/value heads, windows, caches shared by layers, latents."""
+"""Changes of the cache: key/value heads, windows, caches shared by layers, latents."""
 
 from dataclasses import replace
 from typing import Final
@@ -56,13 +56,13 @@ def mqa(network: Architecture, _: str) -> Architecture:
 
 
 def mha(network: Architecture, _: str) -> Architecture:
-    """As many key/value heads as query heads."""
+    """One key/value head for each query head."""
     attends(network, "mha")
     return in_attention(network, lambda part: with_heads(part, part.heads, part.heads))
 
 
 def gqa_reason(before: Architecture, after: Architecture, _: str) -> str:
-    """How many heads are cached, of how many."""
+    """Cached heads after and before."""
     old, new = (attends(network, "gqa")[0].kv_heads for network in (before, after))
     heads = f"key/value head{'s' * (max(old, new) > 1)}"
     return f"{new} of {old} {heads}" if new < old else f"{new} {heads} instead of {old}"
@@ -108,9 +108,8 @@ def local(network: Architecture, value: str) -> Architecture:
     return global_every(window(network, str(size)), str(every))
 
 
-def window_reason(_: Architecture, network: Architecture, value: str) -> str:
-    """How many layers see how far."""
-    del value
+def window_reason(_: Architecture, network: Architecture, _value: str) -> str:
+    """Layers with a window, and its length."""
     parts = attends(network, "window")
     windows = [part.window for part in parts if part.window]
     number = "all" if len(windows) == len(parts) else f"{len(windows)} of {len(parts)}"
@@ -152,9 +151,8 @@ def cla(network: Architecture, value: str) -> Architecture:
     return in_attention(network, change)
 
 
-def cla_reason(_: Architecture, network: Architecture, value: str) -> str:
-    """Who keeps and who reads."""
-    del network
+def cla_reason(_: Architecture, _after: Architecture, value: str) -> str:
+    """Layers that share a cache."""
     return f"each {value} layers share one cache, which all of them still read"
 
 
@@ -172,13 +170,8 @@ def mla(network: Architecture, value: str) -> Architecture:
     parts = attends(network, "mla")
 
     def fits(part: Attention) -> bool:
-        return (
-            part.window is None
-            and part.chunk is None
-            and part.index is None
-            and not part.reuses_kv
-            and part.cached
-        )
+        partial = (part.window, part.chunk, part.index)
+        return partial == (None, None, None) and part.cached and not part.reuses_kv
 
     if not any(map(fits, parts)):
         raise InputError(
@@ -207,9 +200,8 @@ def mla(network: Architecture, value: str) -> Architecture:
     return in_layers(network, change)
 
 
-def mla_reason(_: Architecture, network: Architecture, value: str) -> str:
-    """What is cached now, and what is expanded from it."""
-    del value
+def mla_reason(_: Architecture, network: Architecture, _value: str) -> str:
+    """Sizes of the latent and of the rotated key."""
     part = next(block.mixer for block in network.layers if isinstance(block.mixer, Mla))
     return (
         f"a latent of {part.latent} and a rotated key of {part.rope_dim} instead of keys and values"

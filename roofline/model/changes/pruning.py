@@ -1,4 +1,4 @@
-"""Structured pruning (depth, width, heads) and its opposite, copies of the feed-forward part.
+"""Structured pruning (depth, width, heads), its opposite, copies of the feed-forward part; zeros.
 
 Source: Muralidharan et al. 2024 (arXiv 2407.14679, Minitron) for the axes. What is cut does not
 matter for the cost, only how much.
@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from roofline.errors import InputError
 from roofline.model.architecture import (
+    UNQUANTISED,
     Architecture,
     Attention,
     Block,
@@ -19,6 +20,8 @@ from roofline.model.architecture import (
 )
 from roofline.model.changes.attention import with_heads
 from roofline.model.changes.values import in_layers, pair, whole
+from roofline.model.precision import named
+from roofline.model.precision.naming import suffix
 
 
 def layers(network: Architecture, value: str) -> Architecture:
@@ -28,7 +31,7 @@ def layers(network: Architecture, value: str) -> Architecture:
 
 
 def layers_reason(before: Architecture, after: Architecture, _: str) -> str:
-    """How deep it is."""
+    """Layers after and before."""
     return f"{len(after.layers)} of {len(before.layers)} layers"
 
 
@@ -52,7 +55,7 @@ def ffn(network: Architecture, value: str) -> Architecture:
 
 
 def ffn_reason(before: Architecture, after: Architecture, _: str) -> str:
-    """How wide the feed-forward parts are."""
+    """Width of the feed-forward parts after and before."""
     parts = [block.feedforward for network in (before, after) for block in network.layers]
     old, new = (
         max(block.feedforward.width for block in network.layers if block.feedforward is not None)
@@ -90,7 +93,7 @@ def heads(network: Architecture, value: str) -> Architecture:
 
 
 def heads_reason(before: Architecture, after: Architecture, _: str) -> str:
-    """How many query heads stay."""
+    """Query heads after and before."""
     old, new = (
         next(b.mixer.heads for b in network.layers if isinstance(b.mixer, Attention | Mla))
         for network in (before, after)
@@ -127,7 +130,7 @@ def d_model(network: Architecture, value: str) -> Architecture:
 
 
 def d_model_reason(before: Architecture, after: Architecture, _: str) -> str:
-    """How wide the model is."""
+    """Model width after and before."""
     return f"a model {after.d_model:,} wide instead of {before.d_model:,}"
 
 
@@ -148,11 +151,13 @@ def experts(network: Architecture, value: str) -> Architecture:
     if number > 2**16:
         raise InputError(f"{number:,} experts", hint="give at most 65,536")
 
+    mixed = any(isinstance(block.feedforward, Moe) for block in network.layers)
+
     def change(block: Block) -> Block | None:
         part = block.feedforward
         if isinstance(part, Moe):
             return replace(block, feedforward=replace(part, experts=number, active=active))
-        if not isinstance(part, Mlp):
+        if mixed or not isinstance(part, Mlp):
             return None
         made = Moe(
             experts=number,
@@ -165,16 +170,52 @@ def experts(network: Architecture, value: str) -> Architecture:
         )
         return replace(block, feedforward=made)
 
-    mixed = any(isinstance(block.feedforward, Moe) for block in network.layers)
-
-    def only_mixtures(block: Block) -> Block | None:
-        return change(block) if isinstance(block.feedforward, Moe) else None
-
-    return in_layers(network, only_mixtures if mixed else change)
+    return in_layers(network, change)
 
 
-def experts_reason(_: Architecture, network: Architecture, value: str) -> str:
-    """How many there are and how many a token meets."""
-    del network
+def experts_reason(_: Architecture, _after: Architecture, value: str) -> str:
+    """Experts in all, and for each token."""
     number, active = value.split("/")
     return f"{number} experts, {active} of them for each token"
+
+
+def sparsity(network: Architecture, value: str) -> Architecture:
+    """Matrices of all layers with zeros left out; embeddings, LM head and routers stay dense.
+
+    Args:
+        network: In the formats its values are to have.
+        value: ``"2:4"`` or the share of zeros.
+
+    Raises:
+        InputError: No such pattern, zeros are left out already, or the result would be larger.
+    """
+    more = suffix(value)
+
+    def thinner(name: str) -> str:
+        if named(name).dense:
+            raise InputError(
+                f"{name} weights leave out zeros already", hint="start from dense weights"
+            )
+        return named(f"{named(name).name}{more}").name
+
+    def change(block: Block) -> Block:
+        said = dict(block.formats)
+        for role in dict.fromkeys(block.roles(network.d_model)):
+            if role in UNQUANTISED:
+                said.setdefault(role, network.plain_format)
+            elif role in said:
+                said[role] = thinner(said[role])
+        return replace(block, formats=tuple(said.items()))
+
+    changed = in_layers(network, change)
+    return replace(changed, weight_format=thinner(network.weight_format))
+
+
+def sparsity_reason(_: Architecture, network: Architecture, value: str) -> str:
+    """Zeros, bits of a weight and rate of arithmetic."""
+    stored = named(network.weight_format)
+    what = (
+        "two of every four weights are" if value == "2:4" else f"{float(value):.0%} of weights are"
+    )
+    how = "at twice the arithmetic rate" if value == "2:4" else "multiplied as dense ones"
+    return f"{what} zero ({stored.name}: {stored.expression} bits), {how}"

@@ -20,11 +20,11 @@ __all__ = ["CHANGES", "Change", "Setup", "apply", "explained", "parse", "setup_o
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What changes apply to. Made by `setup_of`."""
+    """Network, machine and formats that changes apply to. Made by `setup_of`."""
 
     network: Architecture
     gpu: Gpu
-    """What runs on what; the network in the format it is loaded in."""
+    """Network in the format it is loaded in, and the machine that it runs on."""
     weights: str = ""
     """Format that was asked for; empty for the checkpoint's."""
     kv: str = "auto"
@@ -48,10 +48,10 @@ def setup_of(
     tp: int = 1,
     batch: int = 16,
 ) -> Setup:
-    """What an engine loads: a format that was asked for, 16 bits of a checkpoint in fp32.
+    """Network as an engine loads it: in a format that was asked for, fp32 in 16 bits.
 
     Args:
-        network, gpu: What runs on what.
+        network, gpu: The network, and the machine that it runs on.
         weights, kv: Formats asked for; empty and ``"auto"`` for those of the checkpoint.
         tp, batch: Devices that share every layer; sequences together. [1]
     """
@@ -72,10 +72,10 @@ class Change:
     example: str
     """Value to show in help; empty for a change that takes none."""
     training: Cost = ""
-    """What it takes to make such a network: nothing, ``"retrain"``, ``"distil"`` from the base,
-    ``"zeros"`` or ``"quantise"``."""
+    """Way to make such a network: none, ``"retrain"``, ``"distil"`` from the base, ``"zeros"`` or
+    ``"quantise"``."""
     textbook: bool = True
-    """Whether published closed forms see it."""
+    """True if published closed forms see it."""
 
 
 def apply(base: Setup, changes: Sequence[tuple[str, str]]) -> Setup:
@@ -98,7 +98,7 @@ def apply(base: Setup, changes: Sequence[tuple[str, str]]) -> Setup:
 
 
 def explained(base: Setup, changes: Sequence[tuple[str, str]]) -> tuple[Setup, tuple[str, ...]]:
-    """As `apply`, with what each change did in a few words; of changes to one thing, the last."""
+    """Setup of `apply`, and the effect of each change in words; of one topic, the last."""
     order, setup = list(CHANGES), base
     said: dict[object, str] = {}
     for name, value in sorted(changes, key=lambda change: order.index(change[0])):
@@ -172,10 +172,6 @@ def _student_reason(before: Setup, setup: Setup, _: str) -> str:
     return f"another network, {setup.network.name}, of {layers}"
 
 
-def _gpu(setup: Setup, value: str) -> Setup:
-    return replace(setup, gpu=hardware.gpu(value))
-
-
 def _gpu_reason(before: Setup, setup: Setup, _: str) -> str:
     old, new = before.gpu, setup.gpu
     rate = next((name for name in ("bf16", "fp16") if {name} <= {*old.flops_per_s}), "fp32")
@@ -196,26 +192,10 @@ def _weights_reason(_: Setup, setup: Setup, value: str) -> str:
     return f"{stored.name} weights, {stored.expression} bits each"
 
 
-def _kv(setup: Setup, value: str) -> Setup:
-    return replace(setup, kv="auto" if value == "auto" else named(value).name)
-
-
 def _kv_reason(_: Setup, setup: Setup, value: str) -> str:
     if setup.kv == "auto":
         return "a cache in the format of the activations"
     return f"cache in {value}, {named(value).expression} bits each"
-
-
-def _batch(setup: Setup, value: str) -> Setup:
-    return replace(setup, batch=whole(value, "batch"))
-
-
-def _batch_reason(before: Setup, setup: Setup, _: str) -> str:
-    return f"{setup.batch:,} sequences together instead of {before.batch:,}"
-
-
-def _tp(setup: Setup, value: str) -> Setup:
-    return replace(setup, tp=whole(value, "tp"))
 
 
 def _tp_reason(before: Setup, setup: Setup, _: str) -> str:
@@ -225,12 +205,22 @@ def _tp_reason(before: Setup, setup: Setup, _: str) -> str:
 
 CHANGES: Final[Mapping[str, Change]] = {
     "student": Change(_student, _student_reason, "llama-2-7b", "distil"),
-    "gpu": Change(_gpu, _gpu_reason, "a100-sxm"),
+    "gpu": Change(
+        lambda setup, value: replace(setup, gpu=hardware.gpu(value)), _gpu_reason, "a100-sxm"
+    ),
     **{name: _of_network(name) for name in NETWORK if name != "sparsity"},
     "weights": Change(_weights, _weights_reason, "int4-awq", "quantise"),
     "sparsity": _of_network("sparsity"),
-    "kv": Change(_kv, _kv_reason, "fp8"),
-    "batch": Change(_batch, _batch_reason, "64"),
-    "tp": Change(_tp, _tp_reason, "2"),
+    "kv": Change(
+        lambda setup, value: replace(setup, kv=value if value == "auto" else named(value).name),
+        _kv_reason,
+        "fp8",
+    ),
+    "batch": Change(
+        lambda setup, value: replace(setup, batch=whole(value, "batch")),
+        lambda old, new, _: f"{new.batch:,} sequences together instead of {old.batch:,}",
+        "64",
+    ),
+    "tp": Change(lambda setup, value: replace(setup, tp=whole(value, "tp")), _tp_reason, "2"),
 }
 """Changes by name, in the order in which several of them take effect."""

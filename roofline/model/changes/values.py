@@ -39,7 +39,7 @@ def in_layers(network: Architecture, change: Callable[[Block], Block | None]) ->
 
     Args:
         network: The network.
-        change: Of a layer: what takes its place, None to leave it.
+        change: The layer that takes the place of one; None to leave it.
     """
     made: dict[Block, Block] = {}
     out = []

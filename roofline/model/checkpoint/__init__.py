@@ -22,12 +22,13 @@ _BESIDE: Final = re.compile(
     r"(?:^|\.)(?:mtp|visual|vision\w*|audio\w*|mm_projector|multi_modal_projector|embed_vision)\."
     r"|(?:^|\.)(?:v|mm)\.|nextn"
 )
+_TABLES: Final = {"safetensors": safetensors.tensors, "gguf": gguf.tensors}
 _LAYER: Final = re.compile(r"(?:^|\.)(?:layers|h|blk|blocks)\.(\d{1,9})\.")
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is in a checkpoint."""
+    """Tensors of a checkpoint."""
 
     source: str
     """File or folder, as shown to the user."""
@@ -36,7 +37,7 @@ class Stored:
     bytes: int
     """All tensors. [B]"""
     sizes: Mapping[str, int] = field(default_factory=dict, repr=False)
-    """Of each tensor by name; empty for an index. [B]"""
+    """Size of each tensor by name; empty for an index. [B]"""
     types: Mapping[str, int] = field(default_factory=dict)
     """All tensors of a number type together, as the files call it. [B]"""
 
@@ -45,14 +46,12 @@ class Stored:
 
         Vision towers and layers that predict further tokens are left out.
         """
-        return self.bytes - sum(
-            size for name, size in self.sizes.items() if _is_beside(name, layers)
-        )
-
-
-def _is_beside(name: str, layers: int) -> bool:
-    number = _LAYER.search(name)
-    return bool(_BESIDE.search(name)) or (number is not None and int(number[1]) >= layers)
+        out = self.bytes
+        for name, size in self.sizes.items():
+            number = _LAYER.search(name)
+            if _BESIDE.search(name) or (number and int(number[1]) >= layers):
+                out -= size
+        return out
 
 
 def stored_bytes(path: str | Path) -> Stored | None:
@@ -71,8 +70,8 @@ def stored_bytes(path: str | Path) -> Stored | None:
     try:
         if path.is_file():
             if path.suffix == ".gguf":
-                return _gguf(path, [path])
-            return _safetensors(path, [path]) if path.suffix == ".safetensors" else None
+                return _stored(path, "gguf", [path])
+            return _stored(path, "safetensors", [path]) if path.suffix == ".safetensors" else None
         if not path.is_dir():
             return None
         index = path / "model.safetensors.index.json"
@@ -81,9 +80,9 @@ def stored_bytes(path: str | Path) -> Stored | None:
         single = path / "model.safetensors"
         files = [single] if single.is_file() else _files(path, "*.safetensors")
         if files:
-            return _safetensors(path, files)
+            return _stored(path, "safetensors", files)
         files = _files(path, "*.gguf")
-        return _gguf(path, _one_set(path, files)) if files else None
+        return _stored(path, "gguf", _one_set(path, files)) if files else None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no path"
         raise DocumentError(
@@ -132,23 +131,15 @@ def _indexed(folder: Path, index: Path) -> Stored:
             hint="download the whole checkpoint, or none of it",
             where=str(index),
         )
-    return _safetensors(folder, files)
+    return _stored(folder, "safetensors", files)
 
 
-def _safetensors(source: Path, files: list[Path]) -> Stored:
-    return _together(source, "safetensors", [(file, safetensors.tensors(file)) for file in files])
-
-
-def _gguf(source: Path, files: list[Path]) -> Stored:
-    return _together(source, "gguf", [(file, gguf.tensors(file)) for file in files])
-
-
-def _together(
-    source: Path, kind: str, parts: list[tuple[Path, dict[str, tuple[str, int]]]]
-) -> Stored:
+def _stored(source: Path, kind: str, files: list[Path]) -> Stored:
+    """Tensors of the files of one checkpoint."""
     sizes: dict[str, int] = {}
     types: dict[str, int] = {}
-    for file, tensors in parts:
+    tables = [_TABLES[kind](file) for file in files]
+    for file, tensors in zip(files, tables, strict=True):
         for name, (dtype, size) in tensors.items():
             if name in sizes:
                 raise DocumentError(

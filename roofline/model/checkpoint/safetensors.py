@@ -80,7 +80,8 @@ def index(file: Path) -> tuple[tuple[str, ...], int | None]:
     places = data.get("weight_map")
     if not isinstance(places, dict) or not places:
         _refuse(file, "the index has no weight_map")
-    names = dict.fromkeys(places.values() if all(map(_is_text, places.values())) else [""])
+    texts = all(isinstance(name, str) for name in places.values())
+    names = dict.fromkeys(places.values() if texts else [""])
     for name in names:
         if not name.endswith(".safetensors") or set(name) & set("/\\\0"):
             _refuse(file, f"the index names {name!r:.80}, which is no file beside it")
@@ -90,10 +91,6 @@ def index(file: Path) -> tuple[tuple[str, ...], int | None]:
         total = int(total)
     known = isinstance(total, int) and not isinstance(total, bool) and total >= 0
     return tuple(names), total if known else None
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _entry(file: Path, name: str, entry: Any) -> tuple[str, int, int]:
@@ -114,7 +111,7 @@ def _entry(file: Path, name: str, entry: Any) -> tuple[str, int, int]:
 
 
 def _counts(values: Any) -> bool:
-    """Whether it is a list of whole numbers that fit in 64 bits."""
+    """True for a list of whole numbers that fit in 64 bits."""
     return isinstance(values, list) and all(
         isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64
         for value in values

@@ -1,4 +1,4 @@
-"""What most decoders have in common: geometry, windows, biases, and putting them together."""
+"""Parts that most decoders share: geometry, attention, and putting layers together."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from roofline.model.huggingface.storage import weight_storage
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How a family of configs spells the geometry."""
+    """Keys of the geometry in a family of configs."""
 
     width: tuple[str, ...] = ("hidden_size",)
     layers: tuple[str, ...] = ("num_hidden_layers",)
@@ -83,7 +83,7 @@ def geometry(
         kv_heads: K where its key is absent; None means as many as query heads (MHA). Null always
             means MHA.
         head_dim: H where its key is absent; None means D / N.
-        explicit_head_dim: Whether the model type reads ``head_dim`` at all.
+        explicit_head_dim: True if the model type reads ``head_dim`` at all.
         defaults: Values of ``d_model``, ``layers``, ``heads``, ``vocab``, ``context`` where a
             config may leave them out.
 
@@ -126,6 +126,28 @@ def geometry(
         fields.seen.update({"head_dim"} if explicit_head_dim else ())
         fields.say("head_dim", "head_dim", width, f"width {d_model} over {heads} heads")
     return Geometry(d_model, layers, heads, shared, width, vocab, context)
+
+
+def outline(
+    fields: Fields, width: str, key: str, *, default: int, context: tuple[str, ...] = ()
+) -> Geometry:
+    """Read the sizes of a decoder whose heads share one key, or the latent of all.
+
+    Args:
+        fields: The config.
+        width, key, default: Width of a head: its name, its key and its default.
+        context: Keys of the longest context beside the usual one.
+    """
+    layers = fields.integer("layers", "num_hidden_layers", high=MOST_LAYERS)
+    return Geometry(
+        d_model=fields.integer("d_model", "hidden_size"),
+        layers=layers,
+        heads=fields.integer("heads", "num_attention_heads"),
+        kv_heads=1,
+        head_dim=fields.integer(width, key, default=default),
+        vocab=fields.integer("vocab", "vocab_size"),
+        context=fields.optional("max_context", "max_position_embeddings", *context),
+    )
 
 
 DIVISOR: Final = "give a number of key/value heads that divides the number of query heads"
@@ -240,12 +262,12 @@ def assemble(
     Args:
         fields, shape: The config and its sizes.
         mixers: Attention of each layer.
-        feedforward: Of each layer, or one that is the same in all.
+        feedforward: Part of each layer, or one that is the same in all.
         norms: Norms over the width in a layer. [1]
         norm_width: Parameters of one norm: D for weights, 2·D with biases, 0 without either; None
             for D. [parameter]
         final_norm: Parameters of the last norm, if not one like the others. [parameter]
-        parallel: Whether both parts of a layer read the same input.
+        parallel: True if both parts of a layer read the same input.
         more: As in `stack`.
     """
     width = shape.d_model if norm_width is None else norm_width

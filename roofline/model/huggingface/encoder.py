@@ -9,7 +9,7 @@ from typing import Final
 from roofline.model.architecture import Architecture, Attention, Block, Linear, Mlp
 from roofline.model.huggingface.common import Names, family, geometry, neutral, stack
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.stacking import block_parameters
+from roofline.model.huggingface.layers import block_parameters
 
 BERT_NAMES: Final = Names(kv_heads=())
 T5_NAMES: Final = Names(
@@ -100,7 +100,7 @@ def t5(fields: Fields) -> Architecture:
 
 
 def _t5_activation(fields: Fields) -> tuple[bool, str]:
-    """Whether ``feed_forward_proj`` has a gate, and its function."""
+    """Gate and function in ``feed_forward_proj``: true if there is a gate."""
     fields.seen |= {"feed_forward_proj", "is_gated_act"}
     word = fields.data.get("feed_forward_proj") or "relu"
     if (

@@ -14,6 +14,13 @@ from roofline.model.huggingface.common import (
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.layers import (
+    every_layer,
+    further_tokens,
+    no_windows,
+    window_size,
+    windows,
+)
 from roofline.model.huggingface.routing import (
     after_dense,
     marks,
@@ -21,13 +28,6 @@ from roofline.model.huggingface.routing import (
     routed,
     shared_width,
     stepped,
-)
-from roofline.model.huggingface.stacking import further_tokens
-from roofline.model.huggingface.windows import (
-    every_layer,
-    no_windows,
-    window_size,
-    windows,
 )
 
 

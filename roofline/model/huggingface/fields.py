@@ -11,10 +11,60 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from roofline.errors import UnsupportedModelError
-from roofline.model.huggingface.harmless import HARMLESS
 
 if TYPE_CHECKING:
     from roofline.schema import Document
+
+
+_HARMLESS: Final = """
+    architectures auto_map model_type transformers_version name_or_path license tokenizer_class
+    bos_token_id eos_token_id pad_token_id unk_token_id sep_token_id cls_token_id mask_token_id
+    decoder_start_token_id eod_token_id begin_suppress_tokens suppress_tokens bad_words_ids
+    forced_bos_token_id forced_eos_token_id gmask_token_id sop_token_id eop_token_id
+    id2label label2id num_labels problem_type task_specific_params finetuning_task
+
+    attention_dropout attn_dropout attn_pdrop embd_pdrop emb_pdrop resid_pdrop dropout
+    hidden_dropout hidden_dropout_prob attention_dropout_prob attn_dropout_prob emb_dropout_prob
+    attention_probs_dropout_prob embedding_dropout residual_dropout activation_dropout
+    classifier_dropout layerdrop ffn_dropout
+    initializer_range initializer_factor init_std init_config init_device init_method_std
+
+    rms_norm_eps layer_norm_eps layer_norm_epsilon layernorm_epsilon norm_eps norm_epsilon
+    rope_theta rope_scaling rope_parameters rope_ratio rope_local_base_freq rotary_pct rotary_dim
+    rotary_emb_base rotary_emb_fraction rotary_base partial_rotary_factor rope_pct rotary
+    rope_percent rotary_percent original_max_position_embeddings use_dynamic_ntk use_logn_attn
+    original_rope alibi_bias_max use_mrope mrope_section
+
+    attn_logit_softcapping final_logit_softcapping query_pre_attn_scalar logit_scale
+    softmax_scale logits_scaling embedding_multiplier residual_multiplier attention_multiplier
+    scale_attn_weights scale_attn_by_inverse_layer_idx reorder_and_upcast_attn clip_qkv
+    attention_softmax_in_fp32 scale_attention_softmax_in_fp32 softmax_in_fp32 slow_but_exact
+    masked_softmax_fusion bias_dropout_fusion skip_bias_add skip_bias_add_qkv offset_alibi
+    apply_query_key_layer_scaling fp32_residual_connection
+
+    hidden_act hidden_activation activation activation_function
+
+    use_cache use_return_dict return_dict output_attentions output_hidden_states torchscript
+    pretraining_tp tensor_parallel use_flash_attn use_flash_attention attn_implementation
+    attn_impl gradient_checkpointing chunk_size_feed_forward output_past bf16 fp16 fp32
+    z_loss_weight onnx_safe use_cache_kernel tokenizer_type verbose use_pad_tok_in_ffn is_decoder
+    summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout
+    cache_implementation do_sample temperature top_p top_k num_beams max_length min_length
+    repetition_penalty length_penalty no_repeat_ngram_size num_return_sequences diversity_penalty
+    num_beam_groups typical_p early_stopping output_scores return_dict_in_generate
+    remove_invalid_values encoder_no_repeat_ngram_size exponential_decay_length_penalty
+    tie_encoder_decoder world_size inference_runner pre_allocate_kv_cache
+    validate_runner_input pad_key_length max_batch_size max_sequence_length
+
+    time_step_min time_step_max time_step_floor time_step_scale time_step_init_scheme
+    mamba_dt_min mamba_dt_max mamba_dt_init_floor rescale_prenorm_residual residual_in_fp32
+    use_mambapy use_falcon_mambapy use_associative_scan use_mamba_kernels mixer_rms_eps
+    num_logits_to_keep calc_logits_for_entire_prompt moe_shared_expert_overlap mamba_hidden_act
+    z_loss_coefficient n_ctx language_model_only
+"""
+HARMLESS: Final = frozenset(_HARMLESS.split())
+"""Token ids, dropouts, initialisation, rotary angles, soft caps, run-time switches."""
+
 
 EMPTY: Final[tuple[Any, ...]] = (None, False, "", {}, [])
 LARGEST: Final = 10**9
@@ -29,17 +79,17 @@ class Fields:
 
     document: "Document"
     path: tuple[str | int, ...]
-    """Where it is."""
+    """Keys that lead to the mapping."""
     model_type: str
-    """What it says it is."""
+    """``model_type`` of the config."""
     name: str
-    """What the network will be called."""
+    """Name of the network."""
     outer: "Fields | None" = None
     """The config it is a part of; such parts leave out what is at its default."""
     seen: set[str] = field(default_factory=set)
     """Keys that have been understood."""
     provenance: dict[str, str] = field(default_factory=dict)
-    """By field of the architecture: key, value and place."""
+    """Key, value and place by field of the architecture."""
     notes: list[str] = field(default_factory=list)
     """Conventions worth a sentence."""
 
@@ -54,7 +104,7 @@ class Fields:
 
     @property
     def nested(self) -> bool:
-        """Whether it is a part of a larger config."""
+        """True for a part of a larger config."""
         return self.outer is not None
 
     def part(self, key: str) -> "Fields":
@@ -136,18 +186,11 @@ class Fields:
         if (found := self.get(*keys)) is None:
             return None
         key, value = found
+        given, bounds = f"{key} = {_show(value)}", f"number between {low} and {high}"
         if isinstance(value, bool) or not isinstance(value, int):
-            self.refuse(
-                key,
-                f"{key} = {_show(value)} is not a whole number",
-                f"write one number between {low} and {high}",
-            )
+            self.refuse(key, f"{given} is not a whole number", f"write one {bounds}")
         if not low <= value <= high:
-            self.refuse(
-                key,
-                f"{key} = {_show(value)} is out of range",
-                f"write a number between {low} and {high}",
-            )
+            self.refuse(key, f"{given} is out of range", f"write a {bounds}")
         self.cite(name, key)
         return int(value)
 
@@ -242,7 +285,7 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def _show(value: object) -> str:
-    """As JSON has it, short and printable."""
+    """Value as JSON has it, short and printable."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
     text = "".join(letter if letter.isprintable() else "?" for letter in text[:61])
     return text if len(text) <= 60 else text[:57] + "..."

@@ -17,8 +17,8 @@ from roofline.model.huggingface.common import (
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.layers import window_size, windows
 from roofline.model.huggingface.routing import routed
-from roofline.model.huggingface.windows import window_size, windows
 
 NORMS: Final = 4
 """Before and after both parts."""

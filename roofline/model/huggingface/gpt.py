@@ -21,7 +21,7 @@ from roofline.model.huggingface.common import (
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.windows import no_windows
+from roofline.model.huggingface.layers import no_windows
 
 BLOOM_NAMES: Final = Names(
     width=("hidden_size", "n_embed"),

@@ -18,6 +18,7 @@ from roofline.model.huggingface.common import (
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.layers import LEFT_OUT, window_size, windows
 from roofline.model.huggingface.routing import (
     after_dense,
     indices,
@@ -26,8 +27,6 @@ from roofline.model.huggingface.routing import (
     routed,
     shared_width,
 )
-from roofline.model.huggingface.stacking import LEFT_OUT
-from roofline.model.huggingface.windows import window_size, windows
 
 
 @family("gpt_oss")
@@ -121,7 +120,8 @@ def mimo_v2_flash(fields: Fields) -> Architecture:
         fields.notes.append(f"sliding_window_size leaves the query out: it sees {size} keys")
     else:
         size = window_size(fields, 129)
-    fields.only("attention_chunk_size", *_same(fields, "sliding_window"), reason="it is no window")
+    same = [fields.data[key] for key in ("sliding_window",) if key in fields.data]
+    fields.only("attention_chunk_size", *same, reason="it is no window")
     slides = [i > 0 and (i + 1) % 6 != 0 for i in range(layers)]
     if fields.get("hybrid_layer_pattern") is not None:
         slides = marks(fields, "hybrid_layer_pattern", layers, {0: False, 1: True})
@@ -155,10 +155,6 @@ def mimo_v2_flash(fields: Fields) -> Architecture:
         [full if span is None else sliding for span in spans],
         placed(gated(fields), moe, sparse),
     )
-
-
-def _same(fields: Fields, key: str) -> list[int]:
-    return [fields.data[key]] if key in fields.data else []
 
 
 SPARSE: Final = frozenset({"sparse_score_type", "sparse_init_block", "sparse_local_block"})

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from roofline.model.architecture import Architecture, Block, Linear, Mixer, Mla, Recurrent
-from roofline.model.huggingface.common import Geometry, family, gated, neutral, stack
-from roofline.model.huggingface.fields import MOST_LAYERS, Fields
+from roofline.model.huggingface.common import Geometry, family, gated, neutral, outline, stack
+from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.layers import layer_words
 from roofline.model.huggingface.linear_attention import WORDS
 from roofline.model.huggingface.routing import after_dense, placed, routed
-from roofline.model.huggingface.stacking import layer_words
 from roofline.model.huggingface.vision import Wrapper, wrapped
 
 CONFIG: Final = "linear_attn_config"
@@ -134,17 +134,8 @@ def kimi_linear(fields: Fields) -> Architecture:
     """Kimi Linear, and the decoder of Kimi K3."""
     fields.seen |= SEEN
     neutral(fields, num_nextn_predict_layers=0, attention_bias=False, mlp_bias=False)
-    layers = fields.integer("layers", "num_hidden_layers", high=MOST_LAYERS)
-    shape = Geometry(
-        d_model=fields.integer("d_model", "hidden_size"),
-        layers=layers,
-        heads=fields.integer("heads", "num_attention_heads"),
-        kv_heads=1,
-        head_dim=fields.integer("value_dim", "v_head_dim", default=128),
-        vocab=fields.integer("vocab", "vocab_size"),
-        context=fields.optional("max_context", "max_position_embeddings", "model_max_length"),
-    )
-    width = shape.d_model
+    shape = outline(fields, "value_dim", "v_head_dim", default=128, context=("model_max_length",))
+    layers, width = shape.layers, shape.d_model
     kinds = _kinds(fields, layers)
     mixers = {"linear": _delta(fields, width), "full": _latent(fields, shape)}
     each = fields.integer("expert_width", "moe_intermediate_size")

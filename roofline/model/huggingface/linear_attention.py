@@ -28,14 +28,14 @@ from roofline.model.huggingface.common import (
     stack,
 )
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.mamba import state_format
-from roofline.model.huggingface.routing import marks, routed, stepped
-from roofline.model.huggingface.stacking import (
+from roofline.model.huggingface.layers import (
     block_parameters,
     divides,
     layer_words,
     with_prediction,
 )
+from roofline.model.huggingface.mamba import state_format
+from roofline.model.huggingface.routing import marks, routed, stepped
 from roofline.model.huggingface.vision import QWEN3_VL, wrapped
 
 WORDS: Final = {"linear_attention": "linear", "full_attention": "full"}

@@ -1,14 +1,29 @@
-"""Rotary decoders with a gated feed-forward part: Llama and its many relatives.
+"""Rotary decoders: Llama, and its relatives with other norms, biases or order of their parts.
 
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
 from typing import Final
 
-from roofline.model.architecture import Architecture
-from roofline.model.huggingface.common import assemble, attention, family, gated, geometry, neutral
+from roofline.model.architecture import Architecture, Attention, Mlp
+from roofline.model.huggingface.common import (
+    activation,
+    assemble,
+    attention,
+    family,
+    gated,
+    geometry,
+    neutral,
+)
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.windows import every_layer, every_nth_full, late_windows, no_windows
+from roofline.model.huggingface.layers import (
+    every_layer,
+    every_nth_full,
+    late_windows,
+    no_windows,
+    window_size,
+    windows,
+)
 
 
 @family("llama", "granite")
@@ -101,3 +116,221 @@ def gemma3_text(fields: Fields) -> Architecture:
     mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=2 * shape.head_dim)
     mlp = gated(fields, default=9216 if fields.nested else None)
     return assemble(fields, shape, mixers, mlp, tied=True, norms=4)
+
+
+@family("phi3")
+def phi3(fields: Fields) -> Architecture:
+    """Phi 3 and 4: no biases; ``sliding_window`` holds in every layer."""
+    neutral(fields, lm_head_bias=False, attention_bias=False, mlp_bias=False, full_attn_mod=1)
+    fields.seen.add("interpolate_factor")
+    shape = geometry(fields)
+    mixers = attention(shape, every_layer(fields, shape.layers))
+    return assemble(fields, shape, mixers, gated(fields))
+
+
+@family("olmo")
+def olmo(fields: Fields) -> Architecture:
+    """OLMo: norms without parameters."""
+    shape = geometry(fields)
+    bias = fields.flag("attention_bias", "attention_bias", default=False)
+    mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias)
+    return assemble(fields, shape, mixers, gated(fields), norm_width=0)
+
+
+@family("olmo2")
+def olmo2(fields: Fields) -> Architecture:
+    """OLMo 2: norms after each part, and over all of q and of k."""
+    return _olmo(fields, sliding=False)
+
+
+@family("olmo3")
+def olmo3(fields: Fields) -> Architecture:
+    """OLMo 3: as OLMo 2; three of four layers slide."""
+    return _olmo(fields, sliding=True)
+
+
+def _olmo(fields: Fields, *, sliding: bool) -> Architecture:
+    shape = geometry(fields)
+    bias = fields.flag("attention_bias", "attention_bias", default=False)
+    spans = (
+        every_nth_full(fields, shape.layers, pattern=4, default=4096)
+        if sliding
+        else no_windows(fields, shape.layers)
+    )
+    norm = (shape.heads + shape.kv_heads) * shape.head_dim
+    mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=norm)
+    return assemble(fields, shape, mixers, gated(fields))
+
+
+@family("cohere")
+def cohere(fields: Fields) -> Architecture:
+    """Command R: parallel parts, one norm without bias, optionally a norm per head of q and k."""
+    shape = geometry(fields)
+    bias = fields.flag("attention_bias", "attention_bias", default=False)
+    normed = fields.flag("qk_norm", "use_qk_norm", default=False)
+    mixers = attention(
+        shape,
+        no_windows(fields, shape.layers),
+        qkv_bias=bias,
+        out_bias=bias,
+        norm=(shape.heads + shape.kv_heads) * shape.head_dim if normed else 0,
+    )
+    return assemble(fields, shape, mixers, gated(fields), tied=True, norms=1, parallel=True)
+
+
+@family("cohere2")
+def cohere2(fields: Fields) -> Architecture:
+    """Command R7B and A: every fourth layer is full, and only sliding layers rotate."""
+    neutral(
+        fields,
+        use_qk_norm=False,
+        use_gated_activation=True,
+        use_parallel_block=True,
+        use_parallel_embedding=False,
+        use_embedding_sharing=True,
+        order_of_interleaved_layers="local_attn_first",
+    )
+    fields.seen.add("layer_switch")
+    shape = geometry(fields, explicit_head_dim=False)
+    neutral(fields, head_dim=shape.head_dim)
+    bias = fields.flag("attention_bias", "attention_bias", default=False)
+    spans = every_nth_full(fields, shape.layers, pattern=4, default=4096)
+    rotary = [span is not None for span in spans]
+    mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias, rotary=rotary)
+    return assemble(fields, shape, mixers, gated(fields), tied=True, norms=1, parallel=True)
+
+
+@family("stablelm")
+def stablelm(fields: Fields) -> Architecture:
+    """StableLM: norms with biases; q, k, v biases, parallel parts and qk-norm by switch."""
+    shape = geometry(fields, kv_heads=32, explicit_head_dim=False)
+    neutral(fields, head_dim=shape.head_dim)
+    bias = fields.flag("qkv_bias", "use_qkv_bias", default=False)
+    parallel = fields.flag("parallel", "use_parallel_residual", default=False)
+    normed = fields.flag("qk_norm", "qk_layernorm", default=False)
+    mixers = attention(
+        shape,
+        no_windows(fields, shape.layers),
+        qkv_bias=bias,
+        norm=(shape.heads + shape.kv_heads) * shape.head_dim if normed else 0,
+    )
+    return assemble(
+        fields,
+        shape,
+        mixers,
+        gated(fields),
+        norms=1 if parallel else 2,
+        norm_width=2 * shape.d_model,
+        parallel=parallel,
+    )
+
+
+@family("starcoder2")
+def starcoder2(fields: Fields) -> Architecture:
+    """StarCoder 2: norms with biases, an ungated feed-forward part, one window everywhere."""
+    neutral(fields, mlp_type="default", norm_type="layer_norm")
+    shape = geometry(fields, kv_heads=2)
+    bias = fields.flag("bias", "use_bias", default=True)
+    mixers = attention(shape, every_layer(fields, shape.layers), qkv_bias=bias, out_bias=bias)
+    width = fields.integer("mlp_width", "intermediate_size")
+    mlp = Mlp(width, False, bias, bias, activation(fields, "gelu_pytorch_tanh"))
+    return assemble(fields, shape, mixers, mlp, tied=True, norm_width=2 * shape.d_model)
+
+
+@family("phi")
+def phi(fields: Fields) -> Architecture:
+    """Phi 1 and 2: biases everywhere, LM head included; parallel parts behind one norm."""
+    shape = geometry(fields)
+    normed = fields.flag("qk_norm", "qk_layernorm", default=False)
+    # The norm on q and k spans width / heads, whatever head_dim says.
+    norm = 4 * (shape.d_model // shape.heads) if normed else 0
+    mixers = attention(
+        shape, no_windows(fields, shape.layers), qkv_bias=True, out_bias=True, norm=norm
+    )
+    width = fields.integer("mlp_width", "intermediate_size")
+    return assemble(
+        fields,
+        shape,
+        mixers,
+        Mlp(width, False, True, True, activation(fields, "gelu_new")),
+        norms=1,
+        norm_width=2 * shape.d_model,
+        parallel=True,
+        head_bias=True,
+    )
+
+
+@family("glm")
+def glm(fields: Fields) -> Architecture:
+    """GLM-4 as rewritten for transformers: biases on q, k and v, none on the output."""
+    return _glm(fields, norms=2)
+
+
+@family("glm4")
+def glm4(fields: Fields) -> Architecture:
+    """GLM-4-0414: as GLM, with norms after both parts as well."""
+    return _glm(fields, norms=4)
+
+
+def _glm(fields: Fields, norms: int) -> Architecture:
+    shape = geometry(fields, kv_heads=2, head_dim=128)
+    bias = fields.flag("attention_bias", "attention_bias", default=True)
+    mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias)
+    width = shape.d_model
+    return assemble(fields, shape, mixers, gated(fields), norms=norms, norm_width=width)
+
+
+@family("seed_oss")
+def seed_oss(fields: Fields) -> Architecture:
+    """Seed-OSS: Llama with biases on q, k, v and output by separate switches."""
+    shape = geometry(fields, kv_heads=8, head_dim=128)
+    bias = fields.flag("attention_bias", "attention_bias", default=True)
+    out = fields.flag("out_bias", "attention_out_bias", default=False)
+    mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=out)
+    mlp = gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False))
+    return assemble(fields, shape, mixers, mlp)
+
+
+@family("smollm3")
+def smollm3(fields: Fields) -> Architecture:
+    """SmolLM 3: every fourth layer does not rotate, and slides if windows are used."""
+    shape = geometry(fields, kv_heads=4)
+    bias = fields.flag("attention_bias", "attention_bias", default=False)
+    mlp = gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False))
+    rotary = _rotating_layers(fields, shape.layers)
+    used = fields.flag("use_sliding_window", "use_sliding_window", default=False)
+    fields.seen.add("max_window_layers")
+    size = window_size(fields, None) if used else None
+    fields.seen.add("sliding_window")
+    spans = windows(fields, shape.layers, size=size, sliding=[not turns for turns in rotary])
+    mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias, rotary=rotary)
+    return assemble(fields, shape, mixers, mlp, tied=True)
+
+
+def _rotating_layers(fields: Fields, layers: int) -> list[bool]:
+    period = fields.integer("no_rope_layer_interval", "no_rope_layer_interval", default=4)
+    found = fields.get("no_rope_layers")
+    if found is None:
+        return [(i + 1) % period != 0 for i in range(layers)]
+    key, marks = found
+    if not isinstance(marks, list) or len(marks) != layers or any(m not in (0, 1) for m in marks):
+        fields.refuse(
+            key,
+            f"no_rope_layers is not a list of {layers} zeros and ones",
+            "write 1 for each layer that rotates and 0 for each that does not",
+        )
+    return [bool(mark) for mark in marks]
+
+
+@family("nemotron")
+def nemotron(fields: Fields) -> Architecture:
+    """Nemotron 3 and 4, Minitron: norms with biases, an ungated feed-forward part."""
+    shape = geometry(fields)
+    bias = fields.flag("attention_bias", "attention_bias", default=False)
+    inner = fields.flag("mlp_bias", "mlp_bias", default=False)
+    width = fields.integer("mlp_width", "intermediate_size")
+    mixers: list[Attention] = attention(
+        shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias
+    )
+    mlp = Mlp(width, False, inner, inner, activation(fields, "relu2"))
+    return assemble(fields, shape, mixers, mlp, norm_width=2 * shape.d_model)

@@ -12,7 +12,7 @@ from typing import Final
 from roofline.model.architecture import Architecture, Block, Linear, Recurrent
 from roofline.model.huggingface.common import Geometry, family, stack
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
-from roofline.model.huggingface.stacking import divides
+from roofline.model.huggingface.layers import divides
 from roofline.model.huggingface.storage import DTYPES
 
 MAMBA2_SEEN: Final = frozenset(

@@ -17,6 +17,7 @@ from roofline.model.huggingface.common import (
     stack,
 )
 from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.layers import at_most, layer_words
 from roofline.model.huggingface.mamba import (
     MAMBA2_SEEN,
     Spelling,
@@ -25,7 +26,6 @@ from roofline.model.huggingface.mamba import (
     time_step_rank,
 )
 from roofline.model.huggingface.routing import ROUTING, indices
-from roofline.model.huggingface.stacking import at_most, layer_words
 
 WORDS: Final = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*"}
 MAMBA: Final[Spelling] = {

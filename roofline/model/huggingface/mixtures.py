@@ -18,10 +18,9 @@ from roofline.model.huggingface.common import (
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.layers import LEFT_OUT, no_windows, window_size, windows
 from roofline.model.huggingface.routing import after_dense, constant, indices, placed, routed
-from roofline.model.huggingface.stacking import LEFT_OUT
 from roofline.model.huggingface.vision import Wrapper, wrapped
-from roofline.model.huggingface.windows import no_windows, window_size, windows
 
 
 @family("dbrx")
@@ -182,21 +181,16 @@ def _sliding_heads(fields: Fields, heads: int) -> int:
         return fields.integer("sliding_heads", "num_sliding_attention_heads", default=heads)
     inner = _part(fields, "attention_other_setting")
     inner.only("attention_type", "sliding_attention", reason="other layers differ")
-    for key, outer in (("num_attention_groups", "kv_heads"), ("head_dim", "head_dim")):
-        inner.only(key, *_given(fields, outer), reason="only the number of heads may differ")
+    for key, outer in (
+        ("num_attention_groups", ("num_key_value_heads", "num_attention_groups")),
+        ("head_dim", ("head_dim",)),
+    ):
+        given = [fields.data[name] for name in outer if name in fields.data]
+        inner.only(key, *given, reason="only the number of heads may differ")
     number = inner.integer("sliding_heads", "num_attention_heads", default=heads)
     inner.finish()
     fields.provenance.update(inner.provenance)
     return number
-
-
-def _given(fields: Fields, name: str) -> list[int]:
-    """What the config says of heads in the other layers."""
-    keys = {
-        "kv_heads": ("num_key_value_heads", "num_attention_groups"),
-        "head_dim": ("head_dim",),
-    }
-    return [fields.data[key] for key in keys[name] if key in fields.data]
 
 
 def _sparse(fields: Fields, layers: int) -> list[bool]:

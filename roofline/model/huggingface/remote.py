@@ -19,9 +19,8 @@ from roofline.model.huggingface.common import (
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.layers import no_windows, with_prediction
 from roofline.model.huggingface.llama import qwen2
-from roofline.model.huggingface.stacking import with_prediction
-from roofline.model.huggingface.windows import no_windows
 
 QWEN_NAMES: Final = replace(LLAMA_NAMES, kv_heads=(), context=("seq_length",))
 CHATGLM_NAMES: Final = Names(

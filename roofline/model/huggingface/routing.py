@@ -1,4 +1,4 @@
-"""How configs spell mixtures of experts: how many, how wide, and in which layers."""
+"""Mixtures of experts in configs: their number, their width, and the layers that have them."""
 
 from collections.abc import Sequence
 from typing import Any, Final

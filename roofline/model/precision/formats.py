@@ -1,8 +1,9 @@
-"""What a number format is: bits of an element, and what groups of elements share."""
+"""Number formats: bits of an element, and scales that groups of elements share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import Final
 
 from roofline.units import BITS_PER_BYTE
@@ -19,15 +20,15 @@ class Format:
     name: str
     """``"bf16"``, ``"int4"``."""
     element_bits: int
-    """Of one value alone. [bit]"""
+    """Bits of one value alone. [bit]"""
     arithmetic: tuple[str, ...] = ()
     """Types it can be multiplied in without conversion, best first."""
     weight_only: bool = False
-    """Whether activations stay in 16 bits: weights are converted on the way to the multiplier."""
+    """True if activations stay in 16 bits: weights are converted on the way to the multiplier."""
     shared: tuple[tuple[int, int], ...] = ()
     """Scales and zero points: bits, and the number of values that share them. [bit, 1]"""
     row_bits: int = 0
-    """What each row of a matrix has beside its values, such as one scale for it. [bit]"""
+    """Bits that each row of a matrix has beside its values, such as one scale for it. [bit]"""
     activation: str = ""
     """Format that activations are converted to before the product; empty where they stay."""
     needs: str = ""
@@ -35,15 +36,15 @@ class Format:
     outliers: float = 0.0
     """Share of the input features that is multiplied in 16 bits. [1]"""
     unfused: bool = False
-    """Whether weights are converted into a 16-bit copy in memory, not inside the product."""
+    """True if weights are converted into a 16-bit copy in memory, not inside the product."""
     claim: str = ""
     """A published figure that does not follow from bytes and rates, one sentence."""
     source: str = "width of the type"
-    """Where the bits come from."""
+    """Source of the bits."""
     kept: Fraction = Fraction(1)
     """Share of the values that are stored, where the others are zero. [1]"""
     place_bits: Fraction = Fraction(0)
-    """Per value, zeros included: what says where the stored ones are. [bit]"""
+    """Bits per value, zeros included, that say where the stored ones are. [bit]"""
     dense: str = ""
     """Name of the format of the values, where only some are stored."""
     width: float = field(init=False, repr=False, compare=False)
@@ -55,13 +56,13 @@ class Format:
 
     @property
     def exact_bits(self) -> Fraction:
-        """Per value, what groups share included and what rows have not. [bit]"""
+        """Bits per value, those that groups share included and those of rows left out. [bit]"""
         extra = sum((Fraction(bits, values) for bits, values in self.shared), Fraction())
         return self.kept * self.element_bits + self.place_bits + extra
 
     @property
     def bits(self) -> float:
-        """Per value, scales and zero points of groups included. [bit]"""
+        """Bits per value, scales and zero points of groups included. [bit]"""
         return float(self.exact_bits)
 
     @property
@@ -211,9 +212,10 @@ FORMATS: Final[Mapping[str, Format]] = {
 
 KV_FORMATS: Final = ("fp32", "bf16", "fp16", "fp8", "fp8-e5m2", "int8", "int8-kv", "int4-kv",
                      "nvfp4")  # fmt: skip
-"""What a cache can be stored as."""
+"""Formats of a cache."""
 
 
+@cache
 def grouped(bits: int, group: int, *, zero_bits: int | None = None) -> Format:
     """Weight-only integers in groups that share an fp16 scale and a zero point.
 

@@ -1,4 +1,4 @@
-"""What happens to weights and activations of given formats on one machine."""
+"""Arithmetic and conversions of weights and activations on one machine."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.errors import MissingRateError, UnknownNameError
-from roofline.hardware.machine import Gpu
+from roofline.hardware.machine import SPARSE, Gpu
 from roofline.model.precision.formats import FORMATS, KV_FORMATS, Format
 from roofline.model.precision.naming import named
-from roofline.model.precision.sparse import PATTERN
 from roofline.units import BITS_PER_BYTE
 
 Value: TypeAlias = float | NDArray[np.float64]
@@ -20,14 +19,14 @@ Value: TypeAlias = float | NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """How weights of one format are multiplied on one machine."""
+    """Product with weights of one format on one machine."""
 
     stored: Format
     """Format of the weights."""
     arithmetic: str
     """Type the product runs in: a key of `Gpu.flops_per_s`."""
     activations: Format
-    """Format of what comes in."""
+    """Format of the input."""
     quantised: Format | None = None
     """Format that activations are converted to first; None where they stay."""
     note: str = ""
@@ -35,7 +34,7 @@ class Product:
 
     @property
     def dequantises(self) -> bool:
-        """Whether weights are converted to the width of the activations."""
+        """True if weights are converted to the width of the activations."""
         return self.quantised is None and self.stored.element_bits < self.activations.element_bits
 
     @property
@@ -63,23 +62,23 @@ class Precision:
     """Formats of a deployment, and the arithmetic that follows on one GPU."""
 
     weights: Format
-    """Of the linear layers."""
+    """Format of the linear layers."""
     activations: Format
-    """Between operators; of norms, biases, embeddings and LM head unless those are wider."""
+    """Format between operators; of norms, biases, embeddings and LM head unless those are wider."""
     kv: Format
-    """Of the cache."""
+    """Format of the cache."""
     head: Format
-    """Of the token embedding and the LM head, which quantised checkpoints leave in 16 bits."""
+    """Format of token embedding and LM head, which quantised checkpoints leave in 16 bits."""
     linear_arithmetic: str
     attention_arithmetic: str
     """Types the products run in: keys of `Gpu.flops_per_s`."""
     notes: tuple[str, ...] = ()
     """Conversions that a reader should know of, one sentence each."""
     products: Mapping[str, Product] = field(default_factory=dict, hash=False)
-    """How weights of each format that the network has are multiplied, by name of the format."""
+    """Products with weights of each format that the network has, by name of the format."""
 
     def product(self, name: str = "") -> Product:
-        """How weights of a format are multiplied; of the linear layers if it has no name.
+        """Product with weights of a format; of the linear layers if it has no name.
 
         Raises:
             UnknownNameError: The precision was not resolved for that format.
@@ -128,12 +127,12 @@ def product(stored: Format, activations: Format, gpu: Gpu) -> Product:
 
 def _thinned(dense: Product, stored: Format, gpu: Gpu) -> Product:
     """The product with zeros in the weights: faster only where the GPU skips their pattern."""
-    if not stored.name.endswith(PATTERN):
+    if not stored.name.endswith(SPARSE):
         note = (
             f"{stored.name} weights are multiplied as dense ones: fewer bytes, the same FLOP rate"
         )
         return replace(dense, stored=stored, note=dense.note or note)
-    arithmetic = f"{dense.arithmetic}{PATTERN}"
+    arithmetic = f"{dense.arithmetic}{SPARSE}"
     gain = gpu.rate(arithmetic) / gpu.rate(dense.arithmetic)
     note = f"{stored.name} weights are multiplied at {gain:g} × the dense {dense.arithmetic} rate"
     return replace(dense, stored=stored, arithmetic=arithmetic, note=note)

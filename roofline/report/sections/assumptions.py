@@ -1,4 +1,4 @@
-"""What the figures rest on, with the source of each."""
+"""Inputs, kernels and rates that the figures rest on, with the source of each."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

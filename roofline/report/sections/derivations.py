@@ -1,4 +1,4 @@
-"""How each figure came about, down to facts with sources."""
+"""Derivation of each figure, down to facts with sources."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Node:
 
     @property
     def leaf(self) -> bool:
-        """Whether there is nothing to unfold."""
+        """True where there is nothing to unfold."""
         return not (self.formula or self.substituted or self.inputs)
 
 
@@ -95,7 +95,7 @@ def _numbers(entry: Derivation) -> int:
 
 
 def _basis(entry: Derivation) -> str:
-    """How a number is known: one of which only a part rests on datasheet rates says so."""
+    """Basis of a number; one of which only a part rests on datasheet rates says so."""
     known = entry.basis == BOUND and any(basis in MEASURED for basis in _under(entry))
     return PARTLY if known else entry.basis
 

@@ -22,7 +22,7 @@ SHOWN: Final = (
 )
 """Figures of the best."""
 ENDED: Final = frozenset({"ttft_s", "tpot_s", "usd_per_mtok"})
-"""Those with their interval."""
+"""Figures that are shown with their interval."""
 SAID: Final = frozenset({heading("batch"), heading("prompt")})
 """Titles of numbers that the caption has where they are the same everywhere."""
 SPEED: Final = "user_tok_s"
@@ -31,13 +31,13 @@ RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
 
 @dataclass(frozen=True, slots=True)
 class ExplorerFacts:
-    """What the controls offer."""
+    """Choices of the controls, and the configurations behind them."""
 
     axes: tuple[Choice, ...]
     numbers: tuple[Choice, ...]
-    """What can be chosen."""
+    """Names and numbers to choose."""
     fixed: tuple[str, ...]
-    """What all have in common, in words."""
+    """Settings that all have in common, in words."""
     data: dict[str, Any]
     """Configurations for the script."""
     first: tuple[int, ...]
@@ -87,7 +87,7 @@ def _promised(lanes: Lanes, stem: str) -> str:
 
 
 def _is(row: Mapping[str, Any], start: object) -> bool:
-    """Whether a row is the one to begin with."""
+    """True for the row to begin with."""
     return isinstance(start, dict) and all(row.get(name) == it for name, it in start.items())
 
 
@@ -137,7 +137,7 @@ def draw_curve(lanes: Lanes) -> Figure | None:
 
 
 def _lengths(lanes: Lanes) -> str:
-    """What all have in common that a reader would look for."""
+    """Batch and prompt where all have the same."""
     said = [f"{mid(title)} {value:,}" for title, value in lanes.fixed if title in SAID]
     return f" at {', '.join(said)}" if said else ""
 

@@ -1,4 +1,4 @@
-"""How many GPUs a growing load takes, step by step."""
+"""Number of GPUs for a growing load, step by step."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

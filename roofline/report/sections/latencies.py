@@ -26,7 +26,7 @@ class Latency:
 
     name: str
     values: dict[str, float]
-    """By percentile. [s]"""
+    """Values by percentile. [s]"""
     ends: dict[str, tuple[float, float]]
     """Ends of the central 80 % of each, where there are any. [s]"""
     limits: tuple[tuple[str, float], ...]

@@ -1,4 +1,4 @@
-"""What is in the memory of one device, and what is left or missing."""
+"""Memory of one device by part, and what is left or missing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,11 +39,11 @@ class MemoryFacts:
     """Memory of one device. [B]"""
 
     parts: tuple[Part, ...]
-    """What is in it, zero-sized parts left out."""
+    """Parts that take memory, those of size 0 left out."""
     used: float
     """Sum of the parts."""
     budget: float
-    """What the engine allows itself."""
+    """Memory that the engine may use."""
     capacity: float
     """Size of the device."""
     free: float
@@ -167,7 +167,7 @@ def _limit(at: float, name: str) -> dict[str, Any]:
 
 
 def _missing(facts: MemoryFacts) -> dict[str, Any]:
-    """What is over the limit, framed."""
+    """Frame around what is over the limit."""
     return {
         "type": "rect",
         "x0": _gib(facts.budget),

@@ -1,4 +1,4 @@
-"""What a reader must know to read the numbers right."""
+"""Notes that a reader needs to read the numbers right."""
 
 from typing import Final
 

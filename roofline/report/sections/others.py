@@ -45,7 +45,7 @@ PLANNED: Final = frozenset(
         "sensitivity",
     }
 )
-"""Those of a plan."""
+"""Tables of a plan that have sections of their own."""
 
 
 def build(result: Result) -> Block | None:

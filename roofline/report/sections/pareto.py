@@ -25,7 +25,7 @@ LOOKS: Final = (
 MOST: Final = 800
 """Points that a reader can tell apart, the best ones."""
 GROUPED: Final = ("scenario", "gpu", "model", "technique", "weights", "layout")
-"""What configurations may be grouped by, the first that differs."""
+"""Names to group configurations by; the first that differs is taken."""
 
 
 def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -91,7 +91,7 @@ def draw(lanes: Lanes) -> Figure | None:
 
 
 def _bounds(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How many are no forecasts; empty if none."""
+    """Sentence on those that are bounds, no forecasts; empty if none is."""
     number = sum(is_bound(row) for row in rows)
     return f" {number} of {len(rows)} are bounds at datasheet rates, no forecasts." * bool(number)
 

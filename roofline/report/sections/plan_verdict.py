@@ -6,7 +6,7 @@ from roofline.table import Result
 from roofline.units import counted
 from roofline.view.block import Block, Card, Verdict
 from roofline.view.questions import grids_of
-from roofline.view.text import amount, between, clean, is_number
+from roofline.view.text import amount, clean, interval, is_number
 from roofline.view.words import heading, spoken, sure, written
 
 ORDER: Final = 10
@@ -16,7 +16,7 @@ DEPLOYED: Final = (
     *("gpu", "shape", "mode", "weights", "kv", "max_sequences", "token_budget"),
     *("rate_per_s", "capacity_per_s", "saturation_per_s", "utilisation"),
 )
-"""What else is known of the deployment."""
+"""Further settings and rates of the deployment."""
 TABLES: Final = ("objectives", "confidences", "relaxations")
 
 
@@ -56,8 +56,7 @@ def _promised(result: Result) -> bool:
 
 def _card(name: str, row: dict[str, Any], result: Result) -> Card:
     stem = name.removesuffix("_s")
-    low, high = row.get(f"{stem}_low_s"), row.get(f"{stem}_high_s")
-    wide = between(low, high, "s") if is_number(low) and is_number(high) and low < high else None
+    wide = interval(row.get(f"{stem}_low_s"), row.get(f"{stem}_high_s"), "s")
     statistic = str(result.metadata.get(f"{stem}_statistic") or "")
     said = {
         "gpus": f"{row.get('gpu', '')}, {row.get('shape', '')}, {row.get('weights', '')} weights",
@@ -83,7 +82,7 @@ def _promise(statistic: str, result: Result) -> str:
 
 
 def _end(binds: str) -> str:
-    """What happens when a load grows beyond what is carried."""
+    """Consequence of a load beyond what is carried."""
     if not binds:
         return ""
     return "then queues grow" if binds == "rate" else f"then {heading(binds)} breaks"

@@ -1,4 +1,4 @@
-"""How to get the same page again."""
+"""Command, inputs and digests by which a page is made again."""
 
 import hashlib
 from collections.abc import Iterator
@@ -21,22 +21,22 @@ ELSEWHERE: Final = frozenset(
         *("ttft_statistic", "tpot_statistic", "gpu_names", "each", "steps"),
     }
 )
-"""What the page says elsewhere, or what is no input."""
+"""Metadata that the page shows elsewhere, or that is no input."""
 RESOLVED: Final = ("_title", "_titles")
 """Ends of names that are said with the name that they are of."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReproduceFacts:
-    """How to get a page again, and how to see that it is the same."""
+    """Command and inputs of a page, and digests that show that it is the same."""
 
     command: str
     version: str
-    """What made it; empty where nobody said."""
+    """Version of the program; empty where it is not known."""
     inputs: tuple[tuple[str, str], ...]
-    """As they were resolved: names and values."""
+    """Names and values of inputs, as they were resolved."""
     digests: tuple[tuple[str, str], ...]
-    """Of what it was made from and of what came out: names and hashes."""
+    """Names and hashes of what it was made from and of what came out."""
 
 
 def reproduce_facts(result: Result) -> ReproduceFacts:

@@ -260,7 +260,7 @@ def _summary(facts: RooflineFacts) -> str:
 
 
 def _reached(facts: RooflineFacts) -> str:
-    """How much of its roof the longest operator of each phase reaches."""
+    """Share of its roof that the longest operator of each phase reaches."""
     out = []
     for phase in dict.fromkeys(point.phase for point in facts.points):
         known = [point for point in facts.points if point.phase == phase and point.interval]

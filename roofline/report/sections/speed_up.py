@@ -1,4 +1,4 @@
-"""Where drafting turns from a gain into a loss: its speed-up against the batch."""
+"""Speed-up by drafting against the batch: where it turns from a gain into a loss."""
 
 from typing import Any, Final
 

@@ -9,13 +9,13 @@ from roofline.table import Result, Table, table
 from roofline.view.block import Block, Card, Grid, Verdict
 from roofline.view.grids import grid
 from roofline.view.known import MEANINGS
-from roofline.view.text import Amount, amount, between, clean, is_number
+from roofline.view.text import amount, clean, interval, is_number
 from roofline.view.words import heading, mid, unit_of, written
 
 ORDER: Final = 10
 
 NAMES: Final = ("model", "gpu", "layout", "weights", "kv", "technique", "patch")
-"""What tells a configuration."""
+"""Names that identify a configuration."""
 WORDS: Final = {"weights": "weights", "kv": "KV cache"}
 PLAIN: Final = frozenset({"", "plain", "auto", None})
 """Names that say nothing."""
@@ -60,7 +60,7 @@ def winners(result: Result) -> tuple[Winner, ...]:
 
 
 def _aims(result: Result, scenario: str) -> list[tuple[str, bool]]:
-    """What a scenario wants: columns, and whether more is better."""
+    """Objectives of a scenario: columns, and whether more is better."""
     each = result.metadata.get("objectives_of")
     said = each.get(scenario) if isinstance(each, dict) else None
     return [(str(name), bool(most)) for name, most in said or result.metadata.get("objectives", ())]
@@ -109,18 +109,11 @@ def _cards(row: Mapping[str, Any], result: Result) -> tuple[Card, ...]:
         Card(
             heading(name),
             written(name, row[name]),
-            _interval(row, name),
+            interval(row.get(f"{name}_low"), row.get(f"{name}_high"), unit_of(name)),
             (f"limit: {amount(limits[name], unit_of(name))}",) if name in limits else (),
         )
         for name in names[:SHOWN]
     )
-
-
-def _interval(row: Mapping[str, Any], name: str) -> Amount | None:
-    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-    if not (is_number(low) and is_number(high) and low < high):
-        return None
-    return between(low, high, unit_of(name))
 
 
 def _grid(best: Sequence[Winner], points: Table) -> Grid:

@@ -1,4 +1,4 @@
-"""Where the time of a step goes, how sure that is, and what binds each operator."""
+"""Time of a step by operator, with its confidence and what binds each."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -22,9 +22,9 @@ from roofline.view.text import amount, between, label, percent
 ORDER: Final = 40
 
 BAR_HEIGHT: Final = 26
-"""Of a bar with its gap. [px]"""
+"""Height of a bar with its gap. [px]"""
 BAR_WIDTH: Final = 0.72
-"""Of a bar without its gap. [1]"""
+"""Share of a bar without its gap. [1]"""
 BOUNDS: Final[Mapping[str, str]] = {
     "compute": "bound by arithmetic",
     "memory": "bound by memory",
@@ -142,7 +142,7 @@ def _whole(facts: PhaseTimes) -> dict[str, Any]:
 
 
 def _beyond(facts: PhaseTimes) -> dict[str, Any]:
-    """What no overlap would add, behind the bars."""
+    """Pale bars of the time that no overlap would add, behind the others."""
     return {
         **_pale(facts, [max(bar.serial_s - bar.seconds, 0.0) for bar in facts.bars]),
         "base": [bar.seconds for bar in facts.bars],
@@ -187,14 +187,14 @@ def _shares(facts: PhaseTimes) -> dict[str, Any]:
 
 
 def _end(facts: PhaseTimes, bar: Bar) -> float:
-    """Where what is drawn of a bar ends. [s]"""
+    """End of what is drawn of a bar. [s]"""
     if not facts.calibrated:
         return max(bar.serial_s, bar.seconds)
     return max(bar.seconds, bar.interval[1]) if bar.interval else bar.seconds
 
 
 def _badge() -> dict[str, Any]:
-    """How a time is known stands right of the bars, framed like the badges of the tables."""
+    """Annotation right of a bar with the basis of its time, framed like a badge of the tables."""
     return {
         "x": 1,
         "xref": "paper",

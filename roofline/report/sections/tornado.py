@@ -1,4 +1,4 @@
-"""What the answer would be if an input were otherwise: one bar for each."""
+"""Sensitivity of a plan to each input: one bar for each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from roofline.view.words import heading, unit_of
 
 ORDER: Final = 66
 THICK: Final = 0.34
-"""Of a bar; the rows of two are 1 apart."""
+"""Thickness of a bar; the rows of two are 1 apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class Bar:
 
     @property
     def buys(self) -> bool:
-        """Whether another number of GPUs is bought."""
+        """True where another number of GPUs is bought."""
         return any(end.gpus != self.gpus for end in (self.low, self.high))
 
     @property
     def span(self) -> float:
-        """How far apart the ends are; where nothing fits, farther than all others."""
+        """Distance between the ends; where nothing fits, farther than all others."""
         values = [end.value for end in (self.low, self.high) if end.value is not None]
         return max(values) - min(values) if len(values) == 2 else float("inf")
 

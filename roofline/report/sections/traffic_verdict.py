@@ -1,17 +1,17 @@
-"""What a simulation answers: whether the load is carried, promises kept, and how sure that is."""
+"""Verdict of a simulation: load carried or not, SLO kept or not, and its confidence."""
 
 from typing import Any, Final
 
 from roofline.table import Result
 from roofline.view.block import Block, Card, Verdict
 from roofline.view.questions import grids_of
-from roofline.view.text import Amount, amount, between, clean, is_number
+from roofline.view.text import amount, clean, interval, is_number
 from roofline.view.words import heading, spoken, sure, unit_of, written
 
 ORDER: Final = 10
 LATENCIES: Final = ("ttft_s", "tpot_s")
 STATISTIC: Final = "p99"
-"""Of the latencies that nothing was promised about."""
+"""Percentile of latencies without an SLO."""
 MEANS: Final = ("throughput_tok_s", "saturation_requests_per_s", "usd_per_mtok")
 
 
@@ -56,7 +56,7 @@ def _latencies(result: Result, promises: list[dict[str, Any]]) -> list[Card]:
             Card(
                 clean(heading(f"{stem}_{statistic}")),
                 amount(row[statistic], "s"),
-                _interval(row.get(f"{statistic}_low"), row.get(f"{statistic}_high"), "s"),
+                interval(row.get(f"{statistic}_low"), row.get(f"{statistic}_high"), "s"),
                 (f"promised: {amount(mine[0]['limit_s'], 's')}",) if mine else (),
             )
         )
@@ -70,17 +70,12 @@ def _means(result: Result) -> list[Card]:
         Card(
             heading(name),
             written(name, rows[name]["value"]),
-            _interval(rows[name].get("low"), rows[name].get("high"), unit_of(name)),
+            interval(rows[name].get("low"), rows[name].get("high"), unit_of(name)),
             (said.get(name, ""),),
         )
         for name in MEANS
         if name in rows and is_number(rows[name]["value"])
     ]
-
-
-def _interval(low: object, high: object, unit: str) -> Amount | None:
-    known = is_number(low) and is_number(high) and low < high
-    return between(float(str(low)), float(str(high)), unit) if known else None
 
 
 def build(result: Result) -> Block | None:

@@ -1,4 +1,4 @@
-"""What each variant changes against the base, as factors side by side."""
+"""Factors of each variant on the figures of the base, side by side."""
 
 from typing import Any, Final
 

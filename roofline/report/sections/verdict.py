@@ -1,4 +1,4 @@
-"""Whether it fits, what binds, what would help, and the figures people ask for first."""
+"""Verdict of a deployment: fit, bounds, improvements, and the figures people ask for first."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,21 +56,21 @@ class Surety:
 
 @dataclass(frozen=True, slots=True)
 class VerdictFacts:
-    """What a reader takes away."""
+    """Status, sentences and cards of the verdict."""
 
     fits: bool | None
-    """Whether the deployment fits in memory; None where nobody has said."""
+    """True where the deployment fits in memory; None where it is not known."""
     predicted: bool
-    """Whether measured kernels predict the figures."""
+    """True where measured kernels predict the figures."""
     calibration: str
-    """Whose they are; empty where there are none, or several."""
+    """Name of the calibration; empty where there is none, or several."""
     floor: bool
-    """Whether times are those of the datasheet: the least possible, not a forecast."""
+    """True where times are those of the datasheet: the least possible, not a forecast."""
     both: bool
-    """Whether figures have a second bound, without overlap."""
+    """True where figures have a second bound, without overlap."""
     sentences: tuple[str, ...]
     bounded: bool
-    """Whether figures have a bound at datasheet rates beside them."""
+    """True where figures have a bound at datasheet rates beside them."""
     cards: tuple[Card, ...]
     known: tuple[Surety, ...]
 
@@ -96,7 +96,7 @@ def verdict_facts(result: Result) -> VerdictFacts:
 
 
 def _is_there(row: Mapping[str, Any] | None) -> bool:
-    """Whether a figure is known: one token has no time between tokens."""
+    """True where a figure is known: one token has no time between tokens."""
     if row is None or not is_number(row["value"]):
         return False
     return bool(row["value"]) or row["metric"] not in NONE
@@ -125,7 +125,7 @@ def _card(row: Mapping[str, Any], result: Result) -> Card:
 
 
 def _known(result: Result) -> tuple[Surety, ...]:
-    """How the time of each step is known."""
+    """Time of each step by basis."""
     rows = list(result.tables["ops"].rows()) if "ops" in result.tables else []
     phases = dict.fromkeys(str(row["phase"]) for row in rows)
     known = []

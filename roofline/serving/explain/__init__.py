@@ -1,13 +1,12 @@
-"""How each headline figure of a static batch came about, down to facts with sources."""
+"""Derivation of each headline figure of a static batch, down to facts with sources."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from roofline.errors import UnknownNameError
-from roofline.serving.explain.memory import kv, memory
+from roofline.serving.explain.memory import kv, memory, weights
 from roofline.serving.explain.parts import worst
 from roofline.serving.explain.times import cost, energy, latency, ridge, throughput, tpot, ttft
-from roofline.serving.explain.weights import weights
 from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
 

@@ -1,21 +1,48 @@
 """Derivations of operators, and of a step as their sum."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from roofline.cost.deployment import Deployment
-from roofline.serving.explain.counts import counts
-from roofline.serving.explain.fitted import fitted
-from roofline.serving.explain.parts import ROUNDING, derived, differs, fact, given, worst, worst_of
+from roofline.cost.measured import Measured
+from roofline.cost.work import Part
+from roofline.serving.explain.parts import (
+    ROUNDING,
+    derived,
+    differs,
+    fact,
+    given,
+    mentions,
+    parted,
+    worst,
+    worst_of,
+)
 from roofline.serving.explain.wires import wires
 from roofline.serving.static import OpTime, StaticBatch
 from roofline.table import BASES, Derivation
 from roofline.units import show
 
+if TYPE_CHECKING:
+    from roofline.cost.calibration.kernel import Found
+    from roofline.cost.kernels.calibrated import Calibrated
+
+
 COUNTS: Final = 0.01
 """Share of a step's time above which the basis of its operators is that of the step."""
 LARGEST: Final = 5
 """Operators that a step's derivation spells out; the others are one entry."""
+SHOWN: Final = {
+    "flops": ("F", "FLOP"),
+    "weight_bytes": ("weights moved", "B"),
+    "activation_bytes": ("activations moved", "B"),
+    "kv_bytes": ("KV cache moved", "B"),
+    "wire_bytes": ("sent", "B"),
+    "network_bytes": ("sent out", "B"),
+    "messages": ("rounds", ""),
+    "network_messages": ("rounds out", ""),
+    "host_bytes": ("loaded", "B"),
+}
+"""Names and units of what an operator computes and moves, by field of its work."""
 _MOVED: Final = ("weights moved", "activations moved", "KV cache moved")
 _WIRED: Final = {"W": "wire_bytes", "W network": "network_bytes", "W host": "host_bytes"}
 
@@ -170,7 +197,7 @@ def software(entry: OpTime, batch: StaticBatch, *, decodes: bool) -> Derivation:
 
 
 def _headline(ops: Mapping[str, OpTime]) -> str:
-    """What is summed: of operators on the device, of wires, of loads."""
+    """Formula of the sum: operators on the device, wires, loads."""
     kinds = {entry.op.kind for entry in ops.values()}
     hidden = any(
         differs(entry.wire + entry.host - entry.seconds, entry.seconds)
@@ -182,4 +209,74 @@ def _headline(ops: Mapping[str, OpTime]) -> str:
         + ", of wires repeats · (rounds · α + sent / W)" * ("collective" in kinds)
         + ", of loads loaded / W host" * ("host" in kinds)
         + ", less what is hidden" * hidden
+    )
+
+
+def counts(entry: OpTime) -> Iterator[Derivation]:
+    """FLOPs and bytes of one execution of an operator."""
+    work, symbols = entry.op.work, entry.symbols()
+    told: dict[str, Derivation] = {}
+    for made in work.formulas:
+        for name, source in made.formula.meanings:
+            told[name] = given(name, symbols.get(name, 0.0), "", source)
+        parts = (part for part in made.known().values() if isinstance(part, Part))
+        told |= {part.name: parted(part, "B") for part in parts}
+    for field, (name, unit) in SHOWN.items():
+        if value := float(getattr(work, field)):
+            text = work.says(field)
+            inputs = [told[symbol] for symbol in told if mentions(text, symbol)]
+            yield derived(name, value, unit, text, inputs, symbols, source=entry.op.algorithm)
+
+
+def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> Derivation:
+    """Time of an operator, all its executions together, as a fit has it."""
+    op, found = entry.op, known.found
+    if found is None:
+        source = "measured with the product that it feeds"
+        return Derivation(op.name, entry.seconds, "s", source=source, basis=entry.basis)
+    floor = Derivation(
+        "least at published rates",
+        entry.roof,
+        "s",
+        source="max(F / P, B / BW) or the wires, all executions",
+        basis="datasheet",
+    )
+    model, label = found.fit.model, found.fit.label
+    equation = model.form.equation or "t(shape, constants) · exp(residual)"
+    whose = f"{label.provider} {label.kind} {label.variant} on {label.device}"
+    return Derivation(
+        op.name,
+        entry.seconds,
+        "s",
+        formula=f"{op.repeat} · {equation}",
+        substituted=f"{op.repeat} · {show(entry.seconds / op.repeat, 's')}",
+        inputs=(*counted, *_constants(model), floor),
+        source=f"fit of {whose}: {model.source}",
+        basis=BASES[int(known.basis)],
+        note=_note(known, found),
+    )
+
+
+def _note(known: Measured, found: "Found") -> str:
+    """Note on a fit: its spread, and the device or engine that it stands in from."""
+    parts = [f"log standard deviation {float(known.log_sd):.2g}"]
+    if found.foreign:
+        parts.append("measured on another device and carried over by published rates")
+    if found.borrowed:
+        parts.append("kernels of another engine")
+    if known.assumed:
+        parts.append(known.assumed)
+    return "; ".join(parts)
+
+
+def _constants(model: "Calibrated") -> tuple[Derivation, ...]:
+    return tuple(
+        Derivation(
+            constant.name,
+            model.constants[constant.name],
+            "" if constant.unit == "1" else constant.unit,
+            source=constant.meaning.rstrip("."),
+            basis="measured",
+        )
+        for constant in model.form.constants
     )

@@ -109,7 +109,7 @@ def split(formula: str) -> list[str]:
 
 
 def mentions(formula: str, name: str) -> bool:
-    """Whether a name is in a formula, in brackets or not."""
+    """True where a name is in a formula, in brackets or not."""
     return name in split(formula.replace("[", "").replace("]", ""))
 
 
@@ -150,7 +150,7 @@ def told_apart(parts: Iterable[Derivation]) -> list[Derivation]:
 
 
 def differs(rest: float, value: float) -> bool:
-    """Whether a rest of a figure is more than rounding."""
+    """True where a rest of a figure is more than rounding."""
     return not isclose(rest + value, value, rel_tol=ROUNDING)
 
 

@@ -12,7 +12,7 @@ from roofline.table import Derivation
 
 
 def wires(deployment: Deployment) -> tuple[Derivation, ...]:
-    """Those of the node, out of it, and to the host, as far as they are used."""
+    """Wires of the node, out of it, and to the host, as far as they are used."""
     node, out = deployment.node, []
     if deployment.devices > 1 and node.link is not None:
         out.append(_link(node.facts, "link", "W", node.link, node.link.bytes_per_s))

@@ -1,4 +1,4 @@
-"""Where the figures of a run lie: the same requests, over prices that are off as prices are.
+"""Intervals of the figures of a run: the same requests, at prices within their uncertainty.
 
 Seven runs: as predicted, and at six points around it at the 10th and 90th percentile of what is
 not known of decode and of prefill. A quadric through them says what a figure is at any other
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Deployment
 from roofline.cost.step import Group
 from roofline.cost.work import Array
-from roofline.serving.objectives import Finished, Objective, kept, spread, window
+from roofline.serving.objectives import Finished, kept, spread, window
 from roofline.serving.phases import turns
 from roofline.serving.requests import Integers, Requests, part
 from roofline.serving.run import tables
@@ -45,7 +45,7 @@ ANGLES: Final = np.arange(6) * np.pi / 3.0
 AROUND: Final = CENTRAL * np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
 """Prices that are tried beside those predicted, in standard deviations."""
 POINTS: Final = 24
-"""Of each direction and of the noise, equally likely."""
+"""Points of each direction and of the noise, equally likely."""
 PLACES: Final = np.array([NormalDist().inv_cdf((i + 0.5) / POINTS) for i in range(POINTS)])
 SATURATION: Final = ("saturation_requests_per_s", "value")
 
@@ -58,7 +58,7 @@ class Doubt:
     prefill_sd: float
     """Log standard deviation of what decode takes, and of what prompts add. [1]"""
     correlation: float
-    """Of the two. [1]"""
+    """Correlation of the two. [1]"""
     misses: Mapping[str, float]
     """Log standard deviation of measured from predicted, by metric (``"ttft_s"``): of the engine
     end to end, on what its profile never saw. [1]"""
@@ -125,7 +125,7 @@ def doubt_of(
 
 
 def _spreads(stage: Priced) -> dict[str, float]:
-    """By kind of operator, log standard deviation of the step for that of the kind alone. [1]"""
+    """Log standard deviation of the step for that of one kind of operator alone, by kind. [1]"""
     whole = float(np.mean(stage.seconds()))
     return {kind: float(np.mean(each)) / whole for kind, each in stage.parts.spreads.items()}
 
@@ -188,13 +188,13 @@ class Intervals:
     """Central 80 % of the figures of a run, and how likely promises are kept."""
 
     doubt: Doubt
-    """What is not known of prices."""
+    """Uncertainty of the prices."""
     bounds: Mapping[Name, tuple[float, float]]
     """Low and high, by figure."""
     chances: Mapping[str, float]
     """Probability that a promise is kept, by name. [1]"""
     stable: float
-    """That the load can be served at all. [1]"""
+    """Probability that the load can be served at all. [1]"""
 
     def of(self, metric: str, figure: str) -> tuple[float | None, float | None]:
         """Low and high of a figure; none where it has no interval."""
@@ -206,8 +206,10 @@ def intervals(run: "Run", doubt: Doubt) -> Intervals:
 
     Everything but the prices is the same. Of a figure above zero the logarithm is taken.
     """
-    short = _shortened(run)
-    there = figures(run)
+    short, there = run, figures(run)
+    if len(run.requests) > MOST:
+        first = part(run.requests, 0, _whole(run.requests.after, MOST))
+        short = replace(run, requests=first, served=_served(run, run.fleet, first))
     center = there if short is run else figures(short)
     others = [figures(_again(short, doubt, *point)) for point in AROUND.tolist()]
     noise, grid = noise_of(run), terms(*np.meshgrid(PLACES, PLACES))
@@ -225,9 +227,11 @@ def intervals(run: "Run", doubt: Doubt) -> Intervals:
         within = (values[promise.name, "value_s"] <= promise.limit_s).mean(axis=1)
         chances[promise.name] = float((within * served).mean())
         name = (promise.name, "attainment")
-        values[name] = values[name] + _shift(
-            run.finished, promise, _miss(doubt, (promise.name, "value_s"))
-        )
+        # Misses change the share of requests within the limit.
+        misses = np.exp(_miss(doubt, (promise.name, "value_s")) * PLACES)
+        seconds, limit = run.finished.seconds(promise.metric), promise.limit_s
+        late = np.array([(seconds * factor > limit).mean() for factor in misses])
+        values[name] = values[name] + ((seconds > limit).mean() - late)
     bounds = {name: _bounds(each, name) for name, each in values.items()}
     return Intervals(doubt, bounds, chances, float(served.mean()))
 
@@ -248,14 +252,14 @@ def figures(run: "Run") -> dict[Name, float]:
 
 
 def _miss(doubt: Doubt, name: Name) -> float:
-    """What predictions of that metric were off by, of a time. [1]"""
+    """Log standard deviation of measured from predicted times of that metric. [1]"""
     if name[1] == "attainment":
         return 0.0
     return doubt.misses.get(name[0].split("_")[0] + "_s", 0.0)
 
 
 def _values(value: float, tried: Array, grid: Array, noise: float, miss: float) -> Array:
-    """What a figure may be, of shape (prices, noise), all equally likely.
+    """Values of a figure, of shape (prices, noise), all equally likely.
 
     It is ``value`` as predicted; ``tried`` are that of the runs that were repeated.
     """
@@ -289,26 +293,10 @@ def terms(first: Array, second: Array) -> Array:
     return np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1)
 
 
-def _shift(done: Finished, promise: Objective, miss: float) -> Array:
-    """What misses change of the share of requests within a limit. [1]"""
-    seconds = done.seconds(promise.metric)
-    late = [(seconds * factor > promise.limit_s).mean() for factor in np.exp(miss * PLACES)]
-    shifted: Array = (seconds > promise.limit_s).mean() - np.array(late)
-    return shifted
-
-
 def _bounds(values: Array, name: Name) -> tuple[float, float]:
     """Central 80 %: nothing below 0, no share above 1."""
     low, high = (max(float(each), 0.0) for each in np.quantile(values, (0.1, 0.9)))
     return (min(low, 1.0), min(high, 1.0)) if name[1] == "attainment" else (low, high)
-
-
-def _shortened(run: "Run") -> "Run":
-    """The run, or that of its first requests alone."""
-    if len(run.requests) <= MOST:
-        return run
-    first = part(run.requests, 0, _whole(run.requests.after, MOST))
-    return replace(run, requests=first, served=_served(run, run.fleet, first))
 
 
 def _whole(after: Integers, most: int) -> int:

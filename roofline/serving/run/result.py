@@ -1,4 +1,4 @@
-"""A run as a result: what users feel, what was promised, what the server did, what it costs."""
+"""A run as a result: latencies, objectives, work of the server, cost."""
 
 from dataclasses import dataclass, field, fields, replace
 from math import exp
@@ -31,15 +31,15 @@ LONG: Final = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What was asked of the service, in the words of who asked.
+    """Load of the service, in the words of the command.
 
     Attributes:
         name, title: Workload or trace, in a word and in a sentence.
-        prompt, output, arrivals: What they are like, in a few words.
+        prompt, output, arrivals: Distributions, in a few words.
         rate: Requests that come in a second; 0 in a closed loop. [1/s]
         concurrency, ramp_s: Clients; 0 in an open loop. Time over which they start. [1] [s]
         warmup: First requests that do not count. [1]
-        statistic: ``"mean"`` or ``"median"``: what a single figure is.
+        statistic: ``"mean"`` or ``"median"``: meaning of a single figure.
     """
 
     name: str
@@ -63,17 +63,17 @@ class Run:
     load: Load
     requests: Requests = field(repr=False)
     served: Served = field(repr=False)
-    """What served what, and how it went."""
+    """Deployment, traffic, and its requests as they were served."""
     saturation: float
     """Requests a second beyond which the queue grows without end; 0 in a closed loop. [1/s]"""
     objectives: tuple[Objective, ...] = ()
-    """What users were promised."""
+    """Service-level objectives."""
     seed: int = 0
-    """Of the requests. [1]"""
+    """Seed of the requests. [1]"""
     notes: tuple[str, ...] = ()
-    """What the requests rest on."""
+    """Notes on the requests."""
     sure: Intervals | None = field(default=None, repr=False)
-    """Where the figures lie; None where prices are the least possible."""
+    """Intervals of the figures; None where prices are the least possible."""
 
     @property
     def finished(self) -> Finished:
@@ -148,18 +148,18 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
 
 
 def _kept(run: Run, done: Finished) -> tuple[Kept, ...]:
-    """How promises were kept; under overload none is, however short the run."""
+    """Attainment of objectives; under overload none is met, however short the run."""
     found = kept(done, run.objectives)
     return tuple(replace(each, met=each.met and not run.overloaded) for each in found)
 
 
 def basis(run: Run) -> str:
-    """How the times are known."""
+    """Basis of the times."""
     return "datasheet" if run.deployment.calibration is None else "interpolated"
 
 
 def sentences(run: Run, done: Finished, promises: tuple[Kept, ...]) -> tuple[str, ...]:
-    """What a reader should take away: whether it holds the load, what users get, what limits it."""
+    """Summary: whether it holds the load, attainment, what limits it."""
     out = [_load(run)]
     if promises:
         broken = [promise.objective.name for promise in promises if not promise.met]
@@ -209,7 +209,7 @@ def _load(run: Run) -> str:
 
 
 def notes(run: Run) -> tuple[str, ...]:
-    """What must be known to read the figures right."""
+    """Conventions, omissions and assumptions behind the figures."""
     server, served = run.fleet.server, run.served
     sessions = bool((run.requests.after >= 0).any())
     came = float(run.requests.arrival[-1] - run.requests.arrival[0])
@@ -266,7 +266,7 @@ def notes(run: Run) -> tuple[str, ...]:
 
 
 def _sureness(sure: Intervals) -> str:
-    """What low and high, and chances, rest on."""
+    """Basis of low, high and chances."""
     doubt = sure.doubt
     said = (
         "Low and high hold a figure in 4 of 5 cases, if the requests are like these: steps that "
@@ -286,7 +286,7 @@ def _within(log_sd: float) -> str:
 
 
 def _grounds(deployment: Deployment) -> str:
-    """What steps are priced by where kernels were measured."""
+    """Basis of the prices of steps where kernels were measured."""
     assert deployment.calibration is not None, "datasheet rates"
     costs, title = deployment.engine_costs, deployment.engine.title
     measured = "Steps are priced by fits to measured kernels"

@@ -32,9 +32,9 @@ class Fleet:
     server: Server
     """Of each."""
     replicas: int = 1
-    """How many; requests go to them in turn, those of a session to the same. [1]"""
+    """Replicas; requests go to them in turn, those of a session to the same. [1]"""
     drafting: Drafting | None = None
-    """What is drafted: then prices are of rounds. None where decoding is plain."""
+    """Speculative decoding, in which prices are of rounds; None where decoding is plain."""
 
 
 def drafting_fleet(
@@ -44,8 +44,8 @@ def drafting_fleet(
 
     Args:
         fleet, deployment: That decodes plainly, and what each replica of it is.
-        requests: What will come, of which the lengths say how long sequences are.
-        drafting: What is drafted.
+        requests: Requests, by whose lengths sequences are counted.
+        drafting: Draft of a round.
     """
     longest = int((requests.prompt + requests.output).max())
     prices = reached(fleet.prices, fleet.server.max_sequences, longest)
@@ -73,8 +73,7 @@ def serve(
         ramp_s: Time over which those of each replica start. [s]
         progress: Told how many requests are done, of how many.
     """
-    every, done = [], 0
-    asked = requests
+    asked, every, done = requests, [], 0
     if fleet.drafting is not None:
         requests = in_rounds(asked, fleet.drafting)
     for replica in range(fleet.replicas):
@@ -98,7 +97,7 @@ def serve(
 
 
 def turn(requests: Requests) -> Integers:
-    """Which session, or single request, each row belongs to, counted from 0. [1]
+    """Session, or single request, that each row belongs to, counted from 0. [1]
 
     Examples:
         >>> from roofline.serving.requests import requests
@@ -206,15 +205,11 @@ def _together(every: list[Served]) -> Served:
     whole = served_joined(every)
     last = max(float(served.finish.max()) for served in every)
     first = min(float(served.arrival.min()) for served in every)
-    peaks = ("kv_peak_tokens",)
-    means = [field.name for field in fields(Totals) if field.name.startswith("kv_")]
     values = {}
-    for field in fields(Totals):
-        column = [getattr(served.totals, field.name) for served in every]
-        if field.name in peaks:
-            values[field.name] = max(column)
-        elif field.name in means:
-            values[field.name] = sum(column) / len(column)
+    for name in (field.name for field in fields(Totals)):
+        column = [getattr(served.totals, name) for served in every]
+        if name == "kv_peak_tokens":
+            values[name] = max(column)
         else:
-            values[field.name] = sum(column)
+            values[name] = sum(column) / len(column) if name.startswith("kv_") else sum(column)
     return replace(whole, totals=Totals(**{**values, "makespan_s": last - first}))

@@ -1,4 +1,4 @@
-"""From a deployment to the server that the simulator knows: policy of the engine, room for KV."""
+"""Server of the simulator from a deployment: policy of the engine, room for the KV cache."""
 
 import math
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ SHARED_PAGE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    r"""How the server was asked for; None for what its engine does.
+    r"""Settings of the server; None for what its engine does.
 
     Attributes:
         policy, first, max_sequences, token_budget, timeout_s, preemption, recv_interval, \
@@ -33,7 +33,7 @@ class Asked:
         contiguous: Whether each sequence has one region as long as the longest request, as before
             paging.
         sharing: Whether equal prefixes are kept once.
-        tier_bytes: Of the host, for prefixes that leave the devices of a replica. [B]
+        tier_bytes: Memory of the host for prefixes that leave the devices of a replica. [B]
     """
 
     policy: Policy | None = None

@@ -1,4 +1,4 @@
-"""Where means of the long run lie: prices are off as prices are, and the closed form is off too.
+"""Intervals of means in the long run, by the errors of prices and of the closed form.
 
 As for a run that is simulated, the closed form is asked seven times: at the prices predicted, and
 at six points around them; a quadric says what a figure is at any other prices. To that come, in the
@@ -36,7 +36,7 @@ class Lasting:
 
     low: Mapping[str, Array]
     high: Mapping[str, Array]
-    """By figure: ``ttft_s``, ``tpot_s``, ``latency_s``, ``requests_per_s``,
+    """Ends by figure: ``ttft_s``, ``tpot_s``, ``latency_s``, ``requests_per_s``,
     ``saturation_per_s``. Nan where it is not known how far the closed form is off, or where an
     end is beyond all bounds."""
     served: Array
@@ -98,7 +98,7 @@ def closed_within(
 
 
 def _shares(given: Requests, prices: StepPrices, server: Server, doubt: Doubt) -> list[Share]:
-    """What requests ask for as predicted, and at other prices."""
+    """Work of requests as predicted, and at other prices."""
     every = (prices, *(doubt.scaled(prices, *point) for point in AROUND.tolist()))
     return [share_of(given, each, server) for each in every]
 

@@ -1,4 +1,4 @@
-"""Tables of a run; what is printed, and what JSON carries."""
+"""Tables of a run."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -65,7 +65,7 @@ def _timed(name: str) -> bool:
 
 
 def throughput(run: "Run", done: Finished) -> Table:
-    """What is served and what it costs, over the time of the requests that count."""
+    """Throughput and cost, over the time of the requests that count."""
     seconds, gpu = window(done), run.deployment.node.gpu
     tokens = float(done.output.sum())
     rate = len(done) / seconds
@@ -132,7 +132,7 @@ def objectives(promises: tuple[Kept, ...], sure: "Intervals | None" = None) -> T
 
 
 def server(run: "Run") -> Table:
-    """What the server did: all replicas together, means over the run."""
+    """Work of the server: all replicas together, means over the run."""
     served, totals = run.served, run.served.totals
     queue, queue_most = waiting(served)
     active, active_most = running(served)
@@ -185,7 +185,7 @@ def cache(run: "Run") -> Table:
 
 
 def workload(run: "Run") -> Table:
-    """What was asked of the service, as it was drawn."""
+    """Workload as it was given and drawn."""
     load, requests = run.load, run.requests
     left_out = f", the first {load.warmup:,} left out" if load.warmup else ""
     named = {

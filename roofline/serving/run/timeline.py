@@ -82,7 +82,7 @@ def lanes(start: Array, end: Array) -> list[int]:
 
 
 def _counter(name: str, start: Array, end: Array) -> Iterator[dict[str, Any]]:
-    """How many there are, wherever that changes."""
+    """Number of spans that are open, wherever it changes."""
     times = np.concatenate([start, end])
     change = np.concatenate([np.ones(len(start)), -np.ones(len(end))])
     moments, place = np.unique(times, return_inverse=True)

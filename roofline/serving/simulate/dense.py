@@ -59,12 +59,12 @@ def _kernels(same: _Same, sequences: int) -> _Kernels:
     return _Kernels(
         contexts=contexts,
         decode=_rows(prices.batches, decode, every),
-        alone=_line(prices.batches, prices.alone_s, every),
+        alone=_rows(prices.batches, prices.alone_s, every),
         windows=windows,
         seen=_rows(prices.batches, seen, every),
         others=np.interp(whole, tokens, others),
         slope=float((others[-1] - others[-2]) / (tokens[-1] - tokens[-2])),
-        head=_line(prices.rows, prices.head_s, every),
+        head=_rows(prices.rows, prices.head_s, every),
         chunks=chunks,
         cached=cached,
         attention=np.ascontiguousarray(attention),
@@ -77,7 +77,7 @@ def dense(prices: StepPrices, sequences: int, server: Server) -> Prices:
     Args:
         prices: Tables.
         sequences: Most sequences of a step. [1]
-        server: Who sends tokens together, or has just started.
+        server: Policy: whether tokens are sent together, and whether it has just started.
     """
     engine, kernels = prices.engine, _kernels(_Same(prices), sequences)
     every = np.arange(1.0, sequences + 1.0)
@@ -116,7 +116,7 @@ def rules(
     Args:
         server, prices: Policy, and what a request takes before it waits.
         concurrency: Clients; 0 where requests come by themselves. [1]
-        ramp_s: Until the last of them has started. [s]
+        ramp_s: Time until the last of them has started. [s]
         uniform: Whether all priorities are known to be equal.
     """
     contiguous = server.kv == "contiguous"
@@ -153,27 +153,18 @@ def rules(
 
 
 def _two(points: Array, values: Array) -> tuple[Array, Array]:
-    """At least two points of the last axis: a table of one point is flat."""
+    """Table with at least two points of the last axis: one of a single point is flat."""
     if len(points) > 1:
         return points, np.ascontiguousarray(values, dtype=float)
     return np.array([points[0], points[0] + 1.0]), np.repeat(values, 2, axis=-1)
 
 
-def _line(points: Array, values: Array, at: Array) -> Array:
-    """Straight between points, and straight on beyond the last."""
-    if len(points) == 1:
-        return np.full(at.shape, values[0])
-    i = np.clip(np.searchsorted(points, at, side="right") - 1, 0, len(points) - 2)
-    share = (at - points[i]) / (points[i + 1] - points[i])
-    line: Array = values[i] * (1.0 - share) + values[i + 1] * share
-    return line
-
-
 def _rows(points: Array, values: Array, at: Array) -> Array:
-    """The same for rows of a table."""
+    """Values, or rows of a table, straight between points and straight on beyond the last."""
     if len(points) == 1:
         return np.repeat(values, len(at), axis=0)
     i = np.clip(np.searchsorted(points, at, side="right") - 1, 0, len(points) - 2)
-    share = ((at - points[i]) / (points[i + 1] - points[i]))[:, None]
+    share = (at - points[i]) / (points[i + 1] - points[i])
+    share = share.reshape(-1, *[1] * (values.ndim - 1))
     rows: Array = values[i] * (1.0 - share) + values[i + 1] * share
     return rows

@@ -35,11 +35,11 @@ TOGETHER: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """What is drafted, and how what is accepted is drawn."""
+    """Draft of a round, and the seed by which acceptance is drawn."""
 
     draft: Draft
     tree: Tree
-    """What drafts, and what."""
+    """Drafter, and its draft of a round."""
     seed: int = 0
     """Same seed, same rounds. [1]"""
 
@@ -91,7 +91,7 @@ def reached(prices: StepPrices, sequences: int, longest: int) -> StepPrices:
 
 
 def in_tokens(served: Served, given: Requests) -> Served:
-    """What was served in rounds, with the tokens that it had.
+    """Requests that were served in rounds, with their tokens.
 
     Args:
         served: As the loop says.
@@ -161,15 +161,15 @@ class Rounds:
 
     drafting: Drafting
     target: Deployment
-    """What drafts for whom."""
+    """Draft and target."""
     prices: StepPrices
-    """With rounds in place of decode steps."""
+    """Prices with rounds in place of decode steps."""
     context: float
     later: float
-    """As for `round_server`. [token]"""
+    """Arguments of `round_server`. [token]"""
 
     def server(self, plain: Server) -> Server:
-        """A server of the target, whose memory holds what drafts too.
+        """Server of the target, whose memory holds the draft too.
 
         Raises:
             InfeasibleError: What drafts leaves no room.
@@ -198,7 +198,7 @@ def rounds_of(
 def round_server(
     drafting: Drafting, target: Deployment, server: Server, *, context: float, later: float
 ) -> Server:
-    """The server whose memory holds what drafts too, and longer sequences than the loop knows.
+    """Server whose memory holds the draft too, and longer sequences than the loop knows.
 
     Args:
         drafting, target: What drafts for whom.

@@ -29,7 +29,7 @@ NOTHING: Final = Work()
 GROUP: Final = "tabled"
 """Name of the group of sequences, by which its operators are told from the others."""
 BROUGHT: Final = ("gather-context", CACHE)
-"""What brings keys to where they are attended to: part of attention, whatever its name."""
+"""Operators that bring keys to where they are attended to: part of attention."""
 ATTENTION: Final = ("decode-attention", "latent-attention")
 
 
@@ -38,15 +38,15 @@ class StepPart:
     """Some operators of steps."""
 
     name: str
-    """Of these operators of steps of such groups."""
+    """Key of the look-ups of these operators of steps of such groups."""
     group: Group
     """One micro-batch. Either its sequences or their new tokens are an array, with the context
     over the same axis."""
     wanted: Callable[[Op], bool]
-    """Which operators."""
+    """Predicate of the operators."""
 
     def of(self, laid: LaidOut) -> list[Op]:
-        """Those operators of a step on all different stages, one after the other."""
+        """These operators of a step on all different stages, one after the other."""
         return [op for op in laid.ops if self.wanted(op)]
 
 
@@ -82,7 +82,7 @@ class Attended:
     number: Array
     """Micro-batches that take turns in each. [1]"""
     place: NDArray[np.intp]
-    """Which row of different steps each batch is. [1]"""
+    """Row of different steps that each batch is. [1]"""
     contexts: int
     """Steps of a row. [1]"""
 
@@ -121,20 +121,20 @@ def attended_part(
 
 
 def alone_part(deployment: Deployment, batches: Array) -> StepPart:
-    """What is no attention in steps that only decode."""
+    """Operators but attention in steps that only decode."""
     _, size = turns(batches, deployment.layout)
     return StepPart("alone", Group(size, 1.0, np.ones_like(batches), GROUP), rest)
 
 
 def others_part(deployment: Deployment, tokens: Array) -> StepPart:
-    """What is no attention in steps of so many new tokens, for one row of logits."""
+    """Operators but attention in steps of so many new tokens, for one row of logits."""
     layout = deployment.layout
     _, size = turns(tokens, layout)
     return StepPart("others", Group(layout.dp, size / layout.dp, size / layout.dp, GROUP), rest)
 
 
 def head_part(deployment: Deployment, rows: Array) -> StepPart:
-    """What is no attention in steps of so many rows of logits, each of its own sequence."""
+    """Operators but attention in steps of so many rows of logits, each of its own sequence."""
     _, size = turns(rows, deployment.layout)
     each = np.ones_like(rows)
     return StepPart("head", Group(size, each, each, GROUP), rest)
@@ -151,7 +151,7 @@ class StepKernel:
     """An operator of a stage, without its numbers."""
 
     op: Op
-    """What runs."""
+    """Operator."""
     kind: str | None
     """Kind of the fused kernel that it is a part of, as of `Measured`; None where no kernel like
     it was measured."""
@@ -162,14 +162,14 @@ class KernelTimes:
     """Times of the kernels of a step alone, at some points."""
 
     points: Points
-    """In order."""
+    """Points in order."""
     stages: tuple[tuple[StepKernel, ...], ...]
     """Kernels of each different stage."""
     order: tuple[int, ...]
-    """Which of these each stage of the pipeline is. [1]"""
+    """Place among these of each stage of the pipeline. [1]"""
     seconds: Array
     start_s: Array
-    """Of one execution, and of that the kernel's start: one row for each kernel of all stages.
+    """Time of one execution, and of the kernel's start in it: a row for each kernel of all stages.
     Kernels that were not measured have all their executions at datasheet rates. [s]"""
 
     def lacks(self, points: Points) -> NDArray[np.bool_]:
@@ -212,7 +212,7 @@ class StepKernels:
     """Kernels of a deployment's steps in an engine."""
 
     deployment: Deployment
-    """What runs."""
+    """Deployment."""
     gains: KernelGains
     """Factors on its measured kernels."""
     known: dict[str, KernelTimes] = field(default_factory=dict, repr=False)

@@ -116,7 +116,7 @@ def extended(
 
 
 def _compact(rows: Records, place: Integers) -> Integers:
-    """Where the ids of the blocks of rows are, which move together as the rows have."""
+    """Places of the ids of the rows' blocks, which move together as the rows have."""
     sizes = rows["blocks_end"] - rows["blocks"]
     ends = np.cumsum(sizes)
     kept: Integers = np.repeat(rows["blocks_end"] - ends, sizes) + np.arange(sizes.sum())

@@ -1,4 +1,4 @@
-"""Run a simulation: of requests at hand, or of a stream that never is in memory as a whole."""
+"""Simulation of requests at hand, or of a stream that never is in memory as a whole."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.errors import InputError
-from roofline.serving.requests import Integers, Requests, part
+from roofline.serving.requests import COLUMNS, Requests, part
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import BATCHED, Server
@@ -31,9 +31,9 @@ def simulate(
     """Serve requests, all of them.
 
     Args:
-        given: What comes.
-        prices: What every step takes.
-        server: How steps are filled, and the cache given out.
+        given: Requests.
+        prices: Times of steps.
+        server: Policy that fills steps and gives out the cache.
         concurrency: Clients that send the next request, in order, when one is finished; 0 where
             requests come when they do. A conversation keeps its client. [1]
         ramp_s: Time over which the clients start, one after the other; 0 for all at once. [s]
@@ -79,7 +79,7 @@ def stream(
 
 @dataclass(frozen=True, slots=True)
 class _Driven:
-    """How a run is driven; ``uniform`` where all priorities are known to be equal."""
+    """Load of a run; ``uniform`` where all priorities are known to be equal."""
 
     concurrency: int
     ramp_s: float
@@ -91,10 +91,7 @@ class _Driven:
 def _stream(
     given: Iterable[Requests], prices: StepPrices, server: Server, driven: _Driven, total: int = 0
 ) -> Iterator[Served]:
-    """Requests that each part finishes, or all at the end.
-
-    The latter where there is a total: the caller has them at hand, and has checked them.
-    """
+    """Requests that each part finishes; with a total, all at the end, checked by the caller."""
     concurrency, transferred = driven.concurrency, driven.transferred
     if concurrency < 0:
         raise InputError(f"concurrency is {concurrency}", hint="give the number of clients")
@@ -125,7 +122,9 @@ def _stream(
         coming = next(parts, None)
         if len(part) and not first:
             start_s = float(part.arrival[0])
-        ranks = _ranks(random, first, len(part))
+        ranks = np.arange(first, first + len(part), dtype=np.int64)
+        if random is not None:
+            ranks = random.integers(0, 2**62, len(part))
         s = rows.extended(g, s, part, first, ranks, transferred=transferred)
         first += len(part)
         serve(table, g, s, coming is not None)
@@ -143,12 +142,6 @@ def _parts(given: Requests) -> Iterator[Requests]:
         yield part(given, start, start + size)
 
 
-def _ranks(random: np.random.Generator | None, first: int, count: int) -> Integers:
-    if random is None:
-        return np.arange(first, first + count, dtype=np.int64)
-    return random.integers(0, 2**62, count)
-
-
 def check(given: Requests, server: Server, first: int = 0, *, transferred: bool = False) -> None:
     """Refuse columns that do not fit together, and requests that the server can never hold.
 
@@ -160,70 +153,60 @@ def check(given: Requests, server: Server, first: int = 0, *, transferred: bool 
     Raises:
         InputError: A column has another length, a value has no meaning, or a request does not fit.
     """
-    for name in ("arrival", "prompt", "output", "priority", "after", "think"):
+    for name in COLUMNS:
         if len(getattr(given, name)) != len(given):
             raise InputError(
                 f"{name} has {len(getattr(given, name))} entries for {len(given)} requests",
                 hint="give every request all of its columns",
             )
-    _times(given, first)
-    _lengths(given, first)
-    _order(given, first)
-    _blocks(given, server, first)
-    _room(given, server, first)
-    if transferred:
-        _transferred(given, server, first)
-
-
-def _at(wrong: NDArray[np.bool_]) -> int:
-    return int(np.argmax(wrong))
-
-
-def _times(given: Requests, first: int) -> None:
-    for name, values in (("arrival", given.arrival), ("think", given.think)):
-        wrong = ~(np.isfinite(values) & (values >= 0))
-        if wrong.any():
-            at = _at(wrong)
+    for name, times in (("arrival", given.arrival), ("think", given.think)):
+        if (at := _first(~(np.isfinite(times) & (times >= 0)))) is not None:
             raise InputError(
-                f"{name} of request {first + at} is {values[at]:g} s",
+                f"{name} of request {first + at} is {times[at]:g} s",
                 hint="give a time from 0 on",
             )
-    late = np.diff(given.arrival) < 0
-    if late.any():
-        at = first + _at(late)
+    if (at := _first(np.diff(given.arrival) < 0)) is not None:
         raise InputError(
-            f"request {at + 1} arrives before request {at}", hint="sort requests by arrival"
+            f"request {first + at + 1} arrives before request {first + at}",
+            hint="sort requests by arrival",
         )
-
-
-def _lengths(given: Requests, first: int) -> None:
-    for name, values in (("prompt", given.prompt), ("output", given.output)):
-        wrong = (values < 1) | (values > MOST_TOKENS)
-        if wrong.any():
-            at = _at(wrong)
+    for name, tokens in (("prompt", given.prompt), ("output", given.output)):
+        if (at := _first((tokens < 1) | (tokens > MOST_TOKENS))) is not None:
             raise InputError(
-                f"{name} of request {first + at} has {values[at]} tokens",
+                f"{name} of request {first + at} has {tokens[at]} tokens",
                 hint=f"give from 1 to {MOST_TOKENS:,} tokens",
             )
-
-
-def _order(given: Requests, first: int) -> None:
-    wrong = (given.after < -1) | (given.after >= first + np.arange(len(given)))
-    if wrong.any():
-        at = _at(wrong)
+    late = (given.after < -1) | (given.after >= first + np.arange(len(given)))
+    if (at := _first(late)) is not None:
         raise InputError(
             f"request {first + at} comes after request {given.after[at]}",
             hint="let it come after an earlier one, or after none: -1",
         )
-    if (wrong := (given.after >= 0) & (given.after < first)).any():
-        at = _at(wrong)
+    if (at := _first((given.after >= 0) & (given.after < first))) is not None:
         raise InputError(
             f"request {first + at} comes after request {given.after[at]} of an earlier part",
             hint="keep the requests of a conversation in one part of a stream",
         )
+    _check_blocks(given, server, first)
+    _check_room(given, server, first)
+    if transferred and server.policy in BATCHED:
+        raise InputError(
+            f"caches that come from elsewhere, with {server.policy} batches",
+            hint="use policy continuous or chunked",
+        )
+    if transferred and (at := _first(given.output < 2)) is not None:
+        raise InputError(
+            f"request {first + at} has one token, and that came with it",
+            hint="leave requests of one token to the instance that prefills",
+        )
 
 
-def _blocks(given: Requests, server: Server, first: int) -> None:
+def _first(wrong: NDArray[np.bool_]) -> int | None:
+    """Place of the first that is wrong; None where none is."""
+    return int(np.argmax(wrong)) if wrong.any() else None
+
+
+def _check_blocks(given: Requests, server: Server, first: int) -> None:
     sizes = np.diff(given.prefix)
     known = len(given.prefix) == len(given) + 1 and given.prefix[0] == 0 and (sizes >= 0).all()
     if not known or given.prefix[-1] != len(given.hashes):
@@ -231,9 +214,7 @@ def _blocks(given: Requests, server: Server, first: int) -> None:
             "ids of blocks do not fit the requests",
             hint="give offsets from 0 to the number of ids, one more than requests",
         )
-    wrong = sizes * given.block > given.prompt
-    if wrong.any():
-        at = _at(wrong)
+    if (at := _first(sizes * given.block > given.prompt)) is not None:
         raise InputError(
             f"request {first + at} has {sizes[at]} blocks of {given.block} tokens in a prompt of "
             f"{given.prompt[at]}",
@@ -246,44 +227,28 @@ def _blocks(given: Requests, server: Server, first: int) -> None:
         )
 
 
-def _room(given: Requests, server: Server, first: int) -> None:
+def _check_room(given: Requests, server: Server, first: int) -> None:
+    """Refuse requests that the cache cannot hold.
+
+    Most is needed by the one that stays longest, or by the one whose prompt is longest.
+    """
+    if not len(given):
+        return
     if server.kv == "contiguous" and server.region == "longest":
         longest = given.prompt + given.output - 1
-        if (wrong := longest > server.longest).any():
-            at = _at(wrong)
+        if (at := _first(longest > server.longest)) is not None:
             raise InputError(
                 f"request {first + at} is {longest[at]} tokens long, its region {server.longest}",
                 hint="give a longer longest context, or shorter requests",
             )
-    needs = np.array([server.most_tokens(*each) for each in _longest(given)], dtype=np.int64)
-    wrong = needs > server.kv_tokens
-    if wrong.any():
-        prompt, output = _longest(given)[_at(wrong)]
-        at = _at((given.prompt == prompt) & (given.output == output))
-        raise InputError(
-            f"request {first + at} of {prompt} + {output} tokens needs {needs[_at(wrong)]} of "
-            f"cache, the server has {server.kv_tokens}",
-            hint="give shorter requests, or a deployment with more memory for the cache",
-        )
-
-
-def _transferred(given: Requests, server: Server, first: int) -> None:
-    if server.policy in BATCHED:
-        raise InputError(
-            f"caches that come from elsewhere, with {server.policy} batches",
-            hint="use policy continuous or chunked",
-        )
-    wrong = given.output < 2
-    if wrong.any():
-        raise InputError(
-            f"request {first + _at(wrong)} has one token, and that came with it",
-            hint="leave requests of one token to the instance that prefills",
-        )
-
-
-def _longest(given: Requests) -> list[tuple[int, int]]:
-    """Lengths of the request that stays longest, and of the one whose prompt is longest."""
-    if not len(given):
-        return []
-    places = {int(np.argmax(given.prompt + given.output)), int(np.argmax(given.prompt))}
-    return [(int(given.prompt[at]), int(given.output[at])) for at in sorted(places)]
+    for place in sorted(
+        {int(np.argmax(given.prompt + given.output)), int(np.argmax(given.prompt))}
+    ):
+        prompt, output = int(given.prompt[place]), int(given.output[place])
+        if (needed := server.most_tokens(prompt, output)) > server.kv_tokens:
+            at = int(np.argmax((given.prompt == prompt) & (given.output == output)))
+            raise InputError(
+                f"request {first + at} of {prompt} + {output} tokens needs {needed} of "
+                f"cache, the server has {server.kv_tokens}",
+                hint="give shorter requests, or a deployment with more memory for the cache",
+            )

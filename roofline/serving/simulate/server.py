@@ -1,4 +1,4 @@
-"""How a server fills its steps, and how it gives out the memory of its cache."""
+"""Scheduling policy of a server, and how it gives out the memory of its cache."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
@@ -15,7 +15,7 @@ BATCHED: Final = ("static", "packed", "dynamic")
 """Policies in which nobody joins a batch that runs."""
 MOST_SEQUENCES: Final = 2**16
 UNLIMITED: Final = 2**50
-"""Tokens of a cache that holds everything; far from where sums of them lose a unit."""
+"""Tokens of a cache that holds everything; sums of them lose no unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Server:
     than ``timeout_s``. ``"continuous"``: sequences join and leave at every step, prompts are
     prefilled whole. ``"chunked"``: the same, and prompts are cut to fill ``token_budget``."""
     first: First = "decode"
-    """Of the last two: ``"decode"``: every sequence decodes in every step, and prompts fill what
-    is left of it. ``"prefill"``: as long as there are prompts, steps only prefill."""
+    """Priority in the last two: ``"decode"``: every sequence decodes in every step, and prompts
+    fill what is left of it. ``"prefill"``: as long as there are prompts, steps only prefill."""
     max_sequences: int = 256
     """Sequences that run at once, or of a batch. [1]"""
     token_budget: int = 0
@@ -54,23 +54,23 @@ class Server:
     page: int = 16
     """Tokens of a page. [token]"""
     region: Region = "longest"
-    """Of contiguous memory: ``"longest"``: ``longest`` tokens for each; ``"power"``: the power of
-    two that holds the request; ``"exact"``: what it will need, known by an oracle."""
+    """Size in contiguous memory: ``"longest"``: ``longest`` tokens for each; ``"power"``: the power
+    of two that holds the request; ``"exact"``: what it will need, known by an oracle."""
     longest: int = 0
     """Context that the longest region holds. [token]"""
     reservation: float = 0.0
     """Share of each answer for which there must be room, beside that of all that run, before a
     sequence is admitted to pages; 1 so that none is preempted. [1]"""
     preemption: Preemption = "recompute"
-    """What happens to the last sequence where pages run out: ``"recompute"``: its cache is
-    dropped and computed again; ``"swap"``: it goes to the host and comes back."""
+    """Fate of the last sequence where pages run out: ``"recompute"``: its cache is dropped and
+    computed again; ``"swap"``: it goes to the host and comes back."""
     host_tokens: int = UNLIMITED
     """Room on the host; a sequence for which there is none is computed again. [token]"""
     swap_s_per_token: float = 0.0
     """Time to move a token's cache between device and host, during which nothing runs. [s]"""
     recv_interval: int = 1
-    """Decode steps from one look at what has come to the next; a step with prompts is followed
-    by a look at once, and so is one after which nothing runs. Of `BATCHED`, no meaning. [1]"""
+    """Decode steps from one look at new requests to the next; a step with prompts is followed by a
+    look at once, and so is one after which nothing runs. Without meaning for `BATCHED`. [1]"""
     hold_steps: int = 0
     hold_prompts: int = 1
     """Steps from one start of prompts to the next while something decodes, unless so many wait:
@@ -89,67 +89,63 @@ class Server:
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
-        for name, kind in (
-            ("policy", Policy),
-            ("first", First),
-            ("kv", Memory),
-            ("region", Region),
-            ("preemption", Preemption),
-        ):
+        kinds = {"policy": Policy, "first": First, "kv": Memory}
+        for name, kind in {**kinds, "region": Region, "preemption": Preemption}.items():
             if (value := getattr(self, name)) not in get_args(kind):
                 raise InputError(
                     f"{name} is {value!r:.40}", hint=f"it is one of {', '.join(get_args(kind))}"
                 )
-        _at_least(self, 1, "max_sequences", "kv_tokens", "page", "recv_interval", "stream_interval")
-        _at_least(self, 1, "hold_prompts")
-        _at_least(
-            self,
-            0,
-            "token_budget",
-            "timeout_s",
-            "hold_steps",
-            "longest",
-            "host_tokens",
-            "swap_s_per_token",
-            "tier_tokens",
-        )
-        if self.max_sequences > MOST_SEQUENCES:
-            raise InputError(
-                f"{self.max_sequences} sequences at once", hint=f"give up to {MOST_SEQUENCES:,}"
-            )
-        if not 0 <= self.reservation <= 1:
-            raise InputError(
-                f"reservation is {self.reservation:g}", hint="give a share from 0 to 1"
-            )
-        if 0 < self.token_budget < self.max_sequences and self.policy not in BATCHED:
-            raise InputError(
+        for name, least in LEAST.items():
+            if not (value := getattr(self, name)) >= least:
+                raise InputError(
+                    f"{name.replace('_', ' ')} is {value}", hint=f"give {least} or more"
+                )
+        batched, contiguous = self.policy in BATCHED, self.kv == "contiguous"
+        for wrong, message, hint in (
+            (
+                self.max_sequences > MOST_SEQUENCES,
+                f"{self.max_sequences} sequences at once",
+                f"give up to {MOST_SEQUENCES:,}",
+            ),
+            (
+                not 0 <= self.reservation <= 1,
+                f"reservation is {self.reservation:g}",
+                "give a share from 0 to 1",
+            ),
+            (
+                0 < self.token_budget < self.max_sequences and not batched,
                 f"a step of {self.token_budget} tokens does not hold one of each of "
                 f"{self.max_sequences} sequences",
-                hint="raise the token budget, or run fewer sequences at once",
-            )
-        if self.policy == "chunked" and self.token_budget == 0 and self.first == "prefill":
-            raise InputError(
-                "chunks of a prefill have no size", hint="give a token budget, or policy continuous"
-            )
-        if self.kv == "contiguous" and (self.sharing or self.policy in BATCHED):
-            raise InputError(
+                "raise the token budget, or run fewer sequences at once",
+            ),
+            (
+                self.policy == "chunked" and self.token_budget == 0 and self.first == "prefill",
+                "chunks of a prefill have no size",
+                "give a token budget, or policy continuous",
+            ),
+            (
+                contiguous and (self.sharing or batched),
                 f"contiguous memory with {'sharing' if self.sharing else self.policy + ' batches'}",
-                hint="prefixes are shared in pages; batches take theirs at once: use pages",
-            )
-        if self.kv == "contiguous" and self.region == "longest" and not self.longest:
-            raise InputError(
+                "prefixes are shared in pages; batches take theirs at once: use pages",
+            ),
+            (
+                contiguous and self.region == "longest" and not self.longest,
                 "the longest context is not given",
-                hint="every sequence takes so much: say how long a context may become",
-            )
-        if self.tier_tokens and not self.sharing:
-            raise InputError(
-                "room on the host for prefixes that nobody shares", hint="share prefixes"
-            )
-        if self.sharing and self.policy in BATCHED:
-            raise InputError(
+                "every sequence takes so much: say how long a context may become",
+            ),
+            (
+                self.tier_tokens and not self.sharing,
+                "room on the host for prefixes that nobody shares",
+                "share prefixes",
+            ),
+            (
+                self.sharing and batched,
                 f"prefixes are not shared in {self.policy} batches",
-                hint="use policy continuous or chunked",
-            )
+                "use policy continuous or chunked",
+            ),
+        ):
+            if wrong:
+                raise InputError(message, hint=hint)
 
     @property
     def pages(self) -> int:
@@ -162,7 +158,7 @@ class Server:
         return self.tier_tokens // self.page
 
     def most_tokens(self, prompt: int, output: int) -> int:
-        """Cache that a request takes at most, its last page or its region included. [token]
+        """Most cache that a request takes, its last page or its region included. [token]
 
         The last token of an answer is never cached. Source: `Server`.
 
@@ -177,8 +173,12 @@ class Server:
         return whole if self.region == "exact" else max(self.longest, whole)
 
 
-def _at_least(server: Server, least: int, *names: str) -> None:
-    for name in names:
-        value = getattr(server, name)
-        if not value >= least:
-            raise InputError(f"{name.replace('_', ' ')} is {value}", hint=f"give {least} or more")
+_FROM_1: Final = (
+    *("max_sequences", "kv_tokens", "page", "recv_interval", "stream_interval", "hold_prompts"),
+)
+_FROM_0: Final = (
+    *("token_budget", "timeout_s", "hold_steps", "longest", "host_tokens", "swap_s_per_token"),
+    "tier_tokens",
+)
+LEAST: Final = {**dict.fromkeys(_FROM_1, 1), **dict.fromkeys(_FROM_0, 0)}
+"""Least value of each setting."""

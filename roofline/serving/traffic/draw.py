@@ -73,7 +73,7 @@ def stream(
 
 
 class _Source:
-    """Where a stream is: the time, the requests and the ids that are used up."""
+    """State of a stream: the time, the requests and the ids that are used up."""
 
     def __init__(
         self, traffic: Traffic, streams: dict[str, np.random.Generator], block: int
@@ -102,8 +102,9 @@ class _Source:
         asked = sessions if traffic.samples > 1 else len(of)
         new = drawn(traffic.prompt, self._uniform("prompt", asked))
         new = new[of] if traffic.samples > 1 else new
-        if traffic.pool:
-            new = self._pooled(new)
+        if traffic.pool:  # prompts in turn, whose lengths are the first that were drawn
+            self._pool = np.append(self._pool, new[: max(traffic.pool - len(self._pool), 0)])
+            new = self._pool[np.arange(self._requests, self._requests + len(new)) % traffic.pool]
         output = drawn(traffic.output, self._uniform("output", len(of)))
         # Numbers beyond a session that ends early are drawn all the same.
         waits = self._uniform("think", len(of)) if traffic.turns else np.zeros(len(of))
@@ -114,7 +115,10 @@ class _Source:
             prompt += _so_far(new + output, turn) - output - new
             think = np.where(turn > 0, -np.log1p(-waits) * traffic.turns.think_s, 0.0)
             kept = (turn == 0) | (prompt + output <= traffic.turns.longest)
-        classes = self._classes(len(of))
+        classes = np.zeros(len(of), np.int64)
+        if len(traffic.priorities) > 1:
+            shares = np.asarray(traffic.priorities)
+            classes = picked(shares, self._uniform("priority", len(of)))
         of, turn, prompt, output = of[kept], turn[kept], prompt[kept], output[kept]
         follows = (turn > 0) & (traffic.turns is not None)
         rows = np.arange(self._requests, self._requests + len(of))
@@ -132,12 +136,6 @@ class _Source:
         )
         return self._hashed(made, of, groups[of])
 
-    def _pooled(self, new: Integers) -> Integers:
-        """Lengths of prompts that are taken from the pool in turn; its own are the first drawn."""
-        wanted = self._traffic.pool
-        self._pool = np.concatenate([self._pool, new[: max(wanted - len(self._pool), 0)]])
-        return self._pool[np.arange(self._requests, self._requests + len(new)) % wanted]
-
     def _uniform(self, purpose: str, count: int) -> Array:
         return self._streams[purpose].random(count)
 
@@ -150,18 +148,12 @@ class _Source:
         return times
 
     def _groups(self, sessions: int) -> Integers:
-        """Which shared prefix each session starts with."""
+        """Shared prefix that each session starts with."""
         shared = self._traffic.shared
         if shared is None or shared.number == 1:
             return np.zeros(sessions, np.int64)
         shares = np.arange(1.0, shared.number + 1) ** -shared.skew
         return picked(shares, self._uniform("shared", sessions))
-
-    def _classes(self, count: int) -> Integers:
-        shares = self._traffic.priorities
-        if len(shares) < 2:
-            return np.zeros(count, np.int64)
-        return picked(np.asarray(shares), self._uniform("priority", count))
 
     def _hashed(self, made: Requests, of: Integers, group: Integers) -> Requests:
         """The requests with the ids of the blocks that may be met again.

@@ -1,4 +1,4 @@
-"""Workloads as files: what those of ``scenarios/workloads/`` may say, and how they are read."""
+"""Workloads as files, like those of ``scenarios/workloads/``: schema and reader."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -9,8 +9,8 @@ from pydantic import Field
 
 from roofline.content import shipped
 from roofline.errors import DocumentError, InputError, UnknownNameError
-from roofline.hardware.facts import Kind, facts_of
 from roofline.hardware.machine import Fact
+from roofline.hardware.reading import Kind, facts_of
 from roofline.schema import Document, Sourced, SourceEntry, Strict, check_sources, read, validate
 from roofline.serving.requests import MOST_TOKENS
 from roofline.serving.traffic import lengths as lasting
@@ -33,7 +33,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         for name in ("tokens", "low", "high", "median", "mean", "most")
     },
 }
-"""What a figure of a workload must be, by its path or the last key of it."""
+"""Unit and limits of a figure of a workload, by its path or the last key of it."""
 
 
 class _Constant(Strict):

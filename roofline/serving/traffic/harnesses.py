@@ -15,7 +15,7 @@ from pydantic import Field
 
 from roofline.content import shipped
 from roofline.errors import DocumentError, UnknownNameError
-from roofline.hardware.facts import Kind, facts_of
+from roofline.hardware.reading import Kind, facts_of
 from roofline.kept import kept
 from roofline.schema import Sourced, SourceEntry, Strict, check_sources, read, validate
 from roofline.serving.traffic.lengths import Constant, Lengths, Uniform
@@ -78,7 +78,7 @@ class RowOrigin:
     date: str
     """Day, empty where it is not known."""
     network: str = ""
-    """Of the catalog; empty where it is not known."""
+    """Network of the catalog; empty where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Harness:
 
     name: str
     title: str
-    """As it is asked for, and what its makers call it."""
+    """Name on the command line, and the one of its makers."""
     clients: int = 0
     """Clients unless it is told; 0 where it must be. [1]"""
     rounds: float = 10.0

@@ -1,4 +1,4 @@
-"""How long prompts and answers are, and how many turns a session has.
+"""Distributions of the lengths of prompts and answers, and of the turns of a session.
 
 A distribution maps a uniform number to a length, so that a change of one distribution leaves the
 order of requests, and everything else that is drawn, as it was.
@@ -56,7 +56,7 @@ class Lognormal:
     sigma: float
     """Standard deviation of the logarithm. [1]"""
     most: int = MOST_TOKENS
-    """What is longer is cut to this. [token]"""
+    """Longest: others are cut to this. [token]"""
 
     def __post_init__(self) -> None:
         """Refuse figures that have no meaning."""
@@ -97,7 +97,7 @@ class Empirical:
     tokens: tuple[int, ...]
     """Lengths, ascending. [token]"""
     weights: tuple[float, ...] = ()
-    """How often each was seen, in any unit; nothing for equally often."""
+    """Frequency of each, in any unit; nothing for equally often."""
 
     def __post_init__(self) -> None:
         """Refuse weights that are none, and lengths out of order."""

@@ -1,4 +1,4 @@
-"""What a service is asked: the whole of a workload, with what a benchmark would report of it."""
+"""Workload of a service: arrivals, lengths, prefixes, and how a benchmark of it counts."""
 
 import math
 from dataclasses import dataclass
@@ -15,29 +15,36 @@ MOST_REQUESTS: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Poisson:
-    """Many users who know nothing of each other."""
-
+class _AtRate:
     rate: float
     """Requests a second. [1/s]"""
 
     def __post_init__(self) -> None:
         """Refuse a rate that has no meaning."""
-        _check(self.rate)
+        if not (math.isfinite(self.rate) and self.rate > 0):
+            raise InputError(f"rate is {self.rate:g} requests a second", hint="give a rate above 0")
 
 
 @dataclass(frozen=True, slots=True)
-class Bursty:
-    """Gaps between arrivals spread as a gamma distribution."""
+class Poisson(_AtRate):
+    """Independent arrivals of many users."""
 
-    rate: float
-    """Requests a second. [1/s]"""
+
+@dataclass(frozen=True, slots=True)
+class Even(_AtRate):
+    """Arrivals at equal gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bursty(_AtRate):
+    """Arrivals whose gaps have a gamma distribution."""
+
     cv: float
     """Standard deviation of the gaps over their mean: 1 is Poisson, more comes in bursts. [1]"""
 
     def __post_init__(self) -> None:
         """Refuse a rate or a spread that has no meaning."""
-        _check(self.rate)
+        _AtRate.__post_init__(self)
         if not 0.05 <= self.cv <= 20:
             raise InputError(
                 f"coefficient of variation is {self.cv:g}", hint="give a number from 0.05 to 20"
@@ -45,23 +52,11 @@ class Bursty:
 
 
 @dataclass(frozen=True, slots=True)
-class Even:
-    """One request after the other at equal gaps."""
-
-    rate: float
-    """Requests a second. [1/s]"""
-
-    def __post_init__(self) -> None:
-        """Refuse a rate that has no meaning."""
-        _check(self.rate)
-
-
-@dataclass(frozen=True, slots=True)
 class Recorded:
-    """Arrivals as they were seen, again and again from the start."""
+    """Recorded arrivals, again and again from the start."""
 
     times: tuple[float, ...]
-    """Seconds since the start, ascending. [s]"""
+    """Time since the start, ascending. [s]"""
 
     def __post_init__(self) -> None:
         """Refuse times that are not of a recording."""
@@ -106,11 +101,6 @@ class Closed:
 Arrivals: TypeAlias = Poisson | Bursty | Even | Recorded | Closed
 
 
-def _check(rate: float) -> None:
-    if not (math.isfinite(rate) and rate > 0):
-        raise InputError(f"rate is {rate:g} requests a second", hint="give a rate above 0")
-
-
 USUAL_PROMPT: Final = Constant(2048)
 USUAL_OUTPUT: Final = Constant(256)
 USUAL_ARRIVALS: Final = Poisson(1.0)
@@ -121,9 +111,9 @@ class Shared:
     """Tokens that many prompts start with: a system prompt, a document."""
 
     tokens: int
-    """Of each one; they come before the tokens of the prompt's own length. [token]"""
+    """Length of each, which comes before the prompt's own. [token]"""
     number: int = 1
-    """Different ones. [1]"""
+    """Different prefixes. [1]"""
     skew: float = 0.0
     """Exponent of the power law by which some are asked for more often; 0 for equally often. [1]"""
 
@@ -140,7 +130,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Sessions: each prompt is what was said before, and a new message of the prompt's length."""
+    """Sessions: each prompt is all that came before, and a new message of the prompt's length."""
 
     number: Lengths
     """Turns of a session. [1]"""
@@ -159,16 +149,16 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What a service is asked, and how a benchmark of it counts."""
+    """Workload of a service, and how a benchmark of it counts."""
 
     prompt: Lengths = USUAL_PROMPT
     output: Lengths = USUAL_OUTPUT
     """Tokens of the prompts, or of each new message of a session, and of the answers. [token]"""
     arrivals: Arrivals = USUAL_ARRIVALS
-    """When requests come. Its rate is that of requests: where several belong to a session or a
-    prompt, those come as many times more rarely."""
+    """Arrivals of requests; of sessions, or prompts with several answers, as many times more
+    rarely."""
     requests: int = 0
-    """How many are sent; 0 for ten for each client of a closed loop, else a thousand. [1]"""
+    """Requests sent; 0 for ten for each client of a closed loop, else a thousand. [1]"""
     shared: Shared | None = None
     turns: Turns | None = None
     """Tokens that prompts start with; sessions."""
@@ -182,12 +172,12 @@ class Traffic:
     warmup: int = 0
     """First requests that are left out of statistics. [1]"""
     statistic: Statistic = "mean"
-    """What is reported of many requests."""
+    """Statistic that is reported of many requests."""
     slo: str = ""
-    """What users are promised, as for `roofline.serving.objectives`: ``"ttft=450ms,tpot=40ms"``."""
+    """SLO, as for `roofline.serving.objectives`: ``"ttft=450ms,tpot=40ms"``."""
     name: str = ""
     title: str = ""
-    """As it is asked for and shown."""
+    """Name on the command line, and the one shown."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

@@ -21,9 +21,8 @@ from roofline.study.scenario import naming
 from roofline.study.scenario.crossing import NAMED, numbers_of, zipped
 from roofline.study.scenario.files import BatchFile, EveryFile, LengthsFile, TrafficFile
 from roofline.study.scenario.limits import STATIC, USUAL, limit, objective
-from roofline.study.scenario.naming import at, each, words
+from roofline.study.scenario.naming import at, each, figure, patches, techniques, words
 from roofline.study.scenario.scenario import Every, Network, Scenario, Technique
-from roofline.study.scenario.variants import figure, patches, techniques
 from roofline.study.sweep.keep import Limit, Objective
 
 

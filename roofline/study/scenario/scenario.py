@@ -212,8 +212,3 @@ class Lane:
         """True if its times are at published rates: the least possible, and no forecast."""
         both = (self.deployment, self.prefill)
         return any(each is not None and each.calibration is None for each in both)
-
-    @property
-    def simple(self) -> bool:
-        """True if it is one batch on one deployment, the same for every point."""
-        return self.technique.simple

@@ -190,7 +190,7 @@ _PROGRAMS: dict[bytes, Program] = {}
 def _compiled(program: Program, architecture: int) -> Compiled:
     cubin = f"{program}{architecture}".encode()
     _PROGRAMS[cubin] = program
-    return Compiled(cubin, {})
+    return Compiled(cubin, "")
 
 
 class FakeDevice:

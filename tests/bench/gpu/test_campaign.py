@@ -15,10 +15,9 @@ import pytest
 from roofline.bench import campaign
 from roofline.bench.calibrating import fit_records
 from roofline.bench.forms import columns, form_of, needed
-from roofline.bench.gpu.timer import SPAN_S
+from roofline.bench.gpu.backend import SPAN_S
 from roofline.bench.own import find as find_profile
 from roofline.bench.planner import plan
-from roofline.bench.predicting import predict
 from roofline.bench.probe import Loaded, Point, find, points, probes
 from roofline.bench.profile import Fitted, profile, text, write
 from roofline.bench.published import of_run
@@ -29,6 +28,7 @@ from roofline.errors import DocumentError, RooflineError
 from tests.bench.gpu.fake_gpu import FakeGpu, installed
 from tests.bench.gpu.fake_lt import FakeLt
 from tests.bench.gpu.planted import H100, PLANTED, seconds
+from tests.bench.predicting import predict
 from tests.bench.probes import measurement
 
 

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.bench.gpu import bandwidth, cublaslt
+from roofline.bench.gpu import cublaslt
 from roofline.bench.gpu import device as device_module
 from roofline.bench.gpu.attention import prefill_attention
 from roofline.bench.gpu.compiling import Compiled
 from roofline.bench.gpu.device import Device, Sku, describe
+from roofline.bench.gpu.kernels import nothing, stream
 from roofline.bench.gpu.nvml import Board
 
 SKU = Sku(90, 132, 150e9, 50e6)
@@ -59,14 +60,14 @@ def array(address: int, *shape: int) -> Any:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     monkeypatch.setattr(
-        device_module, "compiled", lambda program, arch: Compiled(f"{arch}".encode(), {})
+        device_module, "compiled", lambda program, arch: Compiled(f"{arch}".encode(), "")
     )
     return Driver()
 
 
 def test_arrays_are_passed_as_addresses_and_numbers_keep_their_width(driver: Driver) -> None:
     words = array(4096, 40), array(8192, 40)
-    Device(driver.cupy, SKU).run(*bandwidth.copy(*words, multiprocessors=132))
+    Device(driver.cupy, SKU).run(*stream("copy_stream", *words, multiprocessors=132))
     ((name, grid, block, arguments, shared),) = driver.calls
     assert (name, grid, block, shared) == ("copy_stream", (528, 1, 1), (512, 1, 1), 0)
     assert arguments == (4096, 8192, 10)
@@ -76,7 +77,7 @@ def test_arrays_are_passed_as_addresses_and_numbers_keep_their_width(driver: Dri
 def test_a_kernel_is_loaded_once_for_the_device_it_runs_on(driver: Driver) -> None:
     gpu = Device(driver.cupy, SKU)
     for _ in range(3):
-        gpu.run(*bandwidth.nothing())
+        gpu.run(*nothing())
     assert driver.loaded == [b"90"]
     assert len(driver.calls) == 3
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from roofline.bench.gpu.attention import decode_attention, decode_splits, prefill_attention
+from roofline.bench.gpu.kernels import rms_norm, rope, silu_mul, w4a16_gemv
 from roofline.bench.gpu.launch import program
-from roofline.bench.gpu.pointwise import rms_norm, rope, silu_mul
-from roofline.bench.gpu.weights import w4a16_gemv
 from roofline.errors import InputError
 
 

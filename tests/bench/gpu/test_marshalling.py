@@ -11,10 +11,9 @@ import pytest
 
 from roofline.bench.backend import Pool, Sizes
 from roofline.bench.elements import stored
-from roofline.bench.gpu.calls import Collective, Multiply
 from roofline.bench.gpu.cublaslt import TYPES
 from roofline.bench.gpu.device import Sku
-from roofline.bench.gpu.launch import Launch, sources
+from roofline.bench.gpu.launch import Collective, Launch, Multiply, sources
 from roofline.bench.probe import Probe, Shape, find, points, probes
 
 SKU = Sku(90, 132, 80e9, 50e6)

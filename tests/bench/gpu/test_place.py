@@ -8,8 +8,8 @@ import pytest
 
 from roofline.bench import campaign
 from roofline.bench.gpu import cublaslt, environment
-from roofline.bench.gpu.calls import Multiply
-from roofline.bench.gpu.products import products
+from roofline.bench.gpu.launch import Multiply
+from roofline.bench.gpu.libraries import products
 from roofline.bench.probe import Point, find, points
 from roofline.errors import InputError, MissingEnvironmentError, RooflineError, UnknownNameError
 from tests.bench.gpu.fake_gpu import FakeArray, FakeGpu, installed

@@ -8,10 +8,10 @@ import pytest
 from roofline.bench.columns import prepared
 from roofline.bench.held_out import coverage, errors
 from roofline.bench.kernel_rows import Group
+from roofline.bench.predictors import shipped
 from roofline.bench.shipping import files
-from roofline.bench.shipping.archive import pack, unpack
+from roofline.bench.shipping.files import pack, unpack
 from roofline.bench.shipping.making import FILES
-from roofline.bench.shipping.predicting import predicted
 from roofline.bench.validation import READERS
 from roofline.cost.calibration.kernel import MEASURED
 from roofline.cost.kernels.calibrated import octaves, waves_of
@@ -117,7 +117,7 @@ def test_fits_predict_the_rows_they_were_fitted_to(kind: str) -> None:
     for group in groups(kind):
         if len(group) < 1000:
             continue
-        known = predicted(kind, group)
+        known = shipped(kind, group)
         assert "transferred" not in known.basis
         assert errors(known.seconds, group.measured).median < 0.06, group.name
         assert 0.7 < coverage(known.seconds, known.log_sd, group.measured) < 0.99

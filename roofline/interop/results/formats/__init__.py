@@ -1,1 +1,1 @@
-"""One module for each file format; a new one is known by being here."""
+"""File formats, a tool a module; a new one is known by being here."""

@@ -25,13 +25,12 @@ from roofline.interop.results.node import Node, count, number, text
 from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
 from roofline.units import PREFIX
 
-NAME = "guidellm"
 _ITL = "(last - first token) / (tokens - 1), each request weighted by its tokens"
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Where a schema has things: strategy, model, requests; whether TPOT has the prefill."""
+    """Places of a schema: strategy, model, requests; and whether its TPOT has the prefill."""
 
     strategy: tuple[str, ...]
     kind: str
@@ -111,20 +110,10 @@ def _run(run: Node, report: Node, shape: _Shape, version: str) -> MeasuredRun:
         requests=count(run, *shape.answered),
         prompt=prompt,
         output=output,
-        spread=(
-            spread(number(length, "min"), output, number(length, "max"))
-            if length is not None
-            else None
-        ),
+        spread=spread(number(length, "min"), output, number(length, "max")),
     )
-    return MeasuredRun(
-        tool="GuideLLM",
-        format=NAME,
-        version=version,
-        where=run.where,
-        scenario=scenario,
-        measurements=tuple(_measured(metrics, shape, output)),
-    )
+    measured = tuple(_measured(metrics, shape, output))
+    return MeasuredRun("GuideLLM", run.where, scenario, measured, version)
 
 
 def _mean(metrics: Node, name: str, of: str = "successful") -> float | None:
@@ -202,4 +191,4 @@ def _converted(metrics: Node, shape: _Shape, output: float | None) -> Iterator[M
         )
 
 
-FORMAT = Format(NAME, "GuideLLM (JSON)", _recognises, _read)
+FORMAT = Format("guidellm", "GuideLLM (JSON)", _recognises, _read)

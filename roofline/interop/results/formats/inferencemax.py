@@ -12,13 +12,11 @@ front of it. Clients send ten requests each, of 0.8 to 1 of the nominal lengths.
 from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
-from roofline.interop.results.engines import engine_of
-from roofline.interop.results.measuring import latencies
+from roofline.interop.results.measuring import engine_of, latencies
 from roofline.interop.results.node import Node, count, number, text
 from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
 
 NAME = "inferencemax"
-SOURCE = "inferencemax"
 
 
 def _recognises(content: Content) -> bool:
@@ -28,14 +26,7 @@ def _recognises(content: Content) -> bool:
 
 def _read(content: Content) -> Iterator[MeasuredRun]:
     for run in content.records():
-        yield MeasuredRun(
-            tool="InferenceMAX",
-            format=NAME,
-            version="",
-            where=run.where,
-            scenario=_scenario(run),
-            measurements=tuple(_measured(run)),
-        )
+        yield MeasuredRun("InferenceMAX", run.where, _scenario(run), tuple(_measured(run)))
 
 
 def _scenario(run: Node) -> Scenario:
@@ -54,7 +45,7 @@ def _scenario(run: Node) -> Scenario:
         concurrency=run.at("conc").count(),
         prompt=number(run, "isl"),
         output=number(run, "osl"),
-        source=SOURCE,
+        source=NAME,
         beyond=_beyond(run),
     )
 

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from roofline.interop.results.content import Content
+from roofline.interop.results.content import Content, bars, header, rows
+from roofline.interop.results.measuring import only
 from roofline.interop.results.node import Node, count, number, text
 from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
-from roofline.interop.results.table import bars, header, rows
 from roofline.units import PREFIX
 
 _QUANT: Final = re.compile(
@@ -51,7 +51,6 @@ def of_type(name: str) -> str:
     return f"{found[1].upper()}{f'_{letter}' if letter else ''}"
 
 
-NAME = "llama-bench"
 _NEEDED: Final = {"model_type", "n_prompt", "n_gen", "avg_ts"}
 _TEST: Final = re.compile(
     r"(?:pp\s*(?P<pp>\d+))?\s*\+?\s*(?:tg\s*(?P<tg>\d+))?(?:\s*@\s*d\s*(?P<depth>\d+))?"
@@ -59,15 +58,11 @@ _TEST: Final = re.compile(
 
 
 def _recognises(content: Content) -> bool:
-    return (
-        content.first.keys() >= _NEEDED
-        or set(header(content)) >= _NEEDED
-        or (content.documents is None and _is_table(content.text))
-    )
-
-
-def _is_table(written: str) -> bool:
-    heads = (line for line in written.split("\n") if line.lstrip().startswith("|"))
+    if content.first.keys() >= _NEEDED or set(header(content)) >= _NEEDED:
+        return True
+    if content.documents is not None:
+        return False
+    heads = (line for line in content.text.split("\n") if line.lstrip().startswith("|"))
     names = {cell.strip().lower() for cell in next(heads, "").split("|")}
     return names >= {"model", "test", "t/s"}
 
@@ -106,14 +101,13 @@ def _run(row: Node) -> MeasuredRun:
     depth = count(row, "n_depth") or 0
     load: Load = "batch" if prompt and output else "prefill" if prompt else "decode"
     devices = [each.strip() for each in text(row, "gpu_info").split(",") if each.strip()]
+    build = row.get("build_number")
     return MeasuredRun(
-        tool="llama-bench",
-        format=NAME,
-        version=_build(row),
-        where=row.where,
-        scenario=Scenario(
+        "llama-bench",
+        row.where,
+        Scenario(
             model=model,
-            gpu=devices[0] if len(set(devices)) == 1 else "",
+            gpu=only(devices),
             gpus=len(devices) or None,
             engine="llama.cpp",
             weights=stored or of_type(row.at("model_type").text()),
@@ -125,13 +119,9 @@ def _run(row: Node) -> MeasuredRun:
             depth=float(depth),
             beyond=f"a prompt behind {depth:,} cached tokens" if depth and prompt else "",
         ),
-        measurements=tuple(_measured(row, prompt, output)),
+        tuple(_measured(row, prompt, output)),
+        version="" if build is None else f"build {build.count()}",
     )
-
-
-def _build(row: Node) -> str:
-    found = row.get("build_number")
-    return "" if found is None else f"build {found.count()}"
 
 
 def _measured(row: Node, prompt: int, output: int) -> Iterator[Measurement]:
@@ -150,4 +140,4 @@ def _measured(row: Node, prompt: int, output: int) -> Iterator[Measurement]:
         yield Measurement("tpot", "mean", 1.0 / rate, "avg_ts", "1 / tokens a second")
 
 
-FORMAT = Format(NAME, "llama-bench (JSON, CSV or Markdown)", _recognises, _read)
+FORMAT = Format("llama-bench", "llama-bench (JSON, CSV or Markdown)", _recognises, _read)

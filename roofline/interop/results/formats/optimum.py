@@ -11,12 +11,10 @@ both.
 from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
-from roofline.interop.results.engines import engine_of
-from roofline.interop.results.measuring import several
+from roofline.interop.results.measuring import engine_of, only, several
 from roofline.interop.results.node import Node, count, number, text
 from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
 
-NAME = "optimum"
 TOKENS = 100
 """New tokens where the configuration names none: the tool's default."""
 
@@ -36,12 +34,11 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
                 "run a text-generation task with latency: true",
             )
         yield MeasuredRun(
-            tool="optimum-benchmark",
-            format=NAME,
+            "optimum-benchmark",
+            run.where,
+            _scenario(run.at("config")),
+            tuple(_measured(run)),
             version=text(run, "config", "environment", "optimum_benchmark_version"),
-            where=run.where,
-            scenario=_scenario(run.at("config")),
-            measurements=tuple(_measured(run)),
         )
 
 
@@ -59,10 +56,9 @@ def _scenario(config: Node) -> Scenario:
     backend = config.at("backend")
     scheme = text(backend, "quantization_scheme") or text(backend, "quantize")
     devices = config.get("environment", "gpu")
-    names = {each.text() for each in devices.items()} if devices is not None else set()
     return Scenario(
         model=text(backend, "model"),
-        gpu=names.pop() if len(names) == 1 else "",
+        gpu=only(each.text() for each in devices.items()) if devices else "",
         gpus=_devices(backend),
         engine=engine_of(text(backend, "name")) or text(backend, "name"),
         engine_version=text(backend, "version"),
@@ -102,4 +98,4 @@ def _measured(run: Node) -> Iterator[Measurement]:
         yield Measurement("output_throughput", "mean", rate, "prefill + decode", meaning)
 
 
-FORMAT = Format(NAME, "optimum-benchmark (JSON)", _recognises, _read)
+FORMAT = Format("optimum", "optimum-benchmark (JSON)", _recognises, _read)

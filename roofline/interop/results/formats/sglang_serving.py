@@ -9,13 +9,17 @@ streaming, TTFT and the gaps are 0 and were not measured. A rate may be written 
 from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
-from roofline.interop.results.engines import engine_of
-from roofline.interop.results.measuring import latencies, one, ratio, spread
+from roofline.interop.results.measuring import (
+    engine_of,
+    latencies,
+    one,
+    ratio,
+    request_rate,
+    spread,
+)
 from roofline.interop.results.node import Node, count, number, text
 from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
 from roofline.units import PREFIX
-
-NAME = "sglang-serving"
 
 
 def _recognises(content: Content) -> bool:
@@ -27,12 +31,11 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
     for run in content.records():
         server = run.get("server_info")
         yield MeasuredRun(
-            tool="SGLang bench_serving",
-            format=NAME,
-            version=text(server, "version") if server is not None else "",
-            where=run.where,
-            scenario=_scenario(run, server),
-            measurements=tuple(_measured(run)),
+            "SGLang bench_serving",
+            run.where,
+            _scenario(run, server),
+            tuple(_measured(run)),
+            version=text(server, "version"),
         )
 
 
@@ -40,20 +43,20 @@ def _scenario(run: Node, server: Node | None) -> Scenario:
     answered = run.at("completed").count()
     prompt = ratio(run.at("total_input_tokens").number(), answered)
     output = ratio(run.at("total_output_tokens").number(), answered)
-    rate, clients = _rate(run), count(run, "max_concurrency")
+    rate, clients = request_rate(run, "inf", "trace"), count(run, "max_concurrency")
     load: Load = "open" if rate else "closed" if clients else "burst"
     accepted = number(run, "accept_length")
-    said = server or Node({}, run.source)
+    tp, cache = count(server, "tp_size"), text(server, "kv_cache_dtype")
     return Scenario(
-        model=text(said, "model_path"),
-        gpus=_devices(said),
-        tp=count(said, "tp_size"),
-        pp=count(said, "pp_size"),
-        ep=count(said, "ep_size"),
+        model=text(server, "model_path"),
+        gpus=tp * (count(server, "pp_size") or 1) if tp else None,
+        tp=tp,
+        pp=count(server, "pp_size"),
+        ep=count(server, "ep_size"),
         engine=engine_of(text(run, "backend")),
-        engine_version=text(said, "version"),
-        weights=text(said, "quantization"),
-        kv=_stated(text(said, "kv_cache_dtype")),
+        engine_version=text(server, "version"),
+        weights=text(server, "quantization"),
+        kv="" if cache == "auto" else cache,
         load=load,
         concurrency=clients,
         rate=rate,
@@ -67,23 +70,6 @@ def _scenario(run: Node, server: Node | None) -> Scenario:
             else ""
         ),
     )
-
-
-def _devices(server: Node) -> int | None:
-    tp = count(server, "tp_size")
-    return tp * (count(server, "pp_size") or 1) if tp else None
-
-
-def _stated(name: str) -> str:
-    return "" if name == "auto" else name
-
-
-def _rate(run: Node) -> float | None:
-    """Requests a second; None where all were sent at once."""
-    found = run.get("request_rate")
-    if found is None or str(found.value).lower().startswith(("inf", "trace")):
-        return None
-    return found.number() or None
 
 
 def _spread(run: Node, mean: float | None) -> float | None:
@@ -104,4 +90,4 @@ def _measured(run: Node) -> Iterator[Measurement]:
     yield from one(run, "request_throughput", "request_throughput", "requests over duration")
 
 
-FORMAT = Format(NAME, "SGLang bench_serving (JSON lines)", _recognises, _read)
+FORMAT = Format("sglang-serving", "SGLang bench_serving (JSON lines)", _recognises, _read)

@@ -12,14 +12,12 @@ or decode; without one it is open with a rate and closed with a concurrency.
 from collections.abc import Iterator
 from typing import Any, Final, get_args
 
-from roofline.interop.results.content import Content
+from roofline.interop.results.content import Content, header, rows
 from roofline.interop.results.measuring import statistic
 from roofline.interop.results.node import Node, count, number, text
 from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
-from roofline.interop.results.table import header, rows
 from roofline.units import PREFIX
 
-NAME = "csv"
 TEXTS: Final = ("model", "gpu", "engine", "engine_version", "weights", "kv", "load")
 COUNTS: Final = ("gpus", "tp", "pp", "ep", "dp", "concurrency", "requests")
 NUMBERS: Final = ("rate", "prompt", "output")
@@ -60,28 +58,12 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
                 "output_tok_s and the like",
                 1,
             )
-    _check_once(content, names)
-    for row in rows(content):
-        yield MeasuredRun(
-            tool="a table",
-            format=NAME,
-            version="",
-            where=row.where,
-            scenario=_scenario(row),
-            measurements=tuple(_measured(row, names)),
-        )
-
-
-def _check_once(content: Content, names: tuple[str, ...]) -> None:
-    """Refuse one figure in two columns, like ``ttft_s`` and ``ttft_ms``."""
-    seen: dict[tuple[str, str], str] = {}
+    seen: dict[tuple[str, str], str] = {}  # ttft_s and ttft_ms would be one figure twice
     for name in names:
-        found = _column(name)
-        if found is None:
-            continue
-        before = seen.setdefault(found[:2], name)
-        if before != name:
+        if (found := _column(name)) and (before := seen.setdefault(found[:2], name)) != name:
             raise content.error(f"{before} and {name} are the same figure", "keep one of them", 1)
+    for row in rows(content):
+        yield MeasuredRun("a table", row.where, _scenario(row), tuple(_measured(row, names)))
 
 
 def _scenario(row: Node) -> Scenario:
@@ -114,4 +96,4 @@ def _measured(row: Node, names: tuple[str, ...]) -> Iterator[Measurement]:
             yield Measurement(metric, of, value * scale, name, "as the table says")
 
 
-FORMAT = Format(NAME, "a table of your own (CSV)", _recognises, _read)
+FORMAT = Format("csv", "a table of your own (CSV)", _recognises, _read)

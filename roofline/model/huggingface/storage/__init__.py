@@ -11,7 +11,7 @@ from roofline.model.architecture import Architecture
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.storage.assigning import assign
 from roofline.model.huggingface.storage.methods import scheme_of
-from roofline.model.huggingface.storage.place import Place
+from roofline.model.huggingface.storage.patterns import Place
 
 if TYPE_CHECKING:
     from roofline.schema import Document
@@ -46,7 +46,10 @@ def weight_storage(fields: Fields) -> Storage:
     key, _ = found
     for each in (fields, holder):
         each.seen.add("expert_dtype")
-    scheme = scheme_of(Place(holder.document, (*holder.path, key)), _expert_dtype(fields))
+    experts = fields.data.get("expert_dtype")
+    if experts is None and fields.outer:
+        experts = fields.outer.data.get("expert_dtype")
+    scheme = scheme_of(Place(holder.document, (*holder.path, key)), experts)
     return Storage(scheme.default or plain, plain)
 
 
@@ -73,7 +76,7 @@ def formatted(
 
 
 def _quantisation(fields: Fields, sibling: "Document | None") -> tuple[Place | None, object]:
-    """Where the quantisation is described, and ``expert_dtype`` of the same config."""
+    """Place of the quantisation, and ``expert_dtype`` of the same config."""
     outer = fields.data
     for inner in ("", *INNER):
         config = outer.get(inner) if inner else outer
@@ -88,11 +91,6 @@ def _quantisation(fields: Fields, sibling: "Document | None") -> tuple[Place | N
         return None, None
     nested = isinstance(sibling.data, dict) and "quantization" in sibling.data
     return Place(sibling, ("quantization",) if nested else ()), outer.get("expert_dtype")
-
-
-def _expert_dtype(fields: Fields) -> object:
-    own = fields.data.get("expert_dtype")
-    return fields.outer.data.get("expert_dtype") if own is None and fields.outer else own
 
 
 def _having(fields: Fields, *keys: str) -> Fields:

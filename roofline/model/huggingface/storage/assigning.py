@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from roofline.model.architecture import UNQUANTISED, Architecture, Block
-from roofline.model.huggingface.storage.patterns import Rule, Scheme
-from roofline.model.huggingface.storage.place import Place
+from roofline.model.huggingface.storage.patterns import Place, Rule, Scheme
 from roofline.model.huggingface.storage.spellings import spellings, vocabulary
 from roofline.model.parameters import formats
 
@@ -25,7 +24,7 @@ class Book:
     """Rules of a scheme, open at a layer."""
 
     rules: tuple[Rule, ...]
-    """Those about the text decoder, in order."""
+    """Rules about the text decoder, in order."""
     words: frozenset[str] = frozenset()
     """All words in them: modules that no rule mentions need not be asked about."""
     used: set[tuple[str, str]] = field(default_factory=set)
@@ -98,7 +97,7 @@ class Book:
 
 
 _PLAIN_OF_TYPE: Final = dict.fromkeys(("deepseek_v4", "deepseek_ref"), frozenset({"index-k"}))
-"""Where the projections that compress keys are left in 16 bits, those of the index are too."""
+"""Matrices left in 16 bits by model type: with the compression of keys, that of the index."""
 _LAYER: Final = re.compile(r"layers\.(\d{1,9})")
 
 
@@ -220,7 +219,7 @@ def _by_the_most(architecture: Architecture) -> Architecture:
 
 
 def _sentence(architecture: Architecture, scheme: Scheme) -> str:
-    """What is stored how."""
+    """Sentence on the format of each part."""
     d = architecture.d_model
     having = Counter[str]()
     exceptions: dict[str, Counter[str]] = {}

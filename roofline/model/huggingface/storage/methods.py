@@ -1,4 +1,4 @@
-"""What each quantiser writes into ``quantization_config``, read into a scheme."""
+"""Schemes from the ``quantization_config`` of each quantiser."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -11,8 +11,7 @@ from roofline.model.huggingface.storage.numbers import (
     of_quark,
     of_tensors,
 )
-from roofline.model.huggingface.storage.patterns import Rule, Scheme
-from roofline.model.huggingface.storage.place import Place
+from roofline.model.huggingface.storage.patterns import Place, Rule, Scheme
 
 LINEAR: Final = "Linear"
 """Target that means every linear layer."""
@@ -97,7 +96,7 @@ def _grouped(place: Place, expert_dtype: object) -> Scheme:
 
 
 def _mxfp4(place: Place, expert_dtype: object) -> Scheme:
-    """What transformers reads for gpt-oss: only the routed experts are quantised."""
+    """Scheme of gpt-oss as transformers reads it: only the routed experts are quantised."""
     return Scheme("mxfp4", "", _kept(place), experts="mxfp4")
 
 

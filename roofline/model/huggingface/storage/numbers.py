@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from roofline.model.huggingface.storage.place import Place
+from roofline.model.huggingface.storage.patterns import Place
 from roofline.model.precision import named
 
 LARGEST_GROUP: Final = 65_536

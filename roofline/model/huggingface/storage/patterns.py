@@ -1,12 +1,95 @@
-"""Names of modules as quantisers list them: whole names, parts of names, wildcards, ``re:``."""
+"""Places in a config, and names of modules as quantisers list them there.
+
+Lists have whole names, parts of names, wildcards and expressions (``re:``).
+"""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import translate
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
-from roofline.model.huggingface.storage.place import Place
+from roofline.errors import UnsupportedModelError
+
+if TYPE_CHECKING:
+    from roofline.schema import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value in a document, meant to be a mapping."""
+
+    document: "Document"
+    path: tuple[str | int, ...]
+    """Keys that lead to it."""
+
+    @property
+    def name(self) -> str:
+        """Its key, or the name of the file if it is the whole of it."""
+        return str(self.path[-1]) if self.path else self.document.source
+
+    @property
+    def value(self) -> Any:
+        """Whatever is there; None where there is no such place."""
+        value = self.document.data
+        for step in self.path:
+            inside = step in value if isinstance(value, dict) else isinstance(value, list)
+            if not inside or (isinstance(value, list) and not isinstance(step, int)):
+                return None
+            value = value[step]
+        return value
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The mapping.
+
+        Raises:
+            UnsupportedModelError: Something else is there.
+        """
+        value = self.value
+        if not isinstance(value, dict):
+            self.refuse(f"{self.name} is not a mapping", hint="give it as the checkpoint has it")
+        return value
+
+    def at(self, *keys: str | int) -> "Place":
+        """Something inside."""
+        return Place(self.document, (*self.path, *keys))
+
+    def get(self, *keys: str) -> Any:
+        """Value of the first key that is there and not null."""
+        return next((self.data[key] for key in keys if self.data.get(key) is not None), None)
+
+    def words(self, *keys: str) -> Iterator[tuple["Place", str]]:
+        """Texts in the list under the first key that is there, with their places.
+
+        Raises:
+            UnsupportedModelError: It is neither a text nor a list of texts.
+        """
+        key = next((key for key in keys if self.data.get(key) is not None), None)
+        if key is None:
+            return
+        listed = self.at(key)
+        entries = listed.value if isinstance(listed.value, list) else [listed.value]
+        for index, word in enumerate(entries):
+            here = listed.at(index) if isinstance(listed.value, list) else listed
+            if not isinstance(word, str) or not word:
+                here.refuse(f"{key} has something that is not the name of a module")
+            yield here, word
+
+    def where(self) -> str:
+        """``file:line:column``."""
+        return self.document.where(*self.path)
+
+    def refuse(
+        self, problem: str, *, hint: str = "give --weights for one format of all linear layers"
+    ) -> NoReturn:
+        """Give up on the network because of what is here.
+
+        Raises:
+            UnsupportedModelError: Always.
+        """
+        raise UnsupportedModelError(problem, hint=hint, where=self.where())
+
 
 LONGEST: Final = 300
 MOST_REPEATS: Final = 3
@@ -26,7 +109,7 @@ _TOKEN: Final = re.compile(
     r"|[\w\-](?![*+?{])|\((?:\?:)?|\||\)\??(?![*+{])|\^|\$"
 )
 _FORMS: Final = ("model.", "language_model.model.", "model.language_model.")
-"""What stands before the layers in names that expressions are written for."""
+"""Prefixes of the layers in names that expressions are written for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +117,9 @@ class Pattern:
     """One entry of a list of modules."""
 
     text: str
-    """As written."""
+    """Entry as written."""
     place: Place
-    """Where."""
+    """Place of the entry."""
     kind: Literal["name", "glob", "re"]
     """A name (which also means all below it), one with wildcards, or a regular expression."""
     plain: str
@@ -48,7 +131,7 @@ class Pattern:
 
     @property
     def numbered(self) -> bool:
-        """Whether it has to be tried in every layer: it may mean some and not others."""
+        """True if it has to be tried in every layer: it may mean some and not others."""
         digits = r"\d" if self.kind == "re" else r"layers\.[\d\[?]"
         return self.layer is None and re.search(digits, self.plain) is not None
 
@@ -59,16 +142,16 @@ class Pattern:
 
     @property
     def foreign(self) -> bool:
-        """Whether it is about something beside the text decoder."""
+        """True for something beside the text decoder."""
         return self.kind != "re" and _FOREIGN.search(_LAYERS.split(self.text)[0]) is not None
 
     @property
     def harmless(self) -> bool:
-        """Whether what it names is no matrix of the decoder."""
+        """True for a name that is no matrix of the decoder."""
         return bool(_HARMLESS.search(self.text) or _FOREIGN.search(self.text))
 
     def matches(self, module: str) -> bool:
-        """Whether it means the module: ``"layers.0.self_attn.q_proj"``, ``"lm_head"``.
+        """True if it means the module: ``"layers.0.self_attn.q_proj"``, ``"lm_head"``.
 
         The number is that of the layer only where the pattern is `numbered`, else always 0.
         """
@@ -76,7 +159,9 @@ class Pattern:
             name, wanted = f".{module}.", f".{self.plain}."
             return name.startswith(wanted) if "layers." in self.plain else wanted in name
         if self.kind == "glob":
-            return any(self.expression.match(part) for part in _with_parents(module))
+            steps = module.split(".")
+            parents = (".".join(steps[:end]) for end in range(len(steps), 0, -1))
+            return any(self.expression.match(part) for part in parents)
         return any(self.expression.match(form + module) for form in (*_FORMS, ""))
 
 
@@ -99,13 +184,6 @@ def read(place: Place, text: str) -> Pattern:
     if not set("*?[") & set(text):
         return Pattern(text, place, "name", name, layer)
     return Pattern(text, place, "glob", name, layer, re.compile(translate(name)))
-
-
-def _with_parents(module: str) -> Iterator[str]:
-    yield module
-    while "." in module:
-        module = module.rpartition(".")[0]
-        yield module
 
 
 def _expression(place: Place, text: str) -> re.Pattern[str]:
@@ -133,7 +211,7 @@ class Rule:
     """Modules that have a format of their own: the first rule that holds decides."""
 
     pattern: Pattern
-    """Which modules."""
+    """Modules that the rule is about."""
     format: str | None
     """Name of the number format; empty for one that is not quantised, None for one that is as it
     would be without the rule."""
@@ -144,13 +222,13 @@ class Scheme:
     """Formats of the matrices of a checkpoint."""
 
     label: str
-    """What the quantiser calls it: ``"awq"``, ``"modelopt NVFP4"``."""
+    """Name that the quantiser gives it: ``"awq"``, ``"modelopt NVFP4"``."""
     default: str
     """Format of linear layers that no rule names; empty where they are not quantised."""
     rules: tuple[Rule, ...] = ()
     """Exceptions, in order."""
     head: bool = False
-    """Whether the LM head is one of the linear layers."""
+    """True if the LM head is one of the linear layers."""
     experts: str = ""
     """Format of routed experts where it is not the default."""
     kv: str = ""

@@ -1,4 +1,4 @@
-"""What checkpoints call the modules that make up a matrix.
+"""Names in checkpoints of the modules that make up a matrix.
 
 A matrix of ours may be several modules that engines fuse: each entry is one way to name all of
 them, below ``layers.N.``. ``@`` stands for the names of the part they are in.

@@ -19,7 +19,8 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
     """Serve the rows until all are finished, or until the one after the last matters."""
     n = s.counts[0]
     while True:
-        queue.arrive(g, s)
+        queue.send(g, s)
+        queue.enter(g, s)
         if more and n.root == len(s.roots):
             return
         soonest = queue.next_arrival(g, s)
@@ -39,7 +40,7 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
 
 @compiled
 def _last_call(g: Rules, s: State) -> float:
-    """When a batch that is not full starts. [s]"""
+    """Start of a batch that is not full. [s]"""
     if g.waits or s.counts[0].waiting == 0:
         return float(np.inf)
     r, n = s.rows, s.counts[0]

@@ -1,4 +1,4 @@
-"""How the functions of the loop are compiled, and when what was compiled is used again."""
+"""Compilation of the loop's functions, and the files that keep their code."""
 
 import hashlib
 import pickle
@@ -21,7 +21,7 @@ Compiled = TypeVar("Compiled", bound=Callable[..., Any])
 
 SOURCES: Final = sorted(Path(__file__).parent.glob("*.py"))
 DIGEST: Final = hashlib.sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
-"""Of all of the loop: numba keeps what it compiled until the file of a function changes, and does
+"""Digest of all of the loop: numba keeps its code until the file of a function changes, and does
 not see that the functions it calls have changed in theirs."""
 
 

@@ -39,13 +39,6 @@ def _through(g: Rules, s: State, i: int, door: float) -> None:
 
 
 @compiled
-def arrive(g: Rules, s: State) -> None:
-    """Let everything in that has come by now."""
-    send(g, s)
-    enter(g, s)
-
-
-@compiled
 def send(g: Rules, s: State) -> None:
     """Clients that have their answers by now, or start, send what they ask next."""
     r, n = s.rows, s.counts[0]
@@ -115,7 +108,7 @@ def _started(g: Rules, s: State) -> int:
 
 @compiled
 def _next_start(g: Rules, s: State) -> float:
-    """When the next client starts; infinity where all have, or all do at once. [s]"""
+    """Start of the next client; infinity where all have started, or all do at once. [s]"""
     n = s.counts[0]
     if g.ramp_s and n.started < g.concurrency:
         return float(n.started * g.ramp_s / g.concurrency)
@@ -124,7 +117,7 @@ def _next_start(g: Rules, s: State) -> float:
 
 @compiled
 def _door(g: Rules, s: State) -> float:
-    """When the next request that comes by itself is at the front end; infinity for clients. [s]"""
+    """Time at which the next request of an open loop is at the front end; else infinity. [s]"""
     n = s.counts[0]
     if g.concurrency or n.root == len(s.roots):
         return float(np.inf)
@@ -133,7 +126,7 @@ def _door(g: Rules, s: State) -> float:
 
 @compiled
 def next_arrival(g: Rules, s: State) -> float:
-    """When the next request comes, as far as it is known; infinity where none does. [s]"""
+    """Arrival of the next request, as far as it is known; infinity where none comes. [s]"""
     r, n = s.rows, s.counts[0]
     soonest = _door(g, s)
     if n.future:

@@ -1,4 +1,4 @@
-"""What the loop knows: rules of the server, a record for each request, and running counts.
+"""State of the loop: rules of the server, a record for each request, and running counts.
 
 Records, so that little is handed from function to function: the compiler counts references to
 every array of an argument.
@@ -152,16 +152,16 @@ FUTURE: Final = 1
 DECODING: Final = 2
 """Sequences that decode, a heap: who ends first."""
 PREFILLED: Final = 3
-"""Those whose prompt ends with the step that is being planned."""
+"""Sequences whose prompt ends with the step that is being planned."""
 JOINING: Final = 4
-"""Those whose cache comes from elsewhere."""
+"""Sequences whose cache comes from elsewhere."""
 ORDER: Final = 5
-"""Those that have regions, in order of their start."""
+"""Sequences that have regions, in order of their start."""
 LISTS: Final = 6
 
 
 class State(NamedTuple):
-    """What changes from step to step."""
+    """Arrays that change from step to step."""
 
     rows: Records
     """Requests. `ROW`"""
@@ -180,10 +180,10 @@ class State(NamedTuple):
     """Ids of blocks, and where those are kept that the sequence uses."""
     chains: Places
     blocks: Records
-    """Of prefixes: see `prefix`."""
+    """Tables of prefixes: see `prefix`."""
     tier_chains: Places
     tier_blocks: Records
-    """Of those on the host, which nobody uses."""
+    """Tables of prefixes on the host, which nobody uses."""
 
 
 class Prices(NamedTuple):
@@ -194,15 +194,15 @@ class Prices(NamedTuple):
     """Points of the rows below. [token]"""
     alone: Array
     mixed: Array
-    """By sequences that decode: a step that does nothing else; and the kernels that they add to
+    """Times by sequences that decode: a step that does nothing else; and kernels that they add to
     one that prefills; both without layers that have a window. [s]"""
     seen: Array
-    """By sequences that decode: layers with a window. [s]"""
+    """Layers with a window, by sequences that decode. [s]"""
     others: Array
     others_slope: float
-    """By tokens of a step with prompts; beyond the last entry, for each token. [s]"""
+    """Kernels by tokens of a step with prompts; beyond the last entry, for each token. [s]"""
     head: Array
-    """By rows of logits. [s]"""
+    """LM head by rows of logits. [s]"""
     chunks: Array
     cached: Array
     attention: Array
@@ -211,7 +211,7 @@ class Prices(NamedTuple):
     sequence_s: float
     prefill_s: float
     launch_s: float
-    """Of a step that prefills: added, for each sequence that decodes, added because it prefills,
+    """Software of a step that prefills, for each sequence that decodes, added because it prefills,
     and the least time of its kernels. [s]"""
     token_s: float
     """Time of the front end for a token. [s]"""

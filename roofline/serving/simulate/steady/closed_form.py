@@ -112,7 +112,7 @@ def _seldom_away(away: Array, clients: Array) -> Array:
 
 
 def _rest(share: Share, now: Turn) -> Array:
-    """What is left of a step that a request finds that comes from the front end. [s]"""
+    """Rest of the step that a request finds when it comes from the front end. [s]"""
     if not share.request_s:
         return np.zeros_like(now.x)
     return now.steps.rest_s * (1.0 - 1.0 / np.maximum(now.running, 1.0))
@@ -161,7 +161,7 @@ class Steady:
     """Share of the time in which it works. [1]"""
     sequences: Array
     present: Array
-    """That decode, and requests that are there. [1]"""
+    """Sequences that decode, and requests that are there. [1]"""
     queue_s: Array
     ttft_s: Array
     tpot_s: Array

@@ -30,7 +30,7 @@ class Alone:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """By load and by how many decode. [s]"""
+    """Waits by load and by sequences that decode. [s]"""
 
     rest: Array
     line: Array
@@ -179,7 +179,7 @@ def _waiting(share: Share, most: Most, lam: Array, grid: Array, steps: Pace, alo
 
 
 def _behind(share: Share, lam: Array, grid: Array, x: Array, steps: Pace, waits: Waits) -> Array:
-    """What decode takes longer for the prompts that came during a sequence's own. [s]
+    """Time that decode takes longer for the prompts that came during a sequence's own. [s]
 
     As many as came while it waited and was prefilled. In steps of their own they go first, with
     those that come meanwhile. Beside decode they make a row of full steps, of which those count

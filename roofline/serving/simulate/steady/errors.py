@@ -1,4 +1,4 @@
-"""How far the closed form is off the simulator."""
+"""Errors of the closed form against the simulator."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Error:
 
     median: float
     p90: float
-    """Of the loads that were compared."""
+    """Median and 90th percentile over the loads that were compared."""
 
 
 ERRORS: Final[Mapping[str, Mapping[str, Error]]] = {
@@ -64,7 +64,7 @@ ERRORS: Final[Mapping[str, Mapping[str, Error]]] = {
         "utilisation": Error(0.005, 0.07),
     },
 }
-"""By load, as shares of saturation, and by figure.
+"""Errors by load, as shares of saturation, and by figure.
 
 Of 880 loads: eight mixes of lengths (60 to 20,000 tokens of prompt, 1 to 1,000 of answer, equal and
 spread), five policies, with and without costs of an engine, 5 to 85 % of saturation and 1 to 256

@@ -1,4 +1,4 @@
-"""How often a step carries prompts, and how long steps are.
+"""Share of steps that carry prompts, time of steps, and the most that a server serves.
 
 With x prompts for each step and room for κ of them in one, a step carries prompts with probability
 φ, and then x·p/φ of their tokens. A prompt that is alone takes c steps. Where prompts have steps of
@@ -28,16 +28,16 @@ class Pace:
     loaded_s: Array
     """A step that only decodes, and one with prompts. [s]"""
     mean_s: Array
-    """For each step that may decode, prefill included. [s]"""
+    """Mean time of a step that may decode, prefill included. [s]"""
     rest_s: Array
     rest_square: Array
-    """What is left of the step that somebody finds who comes at any time, and its mean square.
+    """Rest of the step that a request finds when it comes at any time, and its mean square.
     [s] [s²]"""
     variance: Array
-    """Of ``mean_s``. [s²]"""
+    """Variance of ``mean_s``. [s²]"""
     fixed_s: Array
     each_s: Array
-    """Of a step with prompts: what does not depend on how many there are, and what one adds. [s]"""
+    """Fixed time of a step with prompts, and the time that each prompt adds. [s]"""
 
 
 def pace(share: Share, batch: Array, beside: Array, x: Array, loaded: Array) -> Pace:
@@ -157,11 +157,11 @@ class Most:
     by_steps: bool
     """Whether steps are full before all sequences run: it is bound by prefill."""
     requests_per_s: float
-    """That it serves. [1/s]"""
+    """Requests that it serves. [1/s]"""
 
 
 def most(share: Share) -> Most:
-    """What a server serves when it never waits.
+    """Most that a server serves, when it never waits.
 
     Of x prompts in each step, m·x sequences decode and (m + c)·x run. Steps are full at x = κ(m·x),
     sequences at (m + c)·x = those that run at once; the smaller x holds. Where prompts have steps
@@ -214,7 +214,7 @@ class Turn:
     beside: Array
     """Prompts for each step; sequences that run, and those that decode beside prompts. [1]"""
     steps: Pace
-    """What they take."""
+    """Times of the steps."""
 
 
 def turn(share: Share, x: Array) -> Turn:

@@ -1,4 +1,4 @@
-"""What requests ask of a server on average, and what its steps take at every load of them."""
+"""Mean work of requests, and times of a server's steps at every load of them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -50,7 +50,7 @@ class Share:
     decode_s: Array
     """A step that only decodes. [s]"""
     beside_s: Array
-    """What decode adds to a step that prefills, without what is computed per token. [s]"""
+    """Time that decode adds to a step that prefills, without work per token. [s]"""
     chunk: Array
     """Tokens of the longest chunk of a prompt; those of the longest prompt where none is cut.
     [token]"""
@@ -62,9 +62,9 @@ class Share:
     """Attention of prompts for each of their tokens. [s]"""
     others_s: Array
     slope_s: float
-    """By new tokens, what is no attention; beyond the last, for each. [s]"""
+    """Kernels but attention by new tokens; beyond the last, for each. [s]"""
     head_s: Array
-    """By rows of logits. [s]"""
+    """LM head by rows of logits. [s]"""
     software_s: float
     sequence_s: float
     launch_s: float
@@ -73,7 +73,7 @@ class Share:
     least time of such a step's kernels; of the front end for a token. [s]"""
     request_s: float
     serial_s: float
-    """From a request's arrival to the queue of an idle server; of it, what the front end does for
+    """Arrival of a request to the queue of an idle server; of it, the front end's time for
     one request after the other. [s]"""
 
     def at(self, column: Array, batch: Array) -> Array:

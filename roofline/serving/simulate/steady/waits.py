@@ -1,4 +1,4 @@
-"""How long a prompt waits for others, and takes itself."""
+"""Waits of a prompt for others, its own time, and the means of a load."""
 
 from dataclasses import dataclass
 
@@ -53,7 +53,7 @@ def ahead(share: Share, rate: Array, steps: Pace, full: Array) -> tuple[Array, A
 
 
 def first_s(share: Share, batch: Array, fellows: Array) -> Array:
-    """From its first step to its first token, by length of the prompt. [s]
+    """Time from the first step to the first token, by length of the prompt. [s]
 
     Args:
         share: Work of requests.
@@ -78,25 +78,25 @@ def first_s(share: Share, batch: Array, fellows: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Of shape (loads,) where nothing else is said."""
+    """Means of a load, of shape (loads,) where nothing else is said."""
 
     rate: Array
     """Requests served. [1/s]"""
     utilisation: Array
     """Share of the time in which it works. [1]"""
     sequences: Array
-    """That decode. [1]"""
+    """Sequences that decode. [1]"""
     queue: Array
     """Between the front end and the first step. [s]"""
     own: Array
-    """From the first step to the first token of a prompt that is alone, by its length, of shape
+    """Time from the first step to the first token of a prompt alone, by its length, of shape
     (requests, loads). [s]"""
     waits: Array
     varying: Array
     """Time to the first token beyond that and the front end, and its variance. [s] [s²]"""
     decode: Array
     plain: Array
-    """From the first token to the last; a step without prompts, as those who decode meet it. [s]"""
+    """Time from the first token to the last; of a step without prompts, as decode meets it. [s]"""
     within: Array
     between: Array
     """Variance of a step, from one to the next, and of its mean from time to time. [s²]"""

@@ -1,0 +1,213 @@
+"""Predict groups of measurements: by fits that never saw the family of a row, or by those shipped.
+
+A group that is a sample, of a device whose sibling was measured at length, takes the sibling's fit
+carried to its own device: published rates, and one factor from the other families of the sample.
+Every other group is fitted by itself.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from roofline.bench.fit import OUTER, Each, cross_validate, fit, inner, regime_spreads, scored
+from roofline.bench.held_out import Labels, unallowed
+from roofline.bench.kernel_rows import Group
+from roofline.bench.rows import checked
+from roofline.bench.shipping.files import fit_of, labels
+from roofline.bench.shipping.variants import label_of
+from roofline.cost.calibration.kernel import nearest
+from roofline.cost.kernels.calibrated import WIDEN, Calibrated, octaves, predict
+from roofline.cost.kernels.calibrated import seconds as time_of
+from roofline.cost.kernels.form import Dims, Machine
+from roofline.cost.kernels.residual import outside
+from roofline.cost.work import Array
+from roofline.errors import MissingRateError, RooflineError
+from roofline.hardware.catalog import gpu
+from roofline.study.executors import cores
+
+SAMPLE: Final = 0.125
+"""A group of less than this share of its sibling's rows is a sample. Of measured samples of 1-2 %
+the carried fit is better on families left out, in p90 nearly always: tests/validation prints it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Predicted times of the rows of a group."""
+
+    seconds: Array
+    """Medians; NaN where a row cannot be predicted. [s]"""
+    log_sd: Array
+    """Standard deviations of their logarithms. [1]"""
+    basis: str
+    """Origin of the prediction, in words."""
+    why: str = ""
+    """Reason for the rows that are NaN."""
+
+
+Predictor: TypeAlias = Callable[[Sequence[Group]], Iterator[Predicted | RooflineError]]
+"""Predicts each of some groups, in their order, or says why it cannot. It is given them together,
+since what is known of one may be carried to another."""
+
+
+def one_by_one(predict: Callable[[Group], Predicted]) -> Predictor:
+    """A predictor that treats each group by itself, such as a profile that was fitted before."""
+
+    def every(groups: Sequence[Group]) -> Iterator[Predicted | RooflineError]:
+        for group in groups:
+            yield _tried(partial(predict, group))
+
+    return every
+
+
+def shipped(kind: str, group: Group) -> Predicted:
+    """Times of a group of rows by the shipped fit that is nearest to it.
+
+    Args:
+        kind: Of measurements.
+        group: Rows of one device, library and format.
+
+    Raises:
+        MissingRateError: No kernel of that format was measured on a device like it.
+    """
+    wanted = label_of(kind, group.name)
+    device = gpu(group.name["gpu"])
+    variants = (wanted.variant,)
+    found = nearest(
+        labels(), fit_of, device, wanted.provider, wanted.kind, variants, in_steps=False
+    )
+    if found is None:
+        raise MissingRateError(
+            f"no {wanted.kind} of {wanted.variant} was measured on a device like {device.name}",
+            hint="add --cross-validate, or calibrate the device: roofline calibrate",
+        )
+    time, own, _ = predict(found.fit.model, group.dims, group.machine)
+    label = found.fit.label
+    basis = f"{label.provider} on {label.device}" + ", transferred" * found.foreign
+    return Predicted(time, np.hypot(own, found.spread), basis)
+
+
+def left_out(jobs: int = 0) -> Predictor:
+    """A predictor of each row by fits that saw no row of its family.
+
+    Args:
+        jobs: Fits that run at the same time; 0 for one per processor. [1]
+    """
+
+    def every(groups: Sequence[Group]) -> Iterator[Predicted | RooflineError]:
+        with ThreadPoolExecutor(jobs or cores()) as pool:
+
+            @cache
+            def fitted(place: int) -> Calibrated:
+                one = groups[place]
+                return fit(one.form, one.dims, one.machine, one.measured, families=one.families)
+
+            for group in groups:
+                yield _tried(partial(_left_out, group, groups, fitted, pool.map))
+
+    return every
+
+
+def _left_out(
+    group: Group, groups: Sequence[Group], fitted: Callable[[int], Calibrated], each: Each
+) -> Predicted:
+    """Prediction by the fit of a sibling that the group is a sample of, else by fits of its own."""
+    sibling = sibling_of(group, groups)
+    if sibling is None:
+        found = cross_validate(
+            group.form,
+            group.dims,
+            group.machine,
+            group.measured,
+            families=group.families,
+            each=each,
+        )
+        return Predicted(*found, "fitted")
+    found = cross_transfer(
+        fitted(sibling), group.dims, group.machine, group.measured, families=group.families
+    )
+    return Predicted(*found, f"transferred from {groups[sibling].name['gpu']}")
+
+
+def sibling_of(group: Group, groups: Sequence[Group]) -> int | None:
+    """Place of the largest group of the same kernels on a sibling, of which this one is a sample.
+
+    A sibling is another device of the same generation; None if no group is so.
+    """
+
+    def kernels(one: Group) -> list[tuple[str, str]]:
+        return [(key, value) for key, value in one.name.items() if key != "gpu"]
+
+    generation = gpu(group.name["gpu"]).architecture
+    alike = [
+        (len(other), place)
+        for place, other in enumerate(groups)
+        if len(group) < SAMPLE * len(other)
+        and kernels(other) == kernels(group)
+        and gpu(other.name["gpu"]).architecture == generation
+    ]
+    return max(alike)[1] if alike else None
+
+
+def _tried(predict: Callable[[], Predicted]) -> Predicted | RooflineError:
+    try:
+        return predict()
+    except RooflineError as error:
+        return error
+
+
+def transfer(
+    model: Calibrated,
+    dims: Dims,
+    machine: Machine,
+    measured: Array,
+    *,
+    families: Labels,
+    source: str = "",
+) -> Calibrated:
+    """A fit of one device, on another: one factor and the spreads come from a sample there.
+
+    Args:
+        model: Fitted on a device whose kernels are the same.
+        dims, measured, families, source: Of the sample, as in `fit`.
+        machine: The device of the sample, at published rates: they scale the terms of the equation.
+
+    Raises:
+        InputError: As `fit`.
+    """
+    rows = checked(model.form, machine, dims, measured, families, constants=1)
+    bare = replace(model, scale=1.0)
+    off = np.log(measured / time_of(bare, dims, machine))
+    label = inner(families)
+    missed = np.empty_like(off)
+    for fold in np.unique(label):
+        missed[label == fold] = off[label == fold] - np.median(off[label != fold])
+    beyond = outside(model.hull, octaves(model.form, dims))
+    regimes = model.form.regime(dims, machine, model.constants)
+    own, every = regime_spreads(unallowed(missed, WIDEN * beyond), regimes, rows.families)
+    return replace(
+        bare,
+        scale=float(np.exp(np.median(off))),
+        spreads=own,
+        spread=every,
+        rows=len(rows.measured),
+        source=source,
+        transferred=True,
+    )
+
+
+def cross_transfer(
+    model: Calibrated,
+    dims: Dims,
+    machine: Machine,
+    measured: Array,
+    *,
+    families: Labels,
+    folds: int = OUTER,
+) -> tuple[Array, Array]:
+    """Prediction [s] and log spread [1] of each row of a sample, from other families of it."""
+    rows = checked(model.form, machine, dims, measured, families, constants=1)
+    return scored(rows, folds, partial(transfer, model))

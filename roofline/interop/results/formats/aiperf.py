@@ -1,0 +1,226 @@
+"""Summary of AIPerf, and of GenAI-Perf before it, as JSON or CSV.
+
+Fields as in `src/aiperf/common/models/export_models.py` of AIPerf 0.1 to 0.12, whose
+``schema_version`` is 1.x where there is one (github.com/ai-dynamo/aiperf), and in
+`genai_perf/export_data/json_exporter.py` of GenAI-Perf 0.0.8 to 0.0.16
+(github.com/triton-inference-server/perf_analyzer), which AIPerf follows on purpose. Each metric
+says its unit: nanoseconds in the oldest, then milliseconds. ``inter_token_latency`` of a request
+is (latency - TTFT) / (tokens - 1), which is our TPOT. What was asked is in ``input_config``:
+``loadgen`` of AIPerf up to its configuration 1, ``phases`` from 2 on; ``concurrency`` itself, or in
+``perf_analyzer.stimulus``, of GenAI-Perf.
+
+CSV is two tables, one below the other, as `src/aiperf/exporters/metrics_csv_exporter.py` of AIPerf
+0.1 to 0.12 (github.com/ai-dynamo/aiperf) and `genai_perf/export_data/csv_exporter.py` of GenAI-Perf
+(github.com/triton-inference-server/perf_analyzer) write them: ``Metric,avg,min,max,…`` of requests,
+``Metric,Value`` of the whole, and a third table of the devices. Names end in their unit; numbers
+have commas for thousands. GenAI-Perf says "Time To First Token (ms)" and "(per sec)", AIPerf "Time
+to First Token (ms)" and "(tokens/sec)". Neither says what was run, nor its own version.
+"""
+
+import csv
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from roofline.interop.results.content import Content, header
+from roofline.interop.results.measuring import only, seconds_in, several, spread
+from roofline.interop.results.node import Node, count, number, text
+from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
+
+TIMES = {
+    "ttft": ("time_to_first_token", "from sending a request to its first token"),
+    "tpot": ("inter_token_latency", "(latency - TTFT) / (tokens - 1) of each request"),
+    "latency": ("request_latency", "from sending a request to its last token"),
+}
+"""Name and meaning of each metric."""
+RATES = {
+    "output_throughput": ("output_token_throughput", "output tokens over duration"),
+    "total_throughput": ("total_token_throughput", "prompt and output tokens over duration"),
+    "request_throughput": ("request_throughput", "requests over duration"),
+}
+_PHASE = "profiling"
+_NAMED: Final = re.compile(r"(?P<name>[^()]*?)\s*(?:\((?P<unit>[^()]*)\))?")
+
+
+def _is_json(content: Content) -> bool:
+    metric = content.first.get("request_latency")
+    return isinstance(metric, dict) and "avg" in metric and "request_throughput" in content.first
+
+
+def _read_json(content: Content) -> Iterator[MeasuredRun]:
+    for run in content.records():
+        stated = text(run, "schema_version")
+        if stated and not stated.startswith("1."):
+            raise run.at("schema_version").error(
+                f"schema {stated!r:.20} of AIPerf is not known", "1.x is: update, or write CSV"
+            )
+        yield MeasuredRun(
+            "AIPerf" if stated or run.get("aiperf_version") else "AIPerf or GenAI-Perf",
+            run.where,
+            _scenario(run),
+            tuple(_measured(run)),
+            version=text(run, "aiperf_version"),
+        )
+
+
+def _scenario(run: Node) -> Scenario:
+    asked = run.get("input_config") or Node({}, run.source, "input_config")
+    load, clients, rate = _load(asked)
+    output, low, high = (
+        number(run, "output_sequence_length", key) for key in ("avg", "min", "max")
+    )
+    answered = run.get("request_count", "avg")
+    return Scenario(
+        model=_model(asked),
+        gpu=_gpu(run),
+        load=load,
+        concurrency=clients,
+        rate=rate,
+        requests=None if answered is None else round(answered.number()) or None,
+        prompt=number(run, "input_sequence_length", "avg"),
+        output=output,
+        spread=spread(low, output, high),
+    )
+
+
+def _load(asked: Node) -> tuple[Load, int | None, float | None]:
+    phases = asked.get("phases")
+    named = [each for each in phases.items() if text(each, "name") == _PHASE] if phases else []
+    stimulus = asked.get("perf_analyzer", "stimulus")
+    asked = asked.get("loadgen") or stimulus or next(iter(named), asked)
+    rate = number(asked, "request_rate") or number(asked, "rate")
+    clients = count(asked, "concurrency")
+    if rate:
+        return "open", clients, rate
+    return ("closed" if clients else ""), clients, None
+
+
+def _model(asked: Node) -> str:
+    for keys in (
+        ("endpoint", "model_names"),
+        ("model_names",),
+        ("models", "items"),
+        ("models",),
+        ("model",),
+    ):
+        found = asked.get(*keys)
+        if found is None:
+            continue
+        if isinstance(found.value, list):
+            found = next(found.items(), None)
+        if found is not None and isinstance(found.value, dict):
+            found = found.get("name")
+        if found is not None:
+            return found.text()
+    return ""
+
+
+def _gpu(run: Node) -> str:
+    """Device that the telemetry saw, if all are alike."""
+    places = run.get("telemetry_data", "endpoints")
+    names = []
+    for endpoint in places.names() if places else ():
+        devices = run.at("telemetry_data", "endpoints", endpoint, "gpus")
+        names += [text(devices, device, "gpu_name") for device in devices.names()]
+    return only(names)
+
+
+def _measured(run: Node) -> Iterator[Measurement]:
+    for metric, (name, definition) in TIMES.items():
+        node = run.get(name)
+        if node is not None:
+            scale = seconds_in(node.at("unit"))
+            yield from several(node, metric, definition, scale=scale)
+    for metric, (name, definition) in RATES.items():
+        value = number(run, name, "avg")
+        if value is not None:
+            yield Measurement(metric, "mean", value, f"{name}.avg", definition)
+
+
+def _is_csv(content: Content) -> bool:
+    return header(content)[:2] in (("metric", "avg"), ("metric", "value"))
+
+
+def _read_csv(content: Content) -> Iterator[MeasuredRun]:
+    tables = _tables(content)
+    requests = tables.get("request_count")
+    mean, low, high = (
+        number(tables.get("output_sequence_length"), key) for key in ("avg", "min", "max")
+    )
+    yield MeasuredRun(
+        "AIPerf or GenAI-Perf",
+        content.source,
+        Scenario(
+            gpu=_gpu_in_lines(content),
+            requests=round(requests.at("value").number()) if requests is not None else None,
+            prompt=number(tables.get("input_sequence_length"), "avg"),
+            output=mean,
+            spread=spread(low, mean, high),
+        ),
+        tuple(_rows_measured(tables)),
+    )
+
+
+def _tables(content: Content) -> dict[str, Node]:
+    """Rows of the first two tables by the name of their metric."""
+    out: dict[str, Node] = {}
+    names: list[str] = []
+    for line, cells in _lines(content):
+        if cells[0].lower() in ("metric", "endpoint"):
+            names = [cell.lower() for cell in cells]
+        elif names[:1] == ["metric"]:
+            if len(cells) != len(names):
+                raise content.error(
+                    f"the line has {len(cells)} values, the header {len(names)}",
+                    "copy the whole file again, or remove the line",
+                    line,
+                )
+            found = _NAMED.fullmatch(cells[0])
+            key = found["name"].lower().replace(" ", "_") if found else cells[0].lower()
+            stated = {"unit": found["unit"]} if found and found["unit"] else {}
+            figures = {name: cell for name, cell in zip(names[1:], cells[1:], strict=True) if cell}
+            out[key] = Node(figures | stated, f"{content.source}:{line}")
+    return out
+
+
+def _lines(content: Content) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(content.text.split("\n"), strict=True)
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield reader.line_num, [cell.strip() for cell in cells]
+    except csv.Error:
+        raise content.error(
+            "the line is not CSV", "check commas and quotes", reader.line_num
+        ) from None
+
+
+def _gpu_in_lines(content: Content) -> str:
+    """Device of the third table, if all are alike."""
+    names: list[str] = []
+    column = -1
+    for _, cells in _lines(content):
+        lower = [cell.lower() for cell in cells]
+        if "gpu_name" in lower:
+            column = lower.index("gpu_name")
+        elif lower[0] == "metric":
+            column = -1
+        elif 0 <= column < len(cells):
+            names.append(cells[column])
+    return only(names)
+
+
+def _rows_measured(tables: dict[str, Node]) -> Iterator[Measurement]:
+    for metric, (name, definition) in TIMES.items():
+        row = tables.get(name)
+        if row is not None:
+            yield from several(row, metric, definition, scale=seconds_in(row.at("unit")))
+    for metric, (name, definition) in RATES.items():
+        row = tables.get(name)
+        value = number(row, "value") or number(row, "avg")
+        if value is not None:
+            yield Measurement(metric, "mean", value, name, definition)
+
+
+CSV = Format("aiperf-csv", "AIPerf or GenAI-Perf (CSV)", _is_csv, _read_csv)
+JSON = Format("aiperf", "AIPerf or GenAI-Perf (JSON)", _is_json, _read_json)

@@ -1,0 +1,141 @@
+"""Benchmarks of vLLM: of one batch, of a server, and of all requests given to the engine at once.
+
+``vllm bench latency --output-json``: how long one batch takes from prompt to last token. Fields as
+in `vllm/benchmarks/latency.py` of vLLM 0.8 to 0.15 and `benchmarks/benchmark_latency.py` before it
+(github.com/vllm-project/vllm), where the oldest have no ``std_latency``. Seconds. The file says
+nothing of what was run: 32 tokens in, 128 out and a batch of 8 are the tool's defaults, but a file
+from another setting looks alike, so they are asked for.
+
+vLLM's client of a server: ``vllm bench serve``, and ``benchmark_serving.py`` before it. Fields as
+in `vllm/benchmarks/serve.py` of vLLM 0.9 to 0.15 (github.com/vllm-project/vllm) and
+`benchmarks/benchmark_serving.py` of 0.4 to 0.10, which has ``backend`` but no ``endpoint_type``,
+and at first no ``total_token_throughput`` and no ``e2el``. Times are in milliseconds, throughputs a
+second. A request is timed from when it is sent: what it waits for a free client is left out.
+``tpot`` of a request is (latency - TTFT) / (tokens - 1), as ours; ``itl`` is of all gaps between
+chunks of all requests together. A rate of ``"inf"`` sends all that clients there are for at once;
+gaps of another one are gamma distributed with the shape ``burstiness``.
+
+``vllm bench throughput --output-json``: all requests given to the engine at once. Fields as in
+`vllm/benchmarks/throughput.py` of vLLM 0.9 to 0.15 and `benchmarks/benchmark_throughput.py` before
+it (github.com/vllm-project/vllm). ``tokens_per_second`` counts prompts and answers together, over
+the time from the first request to the last token. The file does not say how the tokens are divided
+among them, so lengths are asked for.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from roofline.interop.results.content import Content
+from roofline.interop.results.measuring import (
+    engine_of,
+    latencies,
+    one,
+    ratio,
+    request_rate,
+    several,
+    spread,
+)
+from roofline.interop.results.node import Node, count, number, text
+from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
+from roofline.units import PREFIX
+
+_BATCH: Final = "from the start of a batch to its last token"
+
+
+def _is_latency(content: Content) -> bool:
+    return content.first.keys() >= {"avg_latency", "latencies", "percentiles"}
+
+
+def _read_latency(content: Content) -> Iterator[MeasuredRun]:
+    for run in content.records():
+        found = one(run, "avg_latency", "latency", _BATCH)
+        shares = run.at("percentiles")
+        named = {f"p{key}": shares.value[key] for key in shares.names()}
+        found += several(Node(named, shares.source, shares.path), "latency", _BATCH)
+        scenario = Scenario(engine="vllm", load="batch")
+        yield MeasuredRun("vLLM bench latency", run.where, scenario, tuple(found))
+
+
+def _is_serve(content: Content) -> bool:
+    keys = content.first.keys()
+    return keys >= {"model_id", "request_throughput", "duration"} and "tokenizer_id" in keys
+
+
+def _read_serve(content: Content) -> Iterator[MeasuredRun]:
+    for run in content.records():
+        newer = run.get("endpoint_type") is not None
+        failed = count(run, "failed")
+        yield MeasuredRun(
+            "vLLM bench serve" if newer else "vLLM benchmark_serving.py",
+            run.where,
+            _scenario(run),
+            tuple(_serve_measured(run)),
+            notes=(f"{failed:,} requests failed and are left out.",) if failed else (),
+        )
+
+
+def _scenario(run: Node) -> Scenario:
+    answered = run.at("completed").count()
+    prompt = ratio(run.at("total_input_tokens").number(), answered)
+    output = ratio(run.at("total_output_tokens").number(), answered)
+    rate, clients = request_rate(run, "inf"), count(run, "max_concurrency")
+    shape = number(run, "burstiness")  # gaps are gamma distributed
+    load: Load = "open" if rate else "closed" if clients else "burst"
+    return Scenario(
+        model=text(run, "model_id"),
+        gpu=text(run, "gpu"),
+        gpus=count(run, "gpus"),
+        tp=count(run, "tensor_parallel_size"),
+        engine=engine_of(text(run, "backend") or text(run, "endpoint_type")),
+        load=load,
+        concurrency=clients,
+        rate=rate,
+        cv=None if shape is None else shape**-0.5,
+        requests=answered or None,
+        prompt=prompt,
+        output=output,
+        spread=_spread(run.get("output_lens"), output),
+        beyond=_beyond(run),
+    )
+
+
+def _spread(lengths: Node | None, mean: float | None) -> float | None:
+    values = [each.number() for each in lengths.items()] if lengths is not None else []
+    answered = [value for value in values if value]
+    return spread(min(answered), mean, max(answered)) if answered else None
+
+
+def _beyond(run: Node) -> str:
+    accepted = number(run, "spec_decode_acceptance_length")
+    if accepted and accepted > 1:
+        return f"speculative decoding, {accepted:.2f} tokens a step"
+    return "a rate that is ramped up" if text(run, "ramp_up_strategy") else ""
+
+
+def _serve_measured(run: Node) -> Iterator[Measurement]:
+    yield from latencies(run, "e2el", suffix="_ms", scale=PREFIX["m"])
+    yield from one(run, "output_throughput", "output_throughput", "output tokens over duration")
+    total = "prompt and output tokens over duration"
+    yield from one(run, "total_token_throughput", "total_throughput", total)
+    yield from one(run, "request_throughput", "request_throughput", "requests over duration")
+
+
+def _is_throughput(content: Content) -> bool:
+    return content.first.keys() >= {"elapsed_time", "num_requests", "total_num_tokens"}
+
+
+def _read_throughput(content: Content) -> Iterator[MeasuredRun]:
+    for run in content.records():
+        tokens = "prompt and output tokens over the time of all requests"
+        requests = "requests over the time of all of them"
+        scenario = Scenario(engine="vllm", load="offline", requests=count(run, "num_requests"))
+        measured = one(run, "tokens_per_second", "total_throughput", tokens)
+        measured += one(run, "requests_per_second", "request_throughput", requests)
+        yield MeasuredRun("vLLM bench throughput", run.where, scenario, tuple(measured))
+
+
+LATENCY = Format("vllm-latency", "vLLM bench latency (JSON)", _is_latency, _read_latency)
+SERVE = Format("vllm-serve", "vLLM bench serve (JSON)", _is_serve, _read_serve)
+THROUGHPUT = Format(
+    "vllm-throughput", "vLLM bench throughput (JSON)", _is_throughput, _read_throughput
+)

@@ -1,0 +1,194 @@
+"""Tables of recorded requests: formats by their columns, which become rows before requests."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.work import Array
+from roofline.errors import DocumentError
+from roofline.interop.traces.lines import Line, cut_off, located
+from roofline.serving.requests import MOST_TOKENS
+
+Ints = NDArray[np.int64]
+Texts = Mapping[str, Sequence[str]]
+_SHOWN: Final = 40
+_ZONE: Final = re.compile(r"(?:Z|[+-]00:?00)$")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?", re.ASCII)
+_WHOLE: Final = len("2023-11-16 18:15:46")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Requests of some lines."""
+
+    seconds: Array
+    """Arrivals, from any origin. [s]"""
+    prompt: Ints
+    output: Ints
+    """Tokens; a length of 0 where the service failed. [token]"""
+    blocks: tuple[tuple[int, ...], ...] = ()
+    """Ids of the whole blocks of each prompt; nothing where the format has none."""
+    priority: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Priorities as in `Requests`; empty where the format has none."""
+
+
+class Place:
+    """Places of the values of a chunk in their file."""
+
+    def __init__(self, source: str, read: Sequence[Line]) -> None:
+        self.source = source
+        self._read = read
+
+    def error(self, row: int, message: str, hint: str) -> DocumentError:
+        """Error at the line of a row; one that is cut off says so."""
+        line = self._read[row]
+        if not line.whole:
+            return cut_off(self.source, line.number)
+        return located(self.source, line.number, message, hint)
+
+
+def numbers(texts: Texts, column: str, place: Place) -> Array:
+    """Finite numbers of a column that are not negative.
+
+    Raises:
+        DocumentError: At the first line that has another.
+    """
+    column_texts = texts[column]
+    try:
+        made: Array = np.array(column_texts, dtype=np.float64)
+    except ValueError:
+        row = next(row for row, text in enumerate(column_texts) if not _made(text, "float64"))
+        raise place.error(
+            row,
+            f"{column} is {column_texts[row][:_SHOWN]!r}, which is no number",
+            "write a number, with a point where it has decimals",
+        ) from None
+    _refuse(~np.isfinite(made), column, column_texts, place, "not finite")
+    _refuse(made < 0, column, column_texts, place, "negative")
+    return made
+
+
+def tokens(texts: Texts, column: str, place: Place, *, least: int = 1) -> Ints:
+    """Whole numbers of tokens of a column.
+
+    Raises:
+        DocumentError: At the first line that has none.
+    """
+    made = numbers(texts, column, place)
+    _refuse(made != np.floor(made), column, texts[column], place, "not a whole number")
+    _refuse(made < least, column, texts[column], place, f"less than {least}")
+    _refuse(made > MOST_TOKENS, column, texts[column], place, f"more than {MOST_TOKENS:,}")
+    return made.astype(np.int64)
+
+
+def _made(text: str, kind: str) -> bool:
+    """True for a text that numpy reads as a value of a kind."""
+    try:
+        np.array([text], dtype=kind)
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse(
+    wrong: NDArray[np.bool_], column: str, texts: Sequence[str], place: Place, said: str
+) -> None:
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise place.error(
+            row,
+            f"{column} is {texts[row][:_SHOWN]!r}, which is {said}",
+            "correct the line, or remove it",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A table of requests."""
+
+    name: str
+    title: str
+    """Short name; where it is from."""
+    columns: tuple[str, ...]
+    """Columns that it must have, as they are spelled."""
+    convert: Callable[[Texts, Place], Rows]
+    """Columns of text to rows."""
+    optional: tuple[str, ...] = ()
+    """Columns that it may have."""
+    failures: bool = False
+    """True if requests without an answer are recorded, with 0 tokens."""
+
+
+def _clock(texts: Texts, column: str, place: Place) -> Array:
+    """Seconds since 1970 of times of day in UTC. [s]"""
+    written = [_ZONE.sub("", text.strip()) for text in texts[column]]
+    for row, text in enumerate(written):
+        if not _TIME.fullmatch(text):
+            raise place.error(
+                row,
+                f"{column} is {texts[column][row][:40]!r}, which is no time",
+                "write it like 2023-11-16 18:15:46.680590, in UTC",
+            )
+    # Whole seconds and the rest apart: nanoseconds in 64 bits end in 2262.
+    try:
+        whole = np.array([text[:_WHOLE] for text in written], dtype="datetime64[s]")
+    except ValueError:
+        fits = [_made(text[:_WHOLE], "datetime64[s]") for text in written]
+        row = fits.index(False)
+        raise place.error(
+            row, f"{column} is {texts[column][row][:40]!r}, which is no time", "check the date"
+        ) from None
+    parts: Array = np.array([float(f"0{text[_WHOLE:]}") for text in written])
+    return parts + whole.astype(np.int64)
+
+
+def _azure(texts: Texts, place: Place) -> Rows:
+    return Rows(
+        seconds=_clock(texts, "TIMESTAMP", place),
+        prompt=tokens(texts, "ContextTokens", place, least=0),
+        output=tokens(texts, "GeneratedTokens", place, least=0),
+    )
+
+
+def _burstgpt(texts: Texts, place: Place) -> Rows:
+    return Rows(
+        seconds=numbers(texts, "Timestamp", place),
+        prompt=tokens(texts, "Request tokens", place, least=0),
+        output=tokens(texts, "Response tokens", place, least=0),
+    )
+
+
+def _plain(texts: Texts, place: Place) -> Rows:
+    rows = Rows(
+        seconds=numbers(texts, "arrival_s", place),
+        prompt=tokens(texts, "prompt", place),
+        output=tokens(texts, "output", place),
+    )
+    if "priority" not in texts:
+        return rows
+    return replace(rows, priority=tokens(texts, "priority", place, least=0))
+
+
+FORMATS: Final = (
+    Format(
+        "azure",
+        "Azure LLM inference trace (2023, 2024)",
+        ("TIMESTAMP", "ContextTokens", "GeneratedTokens"),
+        _azure,
+        failures=True,
+    ),
+    Format(
+        "burstgpt",
+        "BurstGPT (arXiv 2401.17644)",
+        ("Timestamp", "Request tokens", "Response tokens"),
+        _burstgpt,
+        optional=("Session ID", "Elapsed time", "Model", "Total tokens", "Log Type"),
+        failures=True,
+    ),
+    Format("csv", "plain table", ("arrival_s", "prompt", "output"), _plain, ("priority",)),
+)
+"""Tables, told apart by their columns."""

@@ -1,0 +1,206 @@
+"""Layers that are not alike: windows, kinds, and those that predict further tokens."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from roofline.model.architecture import Architecture, Block, Moe
+from roofline.model.huggingface.fields import Fields
+
+
+def windows(
+    fields: Fields, layers: int, *, size: int | None, sliding: Sequence[bool]
+) -> tuple[int | None, ...]:
+    """Window of each layer: ``layer_types`` where the config has it, else the family's own rule.
+
+    Args:
+        fields: The config.
+        layers: Their number. [1]
+        size: Keys a query sees in a sliding layer; None if the config has no window. [token]
+        sliding: The family's rule: true for layers that slide.
+
+    Raises:
+        UnsupportedModelError: ``layer_types`` is not one known word per layer, or slides without a
+            window.
+    """
+    found = fields.get("layer_types")
+    if found is None:
+        return tuple(size if slides else None for slides in sliding)
+    key, types = found
+    if not isinstance(types, list) or len(types) != layers:
+        fields.refuse(
+            key,
+            f"layer_types does not name one type for each of {layers} layers",
+            "write a list with one entry per layer",
+        )
+    for entry in types:
+        if entry not in ("full_attention", "sliding_attention"):
+            fields.refuse(
+                key,
+                f"a layer of type {entry!r:.40} is not understood in {fields.model_type}",
+                "layers may be full_attention or sliding_attention",
+            )
+    if "sliding_attention" in types and size is None:
+        fields.refuse(
+            key,
+            "layer_types has sliding_attention, but the config has no window in force",
+            "give sliding_window (and use_sliding_window, where the model type has it)",
+        )
+    slides = types.count("sliding_attention")
+    fields.provenance["layer_types"] = (
+        f"layer_types = {slides} sliding, {layers - slides} full, {fields.where(key)}"
+    )
+    return tuple(size if entry == "sliding_attention" else None for entry in types)
+
+
+def no_windows(fields: Fields, layers: int) -> tuple[int | None, ...]:
+    """Windows of a model type that has none."""
+    return windows(fields, layers, size=None, sliding=[False] * layers)
+
+
+def every_layer(fields: Fields, layers: int, default: int | None = None) -> tuple[int | None, ...]:
+    """Windows of a model type whose ``sliding_window`` holds in all layers."""
+    size = window_size(fields, default)
+    return windows(fields, layers, size=size, sliding=[True] * layers)
+
+
+def every_nth_full(
+    fields: Fields, layers: int, *, pattern: int, default: int
+) -> tuple[int | None, ...]:
+    """Windows of a model type in which every n-th layer sees everything."""
+    size = window_size(fields, default)
+    period = fields.integer(
+        "sliding_window_pattern",
+        "sliding_window_pattern",
+        "_sliding_window_pattern",
+        default=pattern,
+    )
+    return windows(
+        fields, layers, size=size, sliding=[(i + 1) % period != 0 for i in range(layers)]
+    )
+
+
+def window_size(fields: Fields, default: int | None) -> int | None:
+    """``sliding_window``: the default if the key is absent, none if it is null. [token]"""
+    if "sliding_window" in fields.data or default is None:
+        return fields.optional("window", "sliding_window")
+    fields.say("window", "sliding_window", default)
+    return default
+
+
+def late_windows(fields: Fields, layers: int) -> tuple[int | None, ...]:
+    """Qwen's rule: with ``use_sliding_window``, layers from ``max_window_layers`` on slide."""
+    used = fields.flag("use_sliding_window", "use_sliding_window", default=False)
+    size = window_size(fields, 4096)
+    first = fields.integer("max_window_layers", "max_window_layers", default=28, low=0)
+    if not used:
+        fields.provenance.pop("window", None)
+    return windows(
+        fields,
+        layers,
+        size=size if used else None,
+        sliding=[i >= first for i in range(layers)],
+    )
+
+
+def layer_words(
+    fields: Fields, key: str, words: Mapping[str, str], layers: int | None
+) -> Sequence[str] | None:
+    """Kind of each layer from a list of words; None where the config has no such list.
+
+    Args:
+        fields, key: The config, and its key.
+        words: What each word stands for.
+        layers: How many there must be; None if the list itself says it. [1]
+
+    Raises:
+        UnsupportedModelError: It is not a list of those words, or not as long as it must be.
+    """
+    if (found := fields.get(key)) is None:
+        return None
+    _, types = found
+    if not isinstance(types, list) or not types or (layers is not None and len(types) != layers):
+        fields.refuse(
+            key,
+            f"{key} does not name one type for each of {layers or 'its'} layers",
+            "write a list with one entry per layer",
+        )
+    for entry in types:
+        if not isinstance(entry, str) or entry not in words:
+            fields.refuse(
+                key,
+                f"a layer of type {entry!r:.40} is not understood in {fields.model_type}",
+                f"layers may be {', '.join(words)}",
+            )
+    kinds = [words[entry] for entry in types]
+    counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    fields.provenance["layer_types"] = f"{key} = {counted}, {fields.where(key)}"
+    return kinds
+
+
+def divides(fields: Fields, key: str, heads: int, groups: int, what: str) -> None:
+    """Refuse a number of groups that the heads do not divide over.
+
+    Raises:
+        UnsupportedModelError: They do not.
+    """
+    if heads % groups:
+        fields.refuse(
+            key,
+            f"{heads} {what} do not divide over {groups}",
+            f"give a {key} that divides them",
+        )
+
+
+def at_most(fields: Fields, experts: int, default: int) -> int:
+    """Experts per token, which are not more than there are. [1]
+
+    Raises:
+        UnsupportedModelError: They are.
+    """
+    active = fields.integer("active_experts", "num_experts_per_tok", default=min(default, experts))
+    if active > experts > 1:
+        fields.refuse(
+            "num_experts_per_tok",
+            f"a token cannot be sent to {active} of {experts} experts",
+            "give a num_experts_per_tok of at most the number of experts",
+        )
+    return active
+
+
+LEFT_OUT: Final = "multi-token prediction layers are left out of the text decoder"
+
+
+def further_tokens(fields: Fields, body: Architecture) -> Architecture:
+    """Count ``num_nextn_predict_layers`` layers like the last one under other parameters.
+
+    Like the last that has an index of its own, where there are such. Each has a projection of two
+    widths to one, two norms before it and one at its end; embedding and LM head are the decoder's.
+    Source: DeepSeek-V3 technical report (2024), section 2.2.
+    """
+    number = fields.optional("prediction_layers", "num_nextn_predict_layers", low=0) or 0
+    width = body.d_model
+    indices = ((block, getattr(block.mixer, "index", None)) for block in reversed(body.layers))
+    like = next(block for block, index in indices if index is None or index.computes)
+    each = block_parameters(like, width) + 2 * width * width + 3 * width
+    return with_prediction(fields, body, number * each)
+
+
+def with_prediction(fields: Fields, body: Architecture, parameters: int) -> Architecture:
+    """A decoder whose layers that predict further tokens are counted under other parameters."""
+    if not parameters:
+        return body
+    fields.notes.append(LEFT_OUT)
+    return replace(body, other_parameters={"multi-token prediction": parameters})
+
+
+def block_parameters(block: Block, d_model: int) -> int:
+    """All parameters of one layer. [parameter]"""
+    routed = block.feedforward
+    return (
+        sum(linear.parameters for linear in block.linears(d_model))
+        + sum(part.other_parameters for part in block.parts)
+        + (routed.expert_parameters(d_model) if isinstance(routed, Moe) else 0)
+        + block.norm_parameters
+        + block.extra_parameters
+    )
