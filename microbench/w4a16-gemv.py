@@ -1,8 +1,7 @@
 """Linear layer of few tokens with 4-bit weights in groups of 128, widened as they are read."""
 
-from roofline.bench.gpu.library_probes import WIDTHS
-
 from roofline.bench.gpu.kernels import GROUP, MOST_ROWS, w4a16_gemv
+from roofline.bench.gpu.library_probes import WIDTHS
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.kernels.catalog import PACKED
 from roofline.cost.work import Work
