@@ -42,14 +42,16 @@ class PromptTimes:
     """Time that prompts add to the step that they join, an entry for each batch or layout."""
 
     first_s: Array
+    second_s: Array
     further_s: Array
-    """Time of the first prompt in a step, and of each further one. [s]"""
+    """Time of the first prompt in a step, of the second, and of each further one. [s]"""
 
 
 def prompt_times(
     deployment: Deployment,
     *,
     alone_s: Array,
+    two_s: Array,
     all_s: Array,
     batch: Array,
     new: Number,
@@ -57,48 +59,52 @@ def prompt_times(
 ) -> PromptTimes:
     """Time that prompts add to the step that they join.
 
-        R = (T_C − T) / (C − 1)
-        Q = T + (C − 1)·R/p − G
+        S = T_2 − T
+        R = (T_C − T_2) / (C − 2)
+        Q = T + (C − 1)·S/p − G
 
-    with T a step of one prompt of p tokens, T_C one of C prompts, and G the part of a decode step
-    that is shared with prompts beside it: weights are read, kernels and the step itself are
-    started once. R is the time of one prompt more, R/p that of one token more, and Q what the
-    first prompt adds to a step in which all other clients decode.
+    with T a step of one prompt of p tokens, T_2 and T_C those of two and of C prompts, and G the
+    part of a decode step that is shared with prompts beside it: weights are read, kernels and the
+    step itself are started once. S is the time of a second prompt, S/p that of one token more, R
+    that of each prompt beyond, and Q what the first prompt adds to a step in which all other
+    clients decode.
 
     Nothing is shared where prompts have steps of their own. Groups with sequences of their own
-    have a prompt each at once: Q and R are T_C / C there, and without decode.
-    Source: the sum over the operators of a mixed step, taken as a straight line of its tokens.
+    have a prompt each at once: all three are T_C / C there, and without decode.
+    Source: the sum over the operators of a mixed step, on straight lines between T, T_2 and T_C.
 
     Args:
         deployment: What runs; degrees of its layout may be columns.
-        alone_s, all_s: T and T_C: `FirstTokens.busy_s`. [s]
+        alone_s, two_s, all_s: T, T_2 and T_C: `FirstTokens.busy_s`. [s]
         batch: C, as a column. [1]
         new: p: tokens of a prompt that are not cached. [token]
         decode: Decode steps of the batches; None where nothing decodes, or nothing is cached.
     """
     mean = all_s / batch
     if decode is None:
-        return PromptTimes(mean, mean)
+        return PromptTimes(mean, mean, mean)
     others = batch - 1.0
-    further = np.where(others > 0, (all_s - alone_s) / np.maximum(others, 1.0), alone_s)
     first = np.broadcast_to(alone_s, all_s.shape)
+    second = np.broadcast_to(two_s - alone_s, all_s.shape)
+    further = np.where(others > 1, (all_s - two_s) / np.maximum(others - 1.0, 1.0), second)
     if deployment.engine.first == "decode":
-        beside = others / decode.number * further / new
+        beside = others / decode.number * second / new
         first = np.maximum(alone_s + beside - decode.shared_s, 0.0)
     apart = np.asarray(deployment.layout.dp) > 1
     if apart.any():
-        first, further = (np.where(apart, mean, each) for each in (first, further))
-    return PromptTimes(first, further)
+        first, second, further = (np.where(apart, mean, t) for t in (first, second, further))
+    return PromptTimes(first, second, further)
 
 
 def steady_tpot(*, decode_s: Number, prompts: PromptTimes, batch: Number, output: Number) -> Array:
     """Approximate time between tokens of a server that is kept full; 0 for answers of one token.
 
         λ = (C − 1) / n
-        TPOT = D + λ·R + (1 − e^−λ)·(Q − R)
+        TPOT = D + P₁·Q + P₂·S + (λ − P₁ − P₂)·R
 
-    with D the decode step of C sequences, n tokens of an answer, and Q and R what the first prompt
-    of a step adds to it, and each further one.
+    with D the decode step of C sequences, n tokens of an answer, Q, S and R what the first prompt
+    of a step adds to it, the second, and each further one, and P₁ = 1 − e^−λ and
+    P₂ = 1 − e^−λ·(1 + λ) the chances that a step has at least one prompt, and at least two.
 
     Every other client sends a prompt in n steps; how many come in one step is a Poisson number of
     mean λ. Off the closed form of the simulator, `roofline.serving.steady.steady_state`, by
@@ -111,12 +117,14 @@ def steady_tpot(*, decode_s: Number, prompts: PromptTimes, batch: Number, output
 
     Args:
         decode_s: D. [s]
-        prompts: Q and R.
+        prompts: Q, S and R.
         batch, output: C and n. [1] [token]
     """
     others = (batch - 1.0) / output
-    again = -np.expm1(-others) * (prompts.first_s - prompts.further_s)
-    each = decode_s + (others * prompts.further_s + again)
+    one = -np.expm1(-others)
+    two = one - others * np.exp(-others)
+    added = one * prompts.first_s + two * prompts.second_s
+    each = decode_s + (added + (others - one - two) * prompts.further_s)
     return np.where(np.asarray(output) > 1.0, each, 0.0)
 
 
@@ -131,7 +139,7 @@ def steady_columns(
 ) -> SteadyColumns:
     """Approximate steady state from a decode step and the time that prompts add to it.
 
-        throughput = C·n / (a + D + Q + λ·R + m·TPOT)
+        throughput = C·n / (a + D + Q + P₁·S + (λ − P₁)·R + m·TPOT)
 
     with the terms of `steady_tpot`, a the front end and m = n − 1 steps after the first token: the
     prompts of others go through the step of one's own, too.
@@ -144,7 +152,7 @@ def steady_columns(
     Args:
         decode_s: D. [s]
         first_s: TTFT of one prompt on an idle server. [s]
-        prompts: Q and R.
+        prompts: Q, S and R.
         arrival_s: a. [s]
         batch, output: C and n. [1] [token]
     """
@@ -153,7 +161,9 @@ def steady_columns(
     # Answers of one token: prompts alone, one after the other.
     step = np.where(steps > 0, decode_s, 0.0)
     met = np.where(steps > 0, (batch - 1.0) / output, batch - 1.0)
-    whole = arrival_s + step + prompts.first_s + met * prompts.further_s + steps * each
+    any_met = np.where(steps > 0, -np.expm1(-met), np.minimum(met, 1.0))
+    others_s = any_met * prompts.second_s + (met - any_met) * prompts.further_s
+    whole = arrival_s + step + prompts.first_s + others_s + steps * each
     return SteadyColumns(first_s, each[()], (batch * output / whole)[()])
 
 
@@ -176,12 +186,22 @@ class StaticBatches:
     @cached_property
     def idle(self) -> FirstTokens:
         """Prefill of one prompt on an idle server."""
-        return first_tokens(self.deployment, 1.0, float(self.work.prompt), float(self.work.cached))
+        return self._first_of(1)
+
+    @cached_property
+    def two(self) -> FirstTokens:
+        """Prefill of two prompts on an idle server, in one step."""
+        return self._first_of(2)
+
+    def _first_of(self, prompts: int) -> FirstTokens:
+        lengths = float(self.work.prompt), float(self.work.cached)
+        return first_tokens(self.deployment, float(prompts), *lengths, prompts)
 
     @property
     def steps(self) -> list[GridStep]:
-        """All that is to be priced of the batches."""
-        return [*self.first.steps, *([] if self.decode is None else [self.decode.step])]
+        """All that is to be priced of the batches and of their steady state."""
+        idle = [*self.idle.steps, *self.two.steps]
+        return [*self.first.steps, *idle, *([] if self.decode is None else [self.decode.step])]
 
     @property
     def ttft_s(self) -> Array:
@@ -245,12 +265,13 @@ class StaticBatches:
         found = prompt_times(
             self.deployment,
             alone_s=self.idle.busy_s.reshape(-1, 1),
+            two_s=self.two.busy_s.reshape(-1, 1),
             all_s=self.first.busy_s,
             batch=self.batch[:, None],
             new=float(self.work.prompt - self.work.cached),
             decode=self.decode if self.work.kv_cache else None,
         )
-        return PromptTimes(found.first_s[:, 0], found.further_s[:, 0])
+        return PromptTimes(found.first_s[:, 0], found.second_s[:, 0], found.further_s[:, 0])
 
     @cached_property
     def _kernels_s(self) -> Array:

@@ -224,7 +224,7 @@ def price(
         )
         for each in groups
     ]
-    ask_together([step for each in times for step in (*each.steps, *each.idle.steps)])
+    ask_together([step for each in times for step in each.steps])
     priced = [
         _figures(base, layout, workload, each, gpus, utilization)
         for layout, each in zip(groups, times, strict=True)

@@ -144,7 +144,8 @@ def _tpot_steady(c: Columns) -> Array:
     if not c.prices.lane.kv_cache:
         return np.full(c.rows, np.nan)
     at_nodes = c.prices.prompts
-    prompts = PromptTimes(c.points.on(at_nodes.first_s), c.points.on(at_nodes.further_s))
+    times = (at_nodes.first_s, at_nodes.second_s, at_nodes.further_s)
+    prompts = PromptTimes(*map(c.points.on, times))
     batch, output = c.points.batch, c.points.output
     each = steady_tpot(decode_s=c["gap_s"], prompts=prompts, batch=batch, output=output)
     return np.where(c["decodes"], each, np.nan)

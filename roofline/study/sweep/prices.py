@@ -59,10 +59,12 @@ class Prices:
     @cached_property
     def idle(self) -> "Prices":
         """Prices of one prompt on an idle server, in the first row of each table."""
-        if self.lane.axes.batch.nodes[0] == 1.0:
-            return self
-        one = Axis.of([1.0])
-        return Prices(replace(self.lane, axes=replace(self.lane.axes, batch=one)))
+        return self if self.lane.axes.batch.nodes[0] == 1.0 else self._alone(1)
+
+    def _alone(self, prompts: int) -> "Prices":
+        """Prices of so many prompts in one step on an idle server, in the first row of tables."""
+        axes = replace(self.lane.axes, batch=Axis.of([float(prompts)]))
+        return Prices(replace(self.lane, axes=axes, prefill_batch=prompts))
 
     @cached_property
     def prompts(self) -> PromptTimes:
@@ -71,6 +73,7 @@ class Prices:
         return prompt_times(
             lane.deployment,
             alone_s=self.idle.table("busy_s")[:1],
+            two_s=self._alone(2).table("busy_s")[:1],
             all_s=self.table("busy_s"),
             batch=lane.axes.batch.nodes[:, None],
             new=lane.new(lane.axes.prompt.nodes),
