@@ -11,6 +11,7 @@ from roofline.cost.memory import Memory, budget
 from roofline.cost.work import Number
 from roofline.errors import LayoutError, RooflineError
 from roofline.serving.workload import MOST_SEQUENCES, MOST_TOKENS, Workload
+from roofline.table import Table, table
 from roofline.units import show_binary
 
 
@@ -186,3 +187,12 @@ def most_that_fits(fits: Callable[[int], bool], most: int) -> int:
         else:
             high = middle - 1
     return low
+
+
+def memory_parts(capacity: float, *parts: tuple[str, float, str]) -> Table:
+    """Parts of a device's memory with their shares of it; each has a name, bytes and a basis."""
+    rows = [
+        {"part": part, "bytes": value, "share": value / capacity, "known": known}
+        for part, value, known in parts
+    ]
+    return table(rows, {"bytes": "B"})

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
+from roofline.serving.room import memory_parts
 from roofline.serving.rounds import Round
 from roofline.serving.speculative import Speculation
 from roofline.serving.static import CENTRAL
-from roofline.serving.tables import memory_parts
 from roofline.table import Derivation, Table, table, units_of
 from roofline.units import MILLION, SECONDS_PER_HOUR
 

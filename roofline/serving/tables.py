@@ -265,7 +265,7 @@ def operators(batch: StaticBatch) -> Table:
 def memory(batch: StaticBatch) -> Table:
     """Memory of one device by part."""
     m = batch.memory
-    return memory_parts(
+    return room.memory_parts(
         m.capacity,
         ("weights", m.weights, "derived"),
         ("KV cache", m.kv, "derived"),
@@ -276,15 +276,6 @@ def memory(batch: StaticBatch) -> Table:
         ("free", m.free, "derived"),
         ("not used by the engine", m.capacity - m.budget, "setting"),
     )
-
-
-def memory_parts(capacity: float, *parts: tuple[str, float, str]) -> Table:
-    """Parts of a device's memory with their shares of it; each has a name, bytes and a basis."""
-    rows = [
-        {"part": part, "bytes": value, "share": value / capacity, "known": known}
-        for part, value, known in parts
-    ]
-    return table(rows, {"bytes": "B"})
 
 
 def capacity(batch: StaticBatch, most: int) -> Table:

@@ -49,7 +49,7 @@ MOST_FOLDS: Final = 10
 MOST_STEPS: Final = 6
 """Steps of a search; fewer where none fits better. [1]"""
 FEW_RUNS: Final = 6
-"""Runs up to which each step has derivatives of its own, and not those at the start. [1]"""
+"""Runs up to which each step has derivatives of its own. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,18 +179,23 @@ def _task(rows: Sequence[Known]) -> _Task:
 
 
 def _fitted(task: _Task, which: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Constants from some of the cells; a step begins where the one before it ended."""
-    rows, has = _some(task, which)
+    """Constants from some of the cells; a step begins where the one before it ended.
+
+    Derivatives of many runs are taken again only where those of before lead no further.
+    """
+    (rows, has), old = _some(task, which), False
     near, covariance = Linear(task.start, task.at[which], task.slopes[which]), np.zeros(0)
     for _ in range(MOST_STEPS):
         tried, covariance = steps(has, near, task.believed)
         logs, at = best(
             has, near, tried, lambda tried: residuals_at(rows, has, tried), task.believed
         )
-        if logs is near.start:
+        if logs is not near.start and len(rows) > FEW_RUNS:
+            near, old = Linear(logs, at, near.slopes), True
+        elif logs is not near.start or old:
+            near, old = linear(rows, has, logs, tuple(CONSTANTS)), False
+        else:
             break
-        few = len(rows) <= FEW_RUNS
-        near = linear(rows, has, logs, tuple(CONSTANTS)) if few else Linear(logs, at, near.slopes)
     return near.start, covariance
 
 
