@@ -108,11 +108,10 @@ def steady_tpot(*, decode_s: Number, prompts: PromptTimes, batch: Number, output
 
     Every other client sends a prompt in n steps; how many come in one step is a Poisson number of
     mean λ. Off the closed form of the simulator, `roofline.serving.steady.steady_state`, by
-    0.5 % in the median and by 4.7 % or less in nine of ten cases: 18 deployments of 10 networks
+    0.2 % in the median and by 2.2 % or less in nine of ten cases: 18 deployments of 6 networks
     with the kernels and costs of three engines, 1 to 256 clients, prompts of 100 to 4,000 tokens
-    and answers of 50 to 1,000. It is up to 31 % too slow where many clients send prompts of a
-    hundred tokens, since steps of a few hundred tokens take as long as the weights are read; and up
-    to 40 % where more prompts come than steps have room for, which wait then.
+    and answers of 50 to 1,000 (479 that fit). It is off by up to three times where more prompts
+    come than steps, or more tokens than the front end, have room for: they wait then.
     Source: Little's law, in steps.
 
     Args:
@@ -144,7 +143,7 @@ def steady_columns(
     with the terms of `steady_tpot`, a the front end and m = n − 1 steps after the first token: the
     prompts of others go through the step of one's own, too.
 
-    Off the closed form by 0.5 % in the median and by 4.2 % or less in nine of ten cases, those of
+    Off the closed form by 0.2 % in the median and by 2.4 % or less in nine of ten cases, those of
     `steady_tpot`. Memory, the most sequences of an engine and the most tokens of a step are not
     looked at: what is beyond them would wait.
     Source: Little's law.
