@@ -29,7 +29,7 @@ Columns: TypeAlias = Mapping[str, Any]
 CROSSED: Final[Mapping[str, float]] = {"add": 3.0, "mlp_act": 3.0, "computescale": 1.0}
 """Elements of 16 bits that a pass moves per element of its width, where not 2."""
 QUANTISED: Final = 1.5
-"""Such elements where half of what is read is written in 8 bits."""
+"""Elements of 16 bits that quantising moves per element: each is read, and half as wide written."""
 
 
 def datasheet(group: Group) -> Array:
