@@ -121,11 +121,10 @@ def analyze(asked: Analysis) -> Result:
     if not asked.denoising_steps:
         refuse_unused("decoding token by token", {"--block": asked.block != 0})
     if asked.denoising_steps:
-        from roofline.serving import denoising
-        from roofline.serving.diffusion import denoise
+        from roofline.serving import diffusion
 
         refuse_unused("--denoising-steps", unpriced)
-        denoised = denoise(
+        denoised = diffusion.denoise(
             deployment,
             batch=asked.batch,
             prompt=asked.prompt,
@@ -135,7 +134,7 @@ def analyze(asked: Analysis) -> Result:
             cached=asked.kv_cache and asked.block > 0,
             utilization=asked.memory_utilization,
         )
-        return denoising.result(denoised, roofline.__version__)
+        return diffusion.result_of(denoised, roofline.__version__)
     if automatic:
         deployment = enough(deployment, workload, asked.memory_utilization)
     batch_priced = static_batch(deployment, workload, utilization=asked.memory_utilization)

@@ -16,9 +16,13 @@ from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.work import Number
 from roofline.errors import InputError
 from roofline.model.architecture import Recurrent
+from roofline.serving.explain.parts import derived, given
 from roofline.serving.quadrature import nodes
 from roofline.serving.static import check_context
+from roofline.serving.tables import datasheet_row
 from roofline.serving.workload import Workload
+from roofline.table import Result, table
+from roofline.units import show, show_binary
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +67,6 @@ class Denoising:
     def throughput_tok_s(self) -> float:
         """Output tokens of the batch over its latency. [token/s]"""
         return self.batch * self.output / self.latency_s
-
-    @property
-    def autoregressive_tok_s(self) -> float:
-        """The same, of the autoregressive equivalent. [token/s]"""
-        return self.batch * self.output / self.autoregressive_s
 
     @property
     def speed_up(self) -> float:
@@ -268,3 +267,88 @@ def _check(deployment: Deployment, output: int, steps: int, block: int) -> None:
             f"{network.name} has layers with a recurrent state, which see one way only",
             hint="denoise a network of attention layers",
         )
+
+
+def result_of(made: Denoising, version: str) -> Result:
+    """Headline, memory and derivation of a batch that is denoised."""
+    deployment = made.deployment
+    source = "LLaDA (arXiv 2502.09992); Block Diffusion (arXiv 2503.09573)"
+    break_even = "a step must fill in to be as fast as decoding"
+    rows = [
+        datasheet_row("latency_s", made.latency_s, "s", "arrival to the last block"),
+        datasheet_row(
+            "first_block_s", made.first_block_s, "s", "arrival to the first block, whole"
+        ),
+        datasheet_row("prefill_s", made.prefill_s, "s", "keys and values of the prompt"),
+        datasheet_row("step_s", made.step_s, "s", "mean denoising step"),
+        datasheet_row(
+            "throughput_tok_s", made.throughput_tok_s, "token/s", "output tokens of the batch"
+        ),
+        datasheet_row(
+            "tokens_per_step", made.tokens_per_step, "token", "filled in by a step, mean"
+        ),
+        datasheet_row(
+            "autoregressive_s", made.autoregressive_s, "s", "the same network, token by token"
+        ),
+        datasheet_row("speed_up", made.speed_up, "", "token by token over denoising"),
+        datasheet_row(
+            "break_even_tokens_per_step", made.break_even_tokens_per_step, "token", break_even
+        ),
+    ]
+    faster = f"{made.speed_up:.2f} × as fast as" if made.speed_up >= 1 else "slower than"
+    blocks = "1 block" if made.blocks == 1 else f"{made.blocks} blocks"
+    held = "kept" if made.cached else "not kept: every step computes the whole sequence"
+    fits = made.memory.fits
+    seen = ("The network is causal, and priced as if it saw both ways.",) if made.causal else ()
+    summary = (
+        f"{'Fits' if fits else 'Does not fit'} on each device: "
+        f"{show_binary(abs(made.memory.free))} {'to spare' if fits else 'too much'}.",
+        f"{made.steps} steps over {blocks} of {made.block} tokens are {faster} "
+        f"decoding token by token ({show(made.latency_s, 's')} against "
+        f"{show(made.autoregressive_s, 's')}).",
+    )
+    latency = derived(
+        "latency",
+        made.latency_s,
+        "s",
+        "prefill + steps · mean step",
+        [
+            given("prefill", made.prefill_s, "s", source),
+            given("mean step", made.step_s, "s", source),
+        ],
+        {"steps": made.steps},
+        source=source,
+        basis="datasheet",
+    )
+    return Result(
+        kind="analyze",
+        tables={"headline": table(rows, {})},
+        derivations={"latency": latency},
+        notes=(
+            "Times are the datasheet roofline: the least the hardware allows, not a forecast.",
+            f"Keys and values of prompt and finished blocks are {held}. How many tokens a step may "
+            "fill in without loss is a question of quality, which is out of scope.",
+            *seen,
+            *deployment.precision.notes,
+            *deployment.architecture.notes,
+        ),
+        metadata={
+            "version": version,
+            "model": deployment.architecture.name,
+            "gpu": deployment.node.gpu.name,
+            "gpu_title": deployment.node.gpu.title,
+            "gpus": deployment.devices,
+            "tp": int(deployment.tp),
+            "weights": deployment.precision.weights.name,
+            "kv": deployment.precision.kv.name,
+            "batch": made.batch,
+            "prompt": made.prompt,
+            "output": made.output,
+            "denoising_steps": made.steps,
+            "block": made.block,
+            "convention": "engine",
+            "basis": "datasheet",
+            "fits": fits,
+            "summary": summary,
+        },
+    )

@@ -68,12 +68,6 @@ class Disaggregated:
         """Output tokens, first ones included. [token/s]"""
         return self.split.requests_per_s(phases) * phases.output
 
-    def ideal_tok_s(self, phases: Phases) -> float:
-        """The same if the used devices could be divided as the ratio says. [token/s]"""
-        each = self.prefill.devices / phases.prompts_per_s
-        each += self.decode.devices / phases.answers_per_s
-        return self.used / each * phases.output
-
     def wire_bytes_per_s(self, phases: Phases) -> tuple[float, float]:
         """Rate of caches that is needed, and that the slower ends' wires give. [B/s]"""
         demand = self.split.demand(phases)

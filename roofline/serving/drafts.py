@@ -227,6 +227,15 @@ def held(
     return float(weights), float(mine * kv_bytes_per_sequence(deployment, float(context)))
 
 
+def check_layout(layout: Layout) -> None:
+    """Refuse layouts with stages or shared contexts: drafts are not priced for them."""
+    if layout.pp != 1 or layout.cp != 1:
+        raise InputError(
+            f"speculative decoding under {layout} is not priced",
+            hint="use tensor, expert and attention data parallelism",
+        )
+
+
 def draft_layout(target: Deployment, tp: int | None) -> Layout:
     """Layout of a draft model: the devices that share the target's matrices, or fewer."""
     most = int(target.layout.tp)

@@ -70,18 +70,3 @@ def usd_per_mtok(usd_per_hour: Number, seconds: Number, tokens: Number) -> Numbe
         1.0
     """
     return usd_per_hour * seconds / SECONDS_PER_HOUR / tokens * MILLION
-
-
-def tokens_per_usd(usd_per_hour: Number, seconds: Number, tokens: Number) -> Number:
-    """Tokens for a dollar. [token/$]
-
-    Source: the inverse of `usd_per_mtok`.
-
-    Args:
-        usd_per_hour, seconds, tokens: As in `usd_per_mtok`.
-
-    Examples:
-        >>> tokens_per_usd(3.6, 1000.0, 1e6)
-        1000000.0
-    """
-    return tokens * SECONDS_PER_HOUR / (usd_per_hour * seconds)

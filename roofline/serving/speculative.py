@@ -15,7 +15,7 @@ from roofline.errors import InputError
 from roofline.serving import room
 from roofline.serving.acceptance import Acceptance
 from roofline.serving.draft_trees import LONGEST, Tree, best, chain, full
-from roofline.serving.drafts import Draft, held, pass_
+from roofline.serving.drafts import Draft, check_layout, held, pass_
 from roofline.serving.quadrature import answer_nodes
 from roofline.serving.rounds import Round, Sheet, Span, sheet, verification
 from roofline.serving.static import (
@@ -327,7 +327,7 @@ def taken(target: Deployment, draft: Draft, tree: Tree, workload: Workload) -> t
 
 def check(target: Deployment, draft: Draft, workload: Workload) -> None:
     """Refuse what speculative decoding is not priced for."""
-    network, layout = target.architecture, target.layout
+    network = target.architecture
     if network.is_encoder or not network.causal:
         raise InputError(
             f"{network.name} does not decode token by token",
@@ -335,11 +335,7 @@ def check(target: Deployment, draft: Draft, workload: Workload) -> None:
         )
     if workload.output < 2:
         raise InputError("nothing is decoded", hint="give --output 2 or more")
-    if layout.pp != 1 or layout.cp != 1:
-        raise InputError(
-            f"speculative decoding under {layout} is not priced",
-            hint="use tensor, expert and attention data parallelism",
-        )
+    check_layout(target.layout)
     check_context(target, workload)
     if draft.kind == "model" and draft.deployment is not None:
         check_context(draft.deployment, workload)

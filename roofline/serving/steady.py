@@ -8,7 +8,7 @@ import numpy as np
 
 from roofline.cost.engine_costs import EngineCosts
 from roofline.errors import InputError
-from roofline.serving.requests import Requests
+from roofline.serving.requests import Requests, requests
 from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.simulate.prices import prices_of_lengths
 from roofline.serving.simulate.steady import Share, closed, share_of
@@ -138,15 +138,8 @@ def _around(prompt: int, output: int) -> Requests:
     """Requests of about these lengths: evenly spread, long prompts with answers of any length."""
     evenly = (np.arange(SAMPLE) + 0.5) / SAMPLE * 2.0 - 1.0
     mixed = evenly[list(ORDER)]
-    none = np.zeros(SAMPLE, np.int64)
-    return Requests(
-        arrival=np.zeros(SAMPLE),
-        prompt=np.maximum(np.rint(prompt * (1.0 + SPREAD * evenly)), 1).astype(np.int64),
-        output=np.maximum(np.rint(output * (1.0 + SPREAD * mixed)), 1).astype(np.int64),
-        priority=none,
-        after=none - 1,
-        think=np.zeros(SAMPLE),
-        prefix=np.zeros(SAMPLE + 1, np.int64),
-        hashes=np.zeros(0, np.int64),
-        block=0,
+    return requests(
+        np.zeros(SAMPLE),
+        np.maximum(np.rint(prompt * (1.0 + SPREAD * evenly)), 1),
+        np.maximum(np.rint(output * (1.0 + SPREAD * mixed)), 1),
     )

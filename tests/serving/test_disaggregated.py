@@ -45,7 +45,8 @@ def test_equal_pools_on_free_wires_are_prefill_then_decode(
         one.ttft_serial_s + alone.tpot_serial_s * (output - 1), rel=1e-12
     )
     # Divided at will, the pools serve what the static batch does on as many devices.
-    assert pools.ideal_tok_s(got) / pools.used == pytest.approx(alone.throughput_tok_s, rel=1e-12)
+    device_s = pools.prefill.devices / got.prompts_per_s + pools.decode.devices / got.answers_per_s
+    assert got.output / device_s == pytest.approx(alone.throughput_tok_s, rel=1e-12)
     assert pools.split.utilisation(got) == pytest.approx(0.0, abs=1e-200)
 
 

@@ -1,6 +1,6 @@
 """A run as a result: latencies, objectives, work of the server, cost."""
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from math import exp
 from typing import Final
 
@@ -78,7 +78,7 @@ class Run:
     @property
     def finished(self) -> Finished:
         """Requests that count."""
-        return counted(finished(self.served), self.load.warmup)
+        return counted(self.served, self.load.warmup)
 
     @property
     def overloaded(self) -> bool:
@@ -89,11 +89,6 @@ class Run:
     def devices(self) -> int:
         """Devices of all replicas. [1]"""
         return self.fleet.replicas * self.deployment.devices
-
-
-def finished(served: Served) -> Finished:
-    """Requests of a simulation, for the statistics of what users feel."""
-    return Finished(*(getattr(served, each.name) for each in fields(Finished)))
 
 
 def result_of(run: Run, *, with_requests: bool = False) -> Result:

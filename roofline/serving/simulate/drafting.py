@@ -20,9 +20,9 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.step import Group
 from roofline.cost.work import Array
-from roofline.errors import InfeasibleError, InputError
+from roofline.errors import InfeasibleError
 from roofline.serving.draft_trees import Tree
-from roofline.serving.drafts import Draft, held, pass_
+from roofline.serving.drafts import Draft, check_layout, held, pass_
 from roofline.serving.requests import Requests
 from roofline.serving.rounds import drafter, verification
 from roofline.serving.simulate.prices import StepPrices
@@ -128,11 +128,7 @@ def round_prices(
     Raises:
         InputError: The layout has stages or shares contexts.
     """
-    if target.layout.pp != 1 or target.layout.cp != 1:
-        raise InputError(
-            f"speculative decoding under {target.layout} is not priced",
-            hint="use tensor, expert and attention data parallelism",
-        )
+    check_layout(target.layout)
     tree, draft = drafting.tree, drafting.draft
     shape = (len(prices.batches), len(prices.contexts))
     batch = np.repeat(prices.batches, shape[1])
@@ -166,17 +162,31 @@ class Rounds:
     """Prices with rounds in place of decode steps."""
     context: float
     later: float
-    """Arguments of `round_server`. [token]"""
+    """Of a sequence in the loop, and tokens that it has beyond. [token]"""
 
     def server(self, plain: Server) -> Server:
-        """Server of the target, whose memory holds the draft too.
+        """Server whose memory holds the draft too, and longer sequences than the loop knows.
+
+        Args:
+            plain: Of the target alone.
 
         Raises:
             InfeasibleError: What drafts leaves no room.
         """
-        return round_server(
-            self.drafting, self.target, plain, context=self.context, later=self.later
-        )
+        if plain.kv_tokens >= UNLIMITED:
+            return plain
+        draft, context = self.drafting.draft, self.context
+        depth, groups = self.drafting.tree.depth, self.target.layout.dp
+        weights, cache = held(draft, self.target, int(groups), round(context), depth)
+        token = kv_bytes_per_sequence(self.target, context) / context
+        pool = plain.kv_tokens / groups * token - weights
+        room = groups * pool / (token + cache / context) * context / (context + self.later)
+        if room < plain.page:
+            raise InfeasibleError(
+                f"{draft.title} leaves no room for a cache",
+                hint="draft with less, give more devices, or a narrower format",
+            )
+        return replace(plain, kv_tokens=int(room))
 
 
 def rounds_of(
@@ -193,31 +203,3 @@ def rounds_of(
     context = prompt + float(rounds.output.mean()) / 2.0
     priced = round_prices(drafting, target, prices, later=later, prompt=prompt)
     return Rounds(drafting, target, priced, context, later)
-
-
-def round_server(
-    drafting: Drafting, target: Deployment, server: Server, *, context: float, later: float
-) -> Server:
-    """Server whose memory holds the draft too, and longer sequences than the loop knows.
-
-    Args:
-        drafting, target: What drafts for whom.
-        server: Of the target alone.
-        context, later: Of a sequence in the loop, and tokens that it has beyond. [token]
-
-    Raises:
-        InfeasibleError: What drafts leaves no room.
-    """
-    if server.kv_tokens >= UNLIMITED:
-        return server
-    depth, groups = drafting.tree.depth, target.layout.dp
-    weights, cache = held(drafting.draft, target, int(groups), round(context), depth)
-    token = kv_bytes_per_sequence(target, context) / context
-    pool = server.kv_tokens / groups * token - weights
-    room = groups * pool / (token + cache / context) * context / (context + later)
-    if room < server.page:
-        raise InfeasibleError(
-            f"{drafting.draft.title} leaves no room for a cache",
-            hint="draft with less, give more devices, or a narrower format",
-        )
-    return replace(server, kv_tokens=int(room))

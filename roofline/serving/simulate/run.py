@@ -1,7 +1,6 @@
 """Simulation of requests at hand, or of a stream that never is in memory as a whole."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -9,10 +8,10 @@ from numpy.typing import NDArray
 
 from roofline.errors import InputError
 from roofline.serving.requests import COLUMNS, Requests, part
+from roofline.serving.requests import check as check_columns
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import BATCHED, Server
-from roofline.serving.workload import MOST_TOKENS
 
 PART: Final = 2**14
 """Requests of a part of those at hand: their records fit into a processor's cache."""
@@ -49,8 +48,9 @@ def simulate(
     if not len(given):
         raise InputError("there are no requests", hint="give at least one")
     uniform = bool((given.priority == given.priority[0]).all())
-    rules = _Driven(concurrency, ramp_s, seed, transferred, uniform)
-    (served,) = _stream(_parts(given), prices, server, rules, len(given))
+    (served,) = _stream(
+        _parts(given), prices, server, concurrency, ramp_s, seed, transferred, uniform, len(given)
+    )
     return served
 
 
@@ -73,26 +73,24 @@ def stream(
         given: Parts of a stream of requests; those of a conversation in one part.
         prices, server, concurrency, ramp_s, seed, transferred: As for `simulate`.
     """
-    driven = _Driven(concurrency, ramp_s, seed, transferred, uniform=False)
-    return _stream(given, prices, server, driven)
-
-
-@dataclass(frozen=True, slots=True)
-class _Driven:
-    """Load of a run; ``uniform`` where all priorities are known to be equal."""
-
-    concurrency: int
-    ramp_s: float
-    seed: int
-    transferred: bool
-    uniform: bool
+    return _stream(given, prices, server, concurrency, ramp_s, seed, transferred)
 
 
 def _stream(
-    given: Iterable[Requests], prices: StepPrices, server: Server, driven: _Driven, total: int = 0
+    given: Iterable[Requests],
+    prices: StepPrices,
+    server: Server,
+    concurrency: int,
+    ramp_s: float,
+    seed: int,
+    transferred: bool,
+    uniform: bool = False,
+    total: int = 0,
 ) -> Iterator[Served]:
-    """Requests that each part finishes; with a total, all at the end, checked by the caller."""
-    concurrency, transferred = driven.concurrency, driven.transferred
+    """Requests that each part finishes; with a total, all at the end, checked by the caller.
+
+    As for `simulate`; ``uniform`` where all priorities are known to be equal.
+    """
     if concurrency < 0:
         raise InputError(f"concurrency is {concurrency}", hint="give the number of clients")
     if server.max_sequences > prices.batches[-1]:
@@ -106,11 +104,11 @@ def _stream(
     from roofline.serving.simulate.compiled import batches, loop, records
     from roofline.serving.simulate.dense import dense, rules
 
-    random = np.random.default_rng(driven.seed) if driven.seed else None
+    random = np.random.default_rng(seed) if seed else None
     table = dense(prices, server.max_sequences, server)
-    if not 0 <= driven.ramp_s < np.inf:
-        raise InputError(f"clients start over {driven.ramp_s:g} s", hint="give 0 s or more")
-    g = rules(server, prices, concurrency, driven.ramp_s, uniform=driven.uniform)
+    if not 0 <= ramp_s < np.inf:
+        raise InputError(f"clients start over {ramp_s:g} s", hint="give 0 s or more")
+    g = rules(server, prices, concurrency, ramp_s, uniform=uniform)
     serve = batches.serve if server.policy in BATCHED else loop.serve
     s, first, start_s = rows.empty(g), 0, 0.0
     columns = rows.columns(total)
@@ -159,35 +157,24 @@ def check(given: Requests, server: Server, first: int = 0, *, transferred: bool 
                 f"{name} has {len(getattr(given, name))} entries for {len(given)} requests",
                 hint="give every request all of its columns",
             )
-    for name, times in (("arrival", given.arrival), ("think", given.think)):
-        if (at := _first(~(np.isfinite(times) & (times >= 0)))) is not None:
-            raise InputError(
-                f"{name} of request {first + at} is {times[at]:g} s",
-                hint="give a time from 0 on",
-            )
-    if (at := _first(np.diff(given.arrival) < 0)) is not None:
+    sizes = np.diff(given.prefix)
+    known = len(given.prefix) == len(given) + 1 and given.prefix[0] == 0 and (sizes >= 0).all()
+    if not known or given.prefix[-1] != len(given.hashes):
         raise InputError(
-            f"request {first + at + 1} arrives before request {first + at}",
-            hint="sort requests by arrival",
+            "ids of blocks do not fit the requests",
+            hint="give offsets from 0 to the number of ids, one more than requests",
         )
-    for name, tokens in (("prompt", given.prompt), ("output", given.output)):
-        if (at := _first((tokens < 1) | (tokens > MOST_TOKENS))) is not None:
-            raise InputError(
-                f"{name} of request {first + at} has {tokens[at]} tokens",
-                hint=f"give from 1 to {MOST_TOKENS:,} tokens",
-            )
-    late = (given.after < -1) | (given.after >= first + np.arange(len(given)))
-    if (at := _first(late)) is not None:
-        raise InputError(
-            f"request {first + at} comes after request {given.after[at]}",
-            hint="let it come after an earlier one, or after none: -1",
-        )
+    check_columns(given, earlier=first)
     if (at := _first((given.after >= 0) & (given.after < first))) is not None:
         raise InputError(
             f"request {first + at} comes after request {given.after[at]} of an earlier part",
             hint="keep the requests of a conversation in one part of a stream",
         )
-    _check_blocks(given, server, first)
+    if server.sharing and len(given.hashes) and given.block != server.page:
+        raise InputError(
+            f"blocks have {given.block} tokens and pages {server.page}",
+            hint="prefixes are shared page by page: make them equal",
+        )
     _check_room(given, server, first)
     if transferred and server.policy in BATCHED:
         raise InputError(
@@ -204,27 +191,6 @@ def check(given: Requests, server: Server, first: int = 0, *, transferred: bool 
 def _first(wrong: NDArray[np.bool_]) -> int | None:
     """Place of the first that is wrong; None where none is."""
     return int(np.argmax(wrong)) if wrong.any() else None
-
-
-def _check_blocks(given: Requests, server: Server, first: int) -> None:
-    sizes = np.diff(given.prefix)
-    known = len(given.prefix) == len(given) + 1 and given.prefix[0] == 0 and (sizes >= 0).all()
-    if not known or given.prefix[-1] != len(given.hashes):
-        raise InputError(
-            "ids of blocks do not fit the requests",
-            hint="give offsets from 0 to the number of ids, one more than requests",
-        )
-    if (at := _first(sizes * given.block > given.prompt)) is not None:
-        raise InputError(
-            f"request {first + at} has {sizes[at]} blocks of {given.block} tokens in a prompt of "
-            f"{given.prompt[at]}",
-            hint="give ids of whole blocks only",
-        )
-    if server.sharing and len(given.hashes) and given.block != server.page:
-        raise InputError(
-            f"blocks have {given.block} tokens and pages {server.page}",
-            hint="prefixes are shared page by page: make them equal",
-        )
 
 
 def _check_room(given: Requests, server: Server, first: int) -> None:

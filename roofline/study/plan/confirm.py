@@ -11,7 +11,6 @@ from roofline.cost.step import Group
 from roofline.cost.work import Array
 from roofline.serving.objectives import Finished, Kept, Objective, counted, kept
 from roofline.serving.rounds import verification
-from roofline.serving.run.result import finished
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.simulate import disaggregated as pooled
 from roofline.serving.simulate.drafting import in_rounds
@@ -71,7 +70,7 @@ def run(
 
 def _one(demand: Demand, fleet: Fleet) -> tuple[Finished, float]:
     served = serve(fleet, demand.at(demand.rate))
-    return finished(served), served.totals.busy_s / (served.totals.makespan_s * fleet.replicas)
+    return served, served.totals.busy_s / (served.totals.makespan_s * fleet.replicas)
 
 
 def _two(option: Option, demand: Demand, fleets: list[Fleet]) -> tuple[Finished, float]:

@@ -1,7 +1,6 @@
 """Speculation in traffic against its closed form, and as laws."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from roofline.serving.draft_trees import best, chain
 from roofline.serving.drafts import NGRAM, Draft, eagle
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
-from roofline.serving.simulate.drafting import Drafting, ahead, in_rounds, round_server
+from roofline.serving.simulate.drafting import Drafting, Rounds, ahead, in_rounds
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.server import Server
 from roofline.serving.speculative import speculate
@@ -131,14 +130,15 @@ def test_saturation_counts_requests_in_rounds() -> None:
 
 def test_what_drafts_takes_memory() -> None:
     server, draft = replace(SERVER, kv_tokens=100_000), eagle(TARGET)
-    given: dict[str, Any] = {"context": 1000.0, "later": 0.0}
-    assert round_server(drafting(), TARGET, server, **given).kv_tokens == 100_000
-    less = round_server(drafting(draft=draft), TARGET, server, **given).kv_tokens
-    assert less < 100_000
-    longer = {**given, "later": 1000.0}
-    assert round_server(drafting(), TARGET, server, **longer).kv_tokens == 50_000
+    free, taking = (
+        Rounds(each, TARGET, PLAIN.prices, context=1000.0, later=0.0)
+        for each in (drafting(), drafting(draft=draft))
+    )
+    assert free.server(server).kv_tokens == 100_000
+    assert taking.server(server).kv_tokens < 100_000
+    assert replace(free, later=1000.0).server(server).kv_tokens == 50_000
     with pytest.raises(InfeasibleError, match="no room"):
-        round_server(drafting(draft=draft), TARGET, replace(server, kv_tokens=2000), **given)
+        taking.server(replace(server, kv_tokens=2000))
 
 
 def test_pipelines_are_refused() -> None:

@@ -52,11 +52,11 @@ def test_a_server_that_cannot_be_is_refused(given: dict[str, Any], said: str) ->
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        (([1.0, 0.5], 5, 5), "request 1 arrives before request 0"),
-        (([0.0, np.nan], 5, 5), "arrival of request 1 is nan"),
-        (([0.0, -1.0], 5, 5), "arrival of request 1 is -1"),
-        ((0.0, [5, 0], 5), "prompt of request 1 has 0 tokens"),
-        ((0.0, 5, [5, 5, 0]), "output of request 2 has 0 tokens"),
+        (([1.0, 0.5], 5, 5), "request 1 arrives before the one above it"),
+        (([0.0, np.nan], 5, 5), "request 1 arrives at no time"),
+        (([0.0, -1.0], 5, 5), "request 1 arrives at no time"),
+        ((0.0, [5, 0], 5), "request 1 has no prompt that can be"),
+        ((0.0, 5, [5, 5, 0]), "request 2 has no answer that can be"),
         ((0.0, [5, 1590], [5, 12]), "request 1 of 1590 \\+ 12 tokens needs 1616 of cache"),
     ],
 )
@@ -66,9 +66,11 @@ def test_requests_that_make_no_sense_are_refused(columns: Any, said: str) -> Non
 
 
 def test_conversations_and_blocks_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(InputError, match="request 1 comes after request 1"):
+    with pytest.raises(InputError, match="request 1 follows one that is not before it"):
         simulate(requests(0.0, [5, 5], 5, after=[-1, 1]), TABLE, SMALL)
-    with pytest.raises(InputError, match="3 blocks of 16 tokens in a prompt of 40"):
+    with pytest.raises(
+        InputError, match="request 0 has more hashed blocks than its prompt is long"
+    ):
         simulate(requests(0.0, [40], 5, blocks=[[1, 2, 3]], block=16), TABLE, SMALL)
     shared = replace(SMALL, sharing=True)
     with pytest.raises(InputError, match="blocks have 8 tokens and pages 16"):
