@@ -337,12 +337,10 @@ def _widths(
     columns, gap = list(zip(*block, strict=True)), GAP
     widths = [max(1, *map(_length, column)) for column in columns]
     gaps = len(widths) - 1
-    if sum(widths) + gap * gaps <= room or len(block) == 1:
+    if sum(widths) + gap * gaps <= room:
         return widths, gap
-    words = [max(map(_length, column[0].split()), default=0) for column in columns]
-    widths = [
-        max(word, *map(_length, column[1:])) for word, column in zip(words, columns, strict=True)
-    ]
+    parts = [[*column[0].split(), *column[1:]] for column in columns]
+    widths = [max(map(_length, part), default=1) or 1 for part in parts]
     gap -= sum(widths) + gap * gaps > room
     least = [_least(column, right) for column, right in zip(columns, numeric, strict=True)]
     text = [i for i, right in enumerate(numeric) if not right]

@@ -1,8 +1,8 @@
 """Parts of an answer before it is written: figures, tables, cards, and the section of a page."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from roofline.view.text import Amount
 
@@ -65,6 +65,37 @@ class Cell:
     """``""``, ``"good"``, ``"bad"``, ``"muted"``, ``"code"`` or ``"badge"``."""
 
 
+class Rows(Sequence[tuple[Cell, ...]]):
+    """Rows of a table, written when they are looked at: a terminal shows few of many.
+
+    Args:
+        rows: Values by column.
+        write: A cell of a row, for each column.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        write: Sequence[Callable[[Mapping[str, Any]], Cell]],
+    ) -> None:
+        self._rows, self._write = rows, write
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, at: int) -> tuple[Cell, ...]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> "Rows": ...
+
+    def __getitem__(self, at: int | slice) -> "tuple[Cell, ...] | Rows":
+        if isinstance(at, slice):
+            return Rows(self._rows[at], self._write)
+        row = self._rows[at]
+        return tuple(write(row) for write in self._write)
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
     """A table on the page; the first cell of a row names the row."""
@@ -72,7 +103,7 @@ class Grid:
     key: str
     caption: str
     heads: tuple[Head, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: Sequence[tuple[Cell, ...]]
     few: int = 0
     """Rows that a terminal prints; 0 for all. [1]"""
 

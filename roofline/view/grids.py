@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from roofline.table import Column, Table
-from roofline.view.block import NO_UNIT, Cell, Grid, Head
+from roofline.view.block import NO_UNIT, Cell, Grid, Head, Rows
 from roofline.view.text import UNKNOWN, amount, clean, is_number
 from roofline.view.words import cell, head, spoken
 
@@ -69,8 +69,10 @@ def grid(
         name, _, said = part.partition("=")
         bare = name.removesuffix("?")
         column, high = given.get(bare, EMPTY), _partner(bare, given)
-        values = {str(row[bare]) for row in rows if row.get(bare) not in ("", None)}
-        if bare in taken or (len(values) < 1 + (bare != name) and bare not in own):
+        values = (str(row[bare]) for row in rows if row.get(bare) not in ("", None))
+        first = next(values, None)
+        silent = first is None or (bare != name and all(value == first for value in values))
+        if bare in taken or (silent and bare not in own):
             continue
         taken |= {bare, *([] if bare in own else [high])}
         if high and bare not in own:
@@ -83,8 +85,7 @@ def grid(
         heads.append(replace(shape, text=words, minor=less))
         write.append(own.get(bare) or _writer(bare, column.unit))
     caption = title if len(rows) <= most else f"{title}: the first {most:,} of {len(rows):,} rows"
-    cells = tuple(tuple(to_cell(row) for to_cell in write) for row in rows[:most])
-    return Grid(key, caption, tuple(heads), cells, few)
+    return Grid(key, caption, tuple(heads), Rows(rows[:most], write), few)
 
 
 def _writer(name: str, unit: str) -> Callable[[Mapping[str, Any]], Cell]:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -77,6 +77,7 @@ def test_a_table_that_fits_is_set_as_rich_sets_it(
 
 @settings(max_examples=60, deadline=None)
 @given(tables(), st.integers(90, 120))
+@example(([], ["", "", "", "×" * 40, "×" * 40], ""), 91)
 def test_no_word_is_broken_and_no_line_is_wider_than_the_page(
     table: tuple[list[list[str]], list[str], str], width: int
 ) -> None:
