@@ -183,24 +183,16 @@ class StaticBatches:
     """Their decode steps; None for answers of one token."""
 
     @cached_property
-    def idle(self) -> FirstTokens:
-        """Prefill of one prompt on an idle server."""
-        return self._first_of(1)
-
-    @cached_property
-    def two(self) -> FirstTokens:
-        """Prefill of two prompts on an idle server, in one step."""
-        return self._first_of(2)
-
-    def _first_of(self, prompts: int) -> FirstTokens:
+    def few(self) -> FirstTokens:
+        """Prefill on an idle server, of one prompt and of two in one step: columns."""
         lengths = float(self.work.prompt), float(self.work.cached)
-        return first_tokens(self.deployment, float(prompts), *lengths, prompts)
+        return first_tokens(self.deployment, np.array([[1.0, 2.0]]), *lengths, prefill_batch=2)
 
     @property
     def steps(self) -> list[GridStep]:
         """All that is to be priced of the batches and of their steady state."""
-        idle = [*self.idle.steps, *self.two.steps]
-        return [*self.first.steps, *idle, *([] if self.decode is None else [self.decode.step])]
+        decode = [] if self.decode is None else [self.decode.step]
+        return [*self.first.steps, *self.few.steps, *decode]
 
     @property
     def ttft_s(self) -> Array:
@@ -251,7 +243,7 @@ class StaticBatches:
         """Approximate figures of as many sequences that are kept full: each asks again at once."""
         return steady_columns(
             decode_s=self.tpot_s,
-            first_s=self.idle.seconds.reshape(-1),
+            first_s=self.few.seconds[:, 0],
             prompts=self.prompts,
             arrival_s=self.costs.arrival_s,
             batch=self.batch,
@@ -263,8 +255,8 @@ class StaticBatches:
         """Time that prompts add to the steps of such a server."""
         found = prompt_times(
             self.deployment,
-            alone_s=self.idle.busy_s.reshape(-1, 1),
-            two_s=self.two.busy_s.reshape(-1, 1),
+            alone_s=self.few.busy_s[:, :1],
+            two_s=self.few.busy_s[:, 1:],
             all_s=self.first.busy_s,
             batch=self.batch[:, None],
             new=float(self.work.prompt - self.work.cached),

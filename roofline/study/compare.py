@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import exp
 from typing import Any, Final
 
-from roofline.cost.textbook.compression import (
+from roofline.cost.textbook.training import (
     CALIBRATION_TOKENS,
     calibration_flops,
     distillation_flops,

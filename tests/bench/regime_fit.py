@@ -15,18 +15,15 @@ from roofline.bench.rows import beginnings, least
 from roofline.cost.kernels.collective import (
     BOUNDS,
     SHARPNESS,
-    Constants,
-    Regime,
-    by_regime,
     moved,
     prior,
-    seconds,
     usable,
 )
 from roofline.cost.kernels.collective import CUSTOM as CUSTOM
 from roofline.cost.kernels.collective import NCCL as NCCL
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from tests.cost.regimes import Constants, Regime, by_regime, seconds
 
 WEIGHT: Final = 0.05
 """A constant a factor of e from the values above weighs as much as a row that is 5 % off."""

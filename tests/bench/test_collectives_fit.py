@@ -7,11 +7,12 @@ import pytest
 
 from roofline.bench.exchange_rows import algorithms
 from roofline.bench.held_out import octaves
-from roofline.cost.kernels.collective import BOUNDS, CUSTOM, NCCL, Constants, Regime
+from roofline.cost.kernels.collective import BOUNDS, CUSTOM, NCCL
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from tests.bench.folds import with_spread
 from tests.bench.regime_fit import Rows, _Problem, fit, predict, regime
+from tests.cost.regimes import Constants, Regime
 
 RATE = 450e9
 TRUE = Constants(

@@ -16,20 +16,13 @@ from roofline.cost.kernels import (
     latent_prefill,
     prefill,
 )
-from roofline.cost.kernels.collective import (
-    CUSTOM,
-    NCCL,
-    by_regime,
-    collective_dims,
-    form,
-    known,
-    seconds,
-)
+from roofline.cost.kernels.collective import CUSTOM, NCCL, collective_dims, form
 from roofline.cost.kernels.form import Dims, Form, machine
 from roofline.cost.kernels.gemm import GEMM
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
+from tests.cost.regimes import by_regime, known, seconds
 
 H100 = machine(gpu("h100-sxm"), "bf16")
 ROWS = 40

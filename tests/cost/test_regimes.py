@@ -7,18 +7,10 @@ from hypothesis import strategies as st
 
 from roofline.cost import collectives
 from roofline.cost.algorithms import Ranks
-from roofline.cost.kernels.collective import (
-    BOUNDS,
-    PATHS,
-    Constants,
-    Regime,
-    by_regime,
-    moved,
-    seconds,
-    usable,
-)
+from roofline.cost.kernels.collective import BOUNDS, PATHS, moved, usable
 from roofline.errors import InputError
 from roofline.hardware.machine import Link
+from tests.cost.regimes import Constants, Regime, by_regime, seconds
 
 RATE = 450e9
 RANKS = [2.0, 3.0, 4.0, 8.0, 16.0, 72.0]

@@ -14,7 +14,6 @@ from roofline.cost.textbook import (
     latency,
     memory,
     parameters,
-    scheduling,
     silicon,
     training,
 )
@@ -321,5 +320,5 @@ def test_evicted_tokens_are_what_leaves_a_batch_that_is_kept_full(
         ages = [age + 1 for age in ages]
         left += sum(prompt + age for age in ages if age == generated)
         ages = [age % generated for age in ages]
-    each = scheduling.evicted_tokens(batch, prompt, generated)
+    each = latency.evicted_tokens(batch, prompt, generated)
     assert each == pytest.approx(left / generated)

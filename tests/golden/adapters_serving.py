@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from roofline.cost.textbook import bounds, scheduling
+from roofline.cost.textbook import bounds, latency
 from roofline.serving import acceptance as speculation
 from tests.golden.rows import Adapter, Entry, Printed, Quoted
 
 SCHEDULING: Final[Mapping[str, Entry]] = {
     "sb-app-evict": Adapter(
-        scheduling.evicted_tokens,
+        latency.evicted_tokens,
         {"batch": Quoted("B"), "prompt": Quoted("P"), "generated": Quoted("G")},
     ),
 }

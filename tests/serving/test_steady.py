@@ -309,16 +309,16 @@ def test_prompts_share_the_reading_of_weights_with_those_that_decode() -> None:
     batches = np.array([1.0, 16.0])
     shared = static_batches(measured(), work, batches)
     assert shared.decode is not None
-    assert (shared.prompts.first_s < shared.idle.busy_s).all()
+    assert (shared.prompts.first_s < shared.few.busy_s[:, 0]).all()
     assert shared.prompts.first_s[0] == pytest.approx(
-        float(shared.idle.busy_s) - float(shared.decode.shared_s[0, 0])
+        float(shared.few.busy_s[0, 0]) - float(shared.decode.shared_s[0, 0])
     )
     # Steps that only prefill read them by themselves.
     alone = static_batches(measured(engine="sglang"), work, batches)
-    assert alone.prompts.first_s == pytest.approx(float(alone.idle.busy_s))
+    assert alone.prompts.first_s == pytest.approx(float(alone.few.busy_s[0, 0]))
     for each in (shared, alone):
         times = each.prompts
-        together = each.idle.busy_s + times.second_s[1] + 14.0 * times.further_s[1]
+        together = each.few.busy_s[0, 0] + times.second_s[1] + 14.0 * times.further_s[1]
         assert together == pytest.approx(each.first.busy_s[1, 0])
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline import api
-from roofline.cost.textbook.compression import calibration_flops, distillation_flops, qat_flops
+from roofline.cost.textbook.training import calibration_flops, distillation_flops, qat_flops
 from roofline.errors import InputError, LayoutError, MissingRateError, RooflineError
 from roofline.hardware.catalog import gpu
 from roofline.model import catalog, parameters

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.layers.loading import outside_bytes_per_s
+from roofline.cost.step import outside_bytes_per_s
 from roofline.hardware.links import host_link, kind, storage_link
 from roofline.hardware.machine import Fact, Link
 from roofline.serving.explain.parts import derived, stated

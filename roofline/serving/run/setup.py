@@ -7,8 +7,8 @@ from typing import Final, Literal
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.layers.loading import outside_bytes_per_s
 from roofline.cost.memory import budget
+from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.engine import Engine
 from roofline.hardware.links import host_link

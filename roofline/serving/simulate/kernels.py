@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, KernelGains, gains_on
-from roofline.cost.layers.loading import CACHE
 from roofline.cost.measured import Measured
 from roofline.cost.pipeline import period
 from roofline.cost.roof import CHOSEN, Time, measured_each, parts, roofed
-from roofline.cost.step import Group
+from roofline.cost.step import CACHE, Group
 from roofline.cost.work import Array, Number, Op, Work
 from roofline.model.architecture import Attention, Mla
 from roofline.serving.phases import turns

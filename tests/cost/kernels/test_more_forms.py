@@ -5,11 +5,11 @@ from typing import Final
 import numpy as np
 import pytest
 
-from roofline.cost.kernels import collective, memory
+from roofline.cost.kernels import collective, pointwise
 from roofline.cost.kernels.catalog import FORMS
-from roofline.cost.kernels.collective import Constants, Regime, seconds
 from roofline.cost.kernels.form import Form, machine
 from roofline.hardware.catalog import gpu
+from tests.cost.regimes import Constants, Regime, seconds
 
 H100: Final = machine(gpu("h100-sxm"), "bf16")
 SIZES: Final = 2.0 ** np.arange(10.0, 34.0)
@@ -29,9 +29,9 @@ def test_names_are_unique_and_constants_say_what_they_are(name: str) -> None:
 
 
 def test_cold_memory_is_never_faster_than_warm_and_both_agree_far_beyond_the_cache() -> None:
-    values = priors(memory.FORM)
+    values = priors(pointwise.ARRAY)
     cold, warm = (
-        memory.FORM.seconds({"bytes": SIZES, "cold": np.full_like(SIZES, c)}, H100, values)
+        pointwise.ARRAY.seconds({"bytes": SIZES, "cold": np.full_like(SIZES, c)}, H100, values)
         for c in (1.0, 0.0)
     )
     assert (cold >= warm * (1.0 - 1e-12)).all()
@@ -43,22 +43,22 @@ def test_cold_memory_is_never_faster_than_warm_and_both_agree_far_beyond_the_cac
 
 
 def test_half_of_the_traffic_misses_at_the_capacity() -> None:
-    values = priors(memory.FORM, resident=0.8)
+    values = priors(pointwise.ARRAY, resident=0.8)
     full = np.array([0.8 * H100.l2_bytes])
     dims = {"bytes": full, "cold": np.zeros(1)}
-    assert memory.missed(dims, H100, values)[0] == pytest.approx(0.5)
+    assert pointwise.missed(dims, H100, values)[0] == pytest.approx(0.5)
 
 
 def test_memory_is_bound_by_start_cache_and_memory_in_turn() -> None:
     dims = {"bytes": np.array([1e3, 2e7, 1e10]), "cold": np.zeros(3)}
-    assert memory.FORM.regime(dims, H100, priors(memory.FORM)).tolist() == [0, 1, 2]
+    assert pointwise.ARRAY.regime(dims, H100, priors(pointwise.ARRAY)).tolist() == [0, 1, 2]
 
 
 def test_a_roofline_without_overlap_is_the_sum_of_its_roofs() -> None:
     dims = {"flops": np.array([989.4e12]), "bytes": np.array([3.35e12])}
-    values = priors(memory.ROOF, compute=0.5, memory=0.25, start=1e-6)
-    assert memory.ROOF.seconds(dims, H100, values)[0] == pytest.approx(2.0 + 4.0 + 1e-6)
-    assert memory.ROOF.regime(dims, H100, values).tolist() == [2]
+    values = priors(pointwise.ROOF, compute=0.5, memory=0.25, start=1e-6)
+    assert pointwise.ROOF.seconds(dims, H100, values)[0] == pytest.approx(2.0 + 4.0 + 1e-6)
+    assert pointwise.ROOF.regime(dims, H100, values).tolist() == [2]
 
 
 @pytest.mark.parametrize("operation", collective.NCCL)
