@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,9 @@ from roofline.serving.phases import (
 )
 from roofline.serving.quadrature import between_nodes
 from roofline.serving.static_columns import PromptTimes, prompt_times
-from roofline.study.sweep.points import Axis, Lane
+from roofline.study.sweep.points import Lane
+
+Prefills: TypeAlias = tuple[tuple[NDArray[np.bool_], FirstTokens], ...]
 
 
 @dataclass(eq=False)
@@ -33,23 +36,28 @@ class Prices:
     _tables: dict[str, Array] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def first(self) -> tuple[tuple[NDArray[np.bool_], FirstTokens], ...]:
-        """Masks of prompts, and first tokens at the nodes of batches and of these prompts.
+    def first(self) -> Prefills:
+        """Masks of prompts, and first tokens at the nodes of batches and of these prompts."""
+        return self._prefills(self.lane.axes.batch.nodes, self.lane.prefill_batch)
 
-        One new token is a step of decode, whose kernels are others.
-        """
-        lane = self.lane
-        prompts = lane.axes.prompt.nodes
-        new = lane.new(prompts)
+    @cached_property
+    def few(self) -> Prefills:
+        """The same on an idle server, of one prompt and of two in one step."""
+        return self._prefills(np.array([1.0, 2.0]), 2)
+
+    def _prefills(self, batches: Array, prefill_batch: int) -> Prefills:
+        """One new token is a step of decode, whose kernels are others."""
+        prompts = self.lane.axes.prompt.nodes
+        new = self.lane.new(prompts)
         return tuple(
             (
                 which,
                 first_tokens(
-                    lane.deployment,
-                    lane.axes.batch.nodes[:, None],
+                    self.lane.deployment,
+                    batches[:, None],
                     prompts[None, which],
                     (prompts - new)[None, which],
-                    lane.prefill_batch,
+                    prefill_batch,
                 ),
             )
             for which in (new == 1.0, new != 1.0)
@@ -57,23 +65,13 @@ class Prices:
         )
 
     @cached_property
-    def idle(self) -> "Prices":
-        """Prices of one prompt on an idle server, in the first row of each table."""
-        return self if self.lane.axes.batch.nodes[0] == 1.0 else self._alone(1)
-
-    def _alone(self, prompts: int) -> "Prices":
-        """Prices of so many prompts in one step on an idle server, in the first row of tables."""
-        axes = replace(self.lane.axes, batch=Axis.of([float(prompts)]))
-        return Prices(replace(self.lane, axes=axes, prefill_batch=prompts))
-
-    @cached_property
     def prompts(self) -> PromptTimes:
         """Time that prompts add to steps, at the nodes of batches × prompts."""
         lane = self.lane
         return prompt_times(
             lane.deployment,
-            alone_s=self.idle.table("busy_s")[:1],
-            two_s=self._alone(2).table("busy_s")[:1],
+            alone_s=self.table_of_few("busy_s")[:1],
+            two_s=self.table_of_few("busy_s")[1:],
             all_s=self.table("busy_s"),
             batch=lane.axes.batch.nodes[:, None],
             new=lane.new(lane.axes.prompt.nodes),
@@ -110,16 +108,24 @@ class Prices:
         if name not in self._tables:
             if not self._tables:
                 ahead([self])
-            axes = self.lane.axes
-            out = np.empty((len(axes.batch.nodes), len(axes.prompt.nodes)))
-            for which, first in self.first:
-                out[:, which] = getattr(first, name)
-            self._tables[name] = out
+            self._tables[name] = self._table(self.first, name)
         return self._tables[name]
+
+    def table_of_few(self, name: str) -> Array:
+        """A figure of one prompt, and of two in one step, at the nodes of prompts."""
+        ahead([self])
+        return self._table(self.few, name)
+
+    def _table(self, prefills: Prefills, name: str) -> Array:
+        parts = [(which, getattr(first, name)) for which, first in prefills]
+        out = np.empty((len(parts[0][1]), len(self.lane.axes.prompt.nodes)))
+        for which, part in parts:
+            out[:, which] = part
+        return out
 
     def steps(self) -> Iterator[GridStep]:
         """All that is priced."""
-        for _, first in self.first:
+        for _, first in (*self.first, *self.few):
             yield from first.steps
         for _, decode in self.decode:
             yield decode.step
