@@ -430,7 +430,10 @@ class Comparison(Batch, Deployed, Attended, Ranked):
         kw_only=False,
     )
     training_tokens: float | None = parameter(
-        "Show what training on so many tokens takes: 94e9.", default=None, unit="token"
+        "Show what training on so many tokens takes: 94e9.",
+        default=None,
+        unit="token",
+        kind=str | None,
     )
     gpus: int | None = Arranged.gpus
     tp: int | None = Parallel.tp

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from roofline.errors import UnsupportedModelError
 from roofline.model import parameters
 from roofline.model.architecture import Attention, CompressedAttention, Mlp
 from roofline.model.catalog import architecture
@@ -167,6 +168,16 @@ def test_a_compressed_layer_keeps_an_entry_for_every_few_tokens() -> None:
     assert [m.index is not None for m in (plain, sparse, heavy)] == [False, True, False]
     assert parameters.kv_elements_per_token(network) == 3 * 128 + 32 + 1
     assert parameters.kv_elements_per_token(network, beyond_window=True) == 32 + 1
+
+
+@pytest.mark.parametrize(
+    ("ratios", "word"),
+    [([4, 128], "compressed_sparse_attention"), ([128, 4], "heavily_compressed_attention")],
+)
+def test_the_first_layer_that_is_not_understood_is_named(ratios: list[int], word: str) -> None:
+    change = {"num_hidden_layers": 2, "compress_ratios": ratios, "compress_rates": []}
+    with pytest.raises(UnsupportedModelError, match=f"gives no number of tokens for {word}"):
+        load(V4 | change)
 
 
 def test_an_index_of_entries_costs_a_fourth_of_one_of_tokens() -> None:

@@ -204,7 +204,7 @@ def deepseek_v4(fields: Fields) -> Architecture:
     shape = outline(fields, "head_dim", "head_dim", default=512)
     width = shape.d_model
     kinds, further = _kinds(fields, shape.layers)
-    mixers = {kind: _mixer(fields, shape, kind) for kind in {*kinds, *further}}
+    mixers = {kind: _mixer(fields, shape, kind) for kind in dict.fromkeys((*kinds, *further))}
     each = fields.integer("expert_width", "moe_intermediate_size")
     moe = routed(fields, shared_width=shared_width(fields, each, 1))
     streams = fields.integer("streams", "hc_mult", default=4)
