@@ -144,11 +144,11 @@ def test_results_are_listed_with_reasons_and_sources() -> None:
     assert dict(zip((h.text for h in shown.heads), shown.rows[0], strict=True))["Figure"].text == (
         "Throughput of 4 GPUs"
     )
-    assert block.facts.outside == (f"Result b, throughput of 4 GPUs −50{NO_BREAK}%: because",)
-    assert block.facts.left == ("Result c: too little is known",)
-    (source,) = block.facts.sources
+    assert block.facts["outside"] == (f"Result b, throughput of 4 GPUs −50{NO_BREAK}%: because",)
+    assert block.facts["left"] == ("Result c: too little is known",)
+    (source,) = block.facts["sources"]
     assert (source.title, source.url, source.date) == ("A blog", LINK, "2025-01")
-    assert [quoted.title for quoted in source.results] == ["Result a", "Result b", "Result c"]
+    assert [quoted["title"] for quoted in source.results] == ["Result a", "Result b", "Result c"]
 
 
 def test_groups_are_tables_and_no_other_section_shows_them() -> None:

@@ -1,7 +1,6 @@
 """Inputs, kernels and rates that the figures rest on, with the source of each."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -14,13 +13,6 @@ from roofline.view.text import UNKNOWN, amount, percent
 ORDER: Final = 20
 FEW: Final = 8
 """Rows that are not folded. [1]"""
-
-
-@dataclass(frozen=True, slots=True)
-class AssumptionFacts:
-    """Keys of the tables that a reader unfolds, and how many rows each has."""
-
-    folded: dict[str, int]
 
 
 def _joined(*names: str, by: str = "; ") -> Callable[[Mapping[str, Any]], Cell]:
@@ -99,5 +91,4 @@ def build(result: Result) -> Block | None:
         for grid in grids
         if grid.key in ("assumptions-table", "kernels-table") and len(grid.rows) > FEW
     }
-    facts = AssumptionFacts(folded)
-    return Block("assumptions", "Assumptions", "assumptions.html", facts, grids=grids)
+    return Block("assumptions", "Assumptions", "assumptions.html", folded, grids=grids)

@@ -1,7 +1,8 @@
 """Published results beside predictions, each with its source."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from roofline.report.scored import has_scores
 from roofline.table import Result
@@ -16,15 +17,6 @@ SAFE: Final = "https://"
 
 
 @dataclass(frozen=True, slots=True)
-class Quoted:
-    """A result as its source states it."""
-
-    title: str
-    where: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
 class Source:
     """A public document and the results that are taken from it."""
 
@@ -32,33 +24,23 @@ class Source:
     url: str
     """Address, empty where it is not one to link to."""
     date: str
-    results: tuple[Quoted, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedFacts:
-    """Facts of the published results, beside their table."""
-
-    outside: tuple[str, ...]
-    """The likeliest reason of each figure outside its interval."""
-    left: tuple[str, ...]
-    """Why others are not predicted."""
-    sources: tuple[Source, ...]
+    results: tuple[Mapping[str, str], ...]
+    """Title, place and note of each, as the document states it."""
 
 
 def sources(result: Result) -> tuple[Source, ...]:
     """Sources in the order of the results."""
-    found: dict[tuple[str, str, str], dict[str, Quoted]] = {}
+    found: dict[tuple[str, str, str], dict[str, Mapping[str, str]]] = {}
     for row in result.tables["published_results"].rows():
         url = str(row["url"])
         key = clean(row["source"]), url if url.startswith(SAFE) else "", clean(row["date"])
-        quoted = Quoted(clean(row["title"]), clean(row["where"]), clean(row["note"]))
+        quoted = {name: clean(row[name]) for name in ("title", "where", "note")}
         found.setdefault(key, {})[str(row["name"])] = quoted
     return tuple(Source(*key, tuple(results.values())) for key, results in found.items())
 
 
-def published_facts(result: Result) -> PublishedFacts:
-    """Reasons and sources of published results."""
+def published_facts(result: Result) -> Mapping[str, tuple[Any, ...]]:
+    """Reasons of figures outside their intervals, and of those not predicted; sources."""
     rows = [quoted(row) for row in result.tables["published_results"].rows()]
     outside = [
         f"{row['title']}, {mid(row['figure'])} {written('error', row['error'])}: {row['reason']}"
@@ -66,11 +48,11 @@ def published_facts(result: Result) -> PublishedFacts:
         if row["reason"]
     ]
     left = [f"{row['title']}: {row['why not']}" for row in rows if row["why not"]]
-    return PublishedFacts(
-        tuple(clean(sentence) for sentence in outside),
-        tuple(clean(sentence) for sentence in left),
-        sources(result),
-    )
+    return {
+        "outside": tuple(clean(sentence) for sentence in outside),
+        "left": tuple(clean(sentence) for sentence in left),
+        "sources": sources(result),
+    }
 
 
 def build(result: Result) -> Block | None:
