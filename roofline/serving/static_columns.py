@@ -127,45 +127,6 @@ def steady_tpot(*, decode_s: Number, prompts: PromptTimes, batch: Number, output
     return np.where(np.asarray(output) > 1.0, each, 0.0)
 
 
-def steady_columns(
-    *,
-    decode_s: Number,
-    first_s: Number,
-    prompts: PromptTimes,
-    arrival_s: Number,
-    batch: Number,
-    output: Number,
-) -> SteadyColumns:
-    """Approximate steady state from a decode step and the time that prompts add to it.
-
-        throughput = C·n / (a + D + Q + P₁·S + (λ − P₁)·R + m·TPOT)
-
-    with the terms of `steady_tpot`, a the front end and m = n − 1 steps after the first token: the
-    prompts of others go through the step of one's own, too.
-
-    Off the closed form by 0.2 % in the median and by 2.4 % or less in nine of ten cases, those of
-    `steady_tpot`. Memory, the most sequences of an engine and the most tokens of a step are not
-    looked at: what is beyond them would wait.
-    Source: Little's law.
-
-    Args:
-        decode_s: D. [s]
-        first_s: TTFT of one prompt on an idle server. [s]
-        prompts: Q, S and R.
-        arrival_s: a. [s]
-        batch, output: C and n. [1] [token]
-    """
-    each = steady_tpot(decode_s=decode_s, prompts=prompts, batch=batch, output=output)
-    steps = np.maximum(output - 1.0, 0.0)
-    # Answers of one token: prompts alone, one after the other.
-    step = np.where(steps > 0, decode_s, 0.0)
-    met = np.where(steps > 0, (batch - 1.0) / output, batch - 1.0)
-    any_met = np.where(steps > 0, -np.expm1(-met), np.minimum(met, 1.0))
-    others_s = any_met * prompts.second_s + (met - any_met) * prompts.further_s
-    whole = arrival_s + step + prompts.first_s + others_s + steps * each
-    return SteadyColumns(first_s, each[()], (batch * output / whole)[()])
-
-
 @dataclass(eq=False)
 class StaticBatches:
     """Static batches of the same lengths, an entry of every array for each, priced on demand."""
@@ -240,15 +201,27 @@ class StaticBatches:
 
     @property
     def steady(self) -> SteadyColumns:
-        """Approximate figures of as many sequences that are kept full: each asks again at once."""
-        return steady_columns(
-            decode_s=self.tpot_s,
-            first_s=self.few.seconds[:, 0],
-            prompts=self.prompts,
-            arrival_s=self.costs.arrival_s,
-            batch=self.batch,
-            output=float(self.work.output),
-        )
+        """Approximate figures of as many sequences that are kept full: each asks again at once.
+
+            throughput = C·n / (a + D + Q + P₁·S + (λ − P₁)·R + m·TPOT)
+
+        with the terms of `steady_tpot`, a the front end and m = n − 1 steps after the first token:
+        the prompts of others go through the step of one's own, too.
+
+        Off the closed form by 0.2 % in the median and by 2.4 % or less in nine of ten cases, those
+        of `steady_tpot`. Memory, the most sequences of an engine and the most tokens of a step are
+        not looked at: what is beyond them would wait.
+        Source: Little's law.
+        """
+        prompts, batch, output = self.prompts, self.batch, float(self.work.output)
+        each = steady_tpot(decode_s=self.tpot_s, prompts=prompts, batch=batch, output=output)
+        met = (batch - 1.0) / (output if output > 1.0 else 1.0)
+        # Answers of one token: prompts alone, one after the other.
+        any_met = -np.expm1(-met) if output > 1.0 else np.minimum(met, 1.0)
+        others_s = any_met * prompts.second_s + (met - any_met) * prompts.further_s
+        whole = self.costs.arrival_s + self.tpot_s + prompts.first_s + others_s
+        whole += (output - 1.0) * each
+        return SteadyColumns(self.few.seconds[:, 0], each, batch * output / whole)
 
     @property
     def prompts(self) -> PromptTimes:
