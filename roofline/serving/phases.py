@@ -62,7 +62,9 @@ def turns(batch: Number, layout: Layout) -> tuple[Number, Number]:
     return np.ceil(batch / size), size
 
 
-def together(deployment: Deployment, batch: Number, new: Number, prefill_batch: int = 0) -> Number:
+def together(
+    deployment: Deployment, batch: Number, new: Number, prefill_batch: Number = 0
+) -> Number:
     """Prompts prefilled in one step: as asked, else all; in a pipeline, what a step holds. [1]
 
     Args:
@@ -71,13 +73,16 @@ def together(deployment: Deployment, batch: Number, new: Number, prefill_batch: 
         new: Tokens of each prompt that are not cached. [token]
         prefill_batch: Prompts in one step if they were asked for, else 0. [1]
     """
-    if prefill_batch:
-        return np.minimum(batch, float(prefill_batch))
-    layout = deployment.layout
+    asked, layout = np.asarray(prefill_batch, np.float64), deployment.layout
+    if asked.all():
+        return np.minimum(batch, asked)
     if layout.pp == 1:
-        return batch
-    _, size = turns(batch, layout)
-    return size if layout.microbatches else np.minimum(size, prompts_in_a_step(deployment, new))
+        usual = batch
+    else:
+        _, usual = turns(batch, layout)
+        if not layout.microbatches:
+            usual = np.minimum(usual, prompts_in_a_step(deployment, new))
+    return np.where(asked > 0, np.minimum(batch, asked), usual) if asked.any() else usual
 
 
 def left_over(batch: Number, prompts: Number) -> Number | None:
@@ -308,7 +313,7 @@ def first_tokens(
     batch: Number,
     prompt: Number,
     cached: Number = 0.0,
-    prefill_batch: int = 0,
+    prefill_batch: Number = 0,
 ) -> FirstTokens:
     """Prefill of batches of prompts, which all have several tokens to compute or all of them one.
 

@@ -164,7 +164,7 @@ def _idle(name: str) -> Callable[[Columns], Array]:
     """A figure of `FirstTokens` of one prompt on an idle server."""
 
     def figure(c: Columns) -> Array:
-        found = c.prices.table_of_few(name)[0]
+        found = c.prices.few(name)[0]
         return c.points.prompts.at(lambda columns: found[columns])
 
     return figure

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,8 @@ from roofline.serving.quadrature import between_nodes
 from roofline.serving.static_columns import PromptTimes, prompt_times
 from roofline.study.sweep.points import Lane
 
-Prefills: TypeAlias = tuple[tuple[NDArray[np.bool_], FirstTokens], ...]
+FEW: Final = (1.0, 2.0)
+"""Prompts of a step on an idle server. [1]"""
 
 
 @dataclass(eq=False)
@@ -36,28 +37,25 @@ class Prices:
     _tables: dict[str, Array] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def first(self) -> Prefills:
-        """Masks of prompts, and first tokens at the nodes of batches and of these prompts."""
-        return self._prefills(self.lane.axes.batch.nodes, self.lane.prefill_batch)
+    def first(self) -> tuple[tuple[NDArray[np.bool_], FirstTokens], ...]:
+        """Masks of prompts, and first tokens of these prompts.
 
-    @cached_property
-    def few(self) -> Prefills:
-        """The same on an idle server, of one prompt and of two in one step."""
-        return self._prefills(np.array([1.0, 2.0]), 2)
-
-    def _prefills(self, batches: Array, prefill_batch: int) -> Prefills:
-        """One new token is a step of decode, whose kernels are others."""
-        prompts = self.lane.axes.prompt.nodes
+        Rows are one prompt and two in one step, on an idle server, and then the nodes of batches.
+        One new token is a step of decode, whose kernels are others.
+        """
+        prompts, batches = self.lane.axes.prompt.nodes, self.lane.axes.batch.nodes
         new = self.lane.new(prompts)
+        asked = np.full(len(FEW) + len(batches), float(self.lane.prefill_batch))
+        asked[: len(FEW)] = FEW
         return tuple(
             (
                 which,
                 first_tokens(
                     self.lane.deployment,
-                    batches[:, None],
+                    np.append(FEW, batches)[:, None],
                     prompts[None, which],
                     (prompts - new)[None, which],
-                    prefill_batch,
+                    asked[:, None],
                 ),
             )
             for which in (new == 1.0, new != 1.0)
@@ -70,8 +68,8 @@ class Prices:
         lane = self.lane
         return prompt_times(
             lane.deployment,
-            alone_s=self.table_of_few("busy_s")[:1],
-            two_s=self.table_of_few("busy_s")[1:],
+            alone_s=self.few("busy_s")[:1],
+            two_s=self.few("busy_s")[1:],
             all_s=self.table("busy_s"),
             batch=lane.axes.batch.nodes[:, None],
             new=lane.new(lane.axes.prompt.nodes),
@@ -105,27 +103,25 @@ class Prices:
 
     def table(self, name: str) -> Array:
         """A figure of `FirstTokens`, by name, at the nodes of batches × prompts."""
+        return self._whole(name)[len(FEW) :]
+
+    def few(self, name: str) -> Array:
+        """The same of one prompt, and of two in one step, at the nodes of prompts."""
+        return self._whole(name)[: len(FEW)]
+
+    def _whole(self, name: str) -> Array:
         if name not in self._tables:
             if not self._tables:
                 ahead([self])
-            self._tables[name] = self._table(self.first, name)
+            parts = [(which, getattr(first, name)) for which, first in self.first]
+            self._tables[name] = np.empty((len(parts[0][1]), len(self.lane.axes.prompt.nodes)))
+            for which, part in parts:
+                self._tables[name][:, which] = part
         return self._tables[name]
-
-    def table_of_few(self, name: str) -> Array:
-        """A figure of one prompt, and of two in one step, at the nodes of prompts."""
-        ahead([self])
-        return self._table(self.few, name)
-
-    def _table(self, prefills: Prefills, name: str) -> Array:
-        parts = [(which, getattr(first, name)) for which, first in prefills]
-        out = np.empty((len(parts[0][1]), len(self.lane.axes.prompt.nodes)))
-        for which, part in parts:
-            out[:, which] = part
-        return out
 
     def steps(self) -> Iterator[GridStep]:
         """All that is priced."""
-        for _, first in (*self.first, *self.few):
+        for _, first in self.first:
             yield from first.steps
         for _, decode in self.decode:
             yield decode.step
