@@ -10,7 +10,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Stage, different, pipeline
 from roofline.cost.placement import kv_heads_per_device
 from roofline.cost.weights import outside_bytes, weight_bytes
-from roofline.cost.work import Number, Part
+from roofline.cost.work import Number, Part, anywhere
 from roofline.model.architecture import (
     Attention,
     Block,
@@ -309,7 +309,7 @@ def _passed_around(deployment: Deployment, context: Number, step_tokens: Number)
     of a ring.
     """
     cp = deployment.layout.cp
-    if np.all(np.asarray(cp) == 1):
+    if not anywhere(cp != 1):
         return 0.0
     largest: Number = 0.0
     for block in deployment.architecture.kinds:

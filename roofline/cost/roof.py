@@ -27,7 +27,7 @@ HOST: Final = "host"
 BOUNDS = ("compute", "memory", "wire", HOST)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Time:
     """Time of an operator at datasheet rates, and as measured where it is known.
 
@@ -41,7 +41,7 @@ class Time:
     measured: Measured | None = None
     """Measured time; None where there is none."""
 
-    @cached_property
+    @property
     def compute(self) -> Number:
         """Time of the arithmetic, if that were the only limit. [s]"""
         op = self.op
@@ -49,17 +49,17 @@ class Time:
             return 0.0
         return op.work.flops * (self.executions / self.gpu.rate(op.arithmetic))
 
-    @cached_property
+    @property
     def memory(self) -> Number:
         """Time of the traffic with device memory, likewise. [s]"""
         return self.op.work.hbm_bytes * (self.executions / self.gpu.hbm_bytes_per_s)
 
-    @cached_property
+    @property
     def wire(self) -> Number:
         """Time of the wires between devices, likewise. [s]"""
         return 0.0 if self.op.kind == HOST else self.op.wire_s * self.executions
 
-    @cached_property
+    @property
     def host(self) -> Number:
         """Time of the wires to the host, likewise. [s]"""
         return self.op.wire_s * self.executions if self.op.kind == HOST else 0.0

@@ -21,7 +21,7 @@ from roofline.cost.measured import Measured
 from roofline.cost.pipeline import finish, finish_with, pace, period
 from roofline.cost.roof import BOUNDS
 from roofline.cost.step import Group
-from roofline.cost.work import Array, Number, Op, plus
+from roofline.cost.work import Array, Number, Op, anywhere, plus
 from roofline.errors import RooflineError
 from roofline.model.architecture import Architecture, Attention, Block
 from roofline.serving.quadrature import Answers, ContextSums, between_nodes, context_nodes
@@ -96,7 +96,7 @@ def left_over(batch: Number, prompts: Number) -> Number | None:
         (np.float64(2.0), None)
     """
     left = batch - np.floor(batch / prompts) * prompts
-    return np.where(left > 0, left, 1.0)[()] if np.any(left) else None
+    return np.where(left > 0, left, 1.0)[()] if anywhere(left) else None
 
 
 def last_of(
@@ -167,7 +167,7 @@ class GridStep:
 def _bound_times(stage: Priced) -> list[Number]:
     """Time of a stage by what binds its operators, one entry for each `BOUNDS`. [s]"""
     out: list[Number] = [0.0] * len(BOUNDS)
-    hides = any(np.any(hidden) for hidden in stage.parts.hidden(stage.deployment))
+    hides = any(map(anywhere, stage.parts.hidden(stage.deployment)))
     for op, time in stage.ops.values():
         took = stage.exposed(op, time) if hides else time.seconds
         limits = (time.compute, time.memory, time.wire, time.host)
@@ -396,7 +396,7 @@ class DecodeSteps:
             if name in BOUNDS:
                 times = dict(zip(BOUNDS, self.step.bound_times(), strict=True))
                 for bound, each in times.items():
-                    there = self._of(self._rows(each)) if np.any(each) else None
+                    there = self._of(self._rows(each)) if anywhere(each) else None
                     self._sums[bound] = there
             else:
                 values = getattr(self, name)

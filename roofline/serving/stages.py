@@ -10,7 +10,7 @@ from roofline.cost.layout import Stage, pipeline
 from roofline.cost.measured import Measured
 from roofline.cost.roof import CHOSEN, Parts, Time, measured_each, parts, roofed
 from roofline.cost.step import Group, steps
-from roofline.cost.work import Number, Op
+from roofline.cost.work import Number, Op, anywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Priced:
             "collective": (wire, self.parts.wire),
             "host": (host, self.parts.host),
         }.get(op.kind, (0.0, 1.0))
-        if not np.any(hidden) or op.algorithm == CHOSEN:
+        if not anywhere(hidden) or op.algorithm == CHOSEN:
             return time.seconds
         shown: Number = time.seconds * (1.0 - hidden / np.maximum(whole, 1e-300))
         return shown

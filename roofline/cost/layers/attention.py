@@ -20,7 +20,7 @@ from roofline.cost.layers.common import (
     split,
 )
 from roofline.cost.placement import kv_heads_per_device, qkv_biased_per_device
-from roofline.cost.work import Kind, Number, Op, Part, times
+from roofline.cost.work import Kind, Number, Op, Part, anywhere, times
 from roofline.model.architecture import Attention, Indexer
 
 
@@ -186,7 +186,7 @@ def gathered(p: Pass, new: Number, cache: Number, layers: int) -> Iterator[Op]:
         cache: Keys and values of the whole context that one device attends to. [B]
     """
     cp = p.deployment.layout.cp
-    if np.all(np.asarray(cp) == 1) or is_one(new) or p.deployment.options.ring_attention:
+    if not anywhere(cp != 1) or is_one(new) or p.deployment.options.ring_attention:
         return
     ranks = p.deployment.ranks(cp, p.tp)
     whole = Part("M", cache, source="keys and values of the whole context that a device attends to")
@@ -207,7 +207,7 @@ def shared(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
         out: Width of a query's output on one device, with its two 16-bit softmax sums. [1]
     """
     cp = p.deployment.layout.cp
-    if np.all(np.asarray(cp) == 1):
+    if not anywhere(cp != 1):
         yield op
         return
     work, dims = op.work, op.dims

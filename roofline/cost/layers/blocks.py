@@ -15,7 +15,7 @@ from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.layers import attention, compressed, feedforward, latent, recurrent
 from roofline.cost.layers.common import Pass, collective, norm, often, product, split
 from roofline.cost.placement import padded
-from roofline.cost.work import Number, Op, Part
+from roofline.cost.work import Number, Op, Part, anywhere
 from roofline.model.architecture import (
     Attention,
     Block,
@@ -97,7 +97,7 @@ def _tensor_parallel(p: Pass, layer: Block, d: float, layers: int) -> Iterator[O
         inside = sums - apart
         yield from _combined(p, d, layers, after="all-gather", times=inside)
         yield from _combined(p, d, layers, after="reduce-scatter", times=inside)
-        if np.any(apart) and np.any(np.asarray(p.copies) > 1):
+        if anywhere(apart) and anywhere(p.copies > 1):
             # Each device has its part of a t-th of the tokens; those with the others lie t apart.
             share, ranks = (d * p.width) * p.tokens / p.tp, p.deployment.ranks(p.copies, p.tp)
             moved = collectives.all_gather(share, ranks)
@@ -107,7 +107,7 @@ def _tensor_parallel(p: Pass, layer: Block, d: float, layers: int) -> Iterator[O
         return
     apart = layout.apart if routed else 0.0
     yield from _combined(p, d, layers, after="all-reduce", times=sums - apart * sums)
-    if np.any(apart):
+    if anywhere(apart):
         before = apart * (layer.mixer is not None)
         yield from _combined(p, d, layers, after="reduce-scatter", times=before)
         everywhere = p.tp * p.copies
@@ -132,7 +132,7 @@ def _combined(
 ) -> Iterator[Op]:
     """A collective of a tensor as wide as given, over the tensor-parallel group if not said."""
     group = p.tp if size is None else size
-    if not np.any(np.asarray(group) > 1) or not np.any(times):
+    if not anywhere(group > 1) or not anywhere(times):
         return
     ranks, payload = p.deployment.ranks(group), (d * p.width) * p.tokens
     whole = _stream(payload, p.tokens, d, p)
@@ -163,7 +163,7 @@ def head(p: Pass) -> Iterator[Op]:
     n = padded(network.vocab, tp)
     biased = n if network.head_bias else 0.0
     yield from product(p, "lm-head", n, d, 1, biased=biased, tokens=rows)
-    if np.any(np.asarray(tp) > 1):
+    if anywhere(tp > 1):
         payload, ranks = (network.vocab * p.width) * rows, p.deployment.ranks(tp)
         gathered = collectives.all_gather(payload, ranks)
         symbols = {"rows": rows, "V": network.vocab, "width": p.width}

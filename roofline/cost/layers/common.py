@@ -5,12 +5,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
-import numpy as np
-
 from roofline.cost import linear
 from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.deployment import Deployment
-from roofline.cost.work import NOTHING, Formula, Made, Number, Op, Part, Work, by
+from roofline.cost.work import NOTHING, Formula, Made, Number, Op, Part, Work, anywhere, by
 from roofline.model.architecture import Block, Linear
 from roofline.model.precision import Product, dequantisation, quantisation
 from roofline.units import BITS_PER_BYTE
@@ -73,10 +71,10 @@ def product(
     m = p.tokens if tokens is None else tokens
     work = linear.gemm(m, n, k, weight_width=made.stored.width, width=p.width)
     beside = biased * p.width + n * made.stored.row_bits / BITS_PER_BYTE
-    if np.any(beside):
+    if anywhere(beside):
         work = work + other("weight_bytes", "biases and scales", beside)
     copied = dequantisation(made, n, k)
-    if np.any(copied.bytes_read):
+    if anywhere(copied.bytes_read):
         both = copied.bytes_read + copied.bytes_written
         work = work + other("weight_bytes", "converted copy", both)
     if made.quantised is not None:

@@ -18,7 +18,7 @@ from roofline.cost.layers.common import (
     split,
 )
 from roofline.cost.moe import experts_gemm, padded_rows
-from roofline.cost.work import Formula, Number, Op, Part, by
+from roofline.cost.work import Formula, Number, Op, Part, anywhere, by
 from roofline.model.architecture import Linear, Mlp, Moe
 from roofline.model.precision import Product
 
@@ -115,7 +115,7 @@ def _moved(
     back they sum first.
     """
     layout = p.deployment.layout
-    if not np.any(layout.apart):
+    if not anywhere(layout.apart):
         return
     apart, ep = layout.apart, layout.ep
     made = p.made(up.name)
@@ -129,7 +129,7 @@ def _moved(
     far = apart * each * (nodes * (1.0 - 1.0 / ranks.nodes))
     near = apart * each * (met * (1.0 - 1.0 / ranks.inside))
     name = "combine" if back else "dispatch"
-    if np.any(np.asarray(ep) > 1):
+    if anywhere(ep > 1):
         said = "of the device that sends most, in the node and out of it"
         whole = Part("M", near + far, source=said)
         op = collective(name, exchange(near, far, ranks), whole, ranks, layers)
@@ -145,7 +145,7 @@ def _moved(
         symbols = {**routed, "groups_met": met, "nodes_met": nodes, "nodes": ranks.nodes}
         work = replace(op.work, made=op.work.made + by(_ROUTED, symbols))
         yield replace(op, work=work * apart, wire_s=op.wire_s * apart, dims=dims)
-    if np.any(np.asarray(layout.expert_tp) > 1):
+    if anywhere(layout.expert_tp > 1):
         group = p.deployment.ranks(layout.expert_tp)
         arrived = apart * (float(up.k) * width) * p.everyone * (met / ep)
         total = reduce_scatter(arrived, group) if back else all_gather(arrived, group)
