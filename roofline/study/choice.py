@@ -122,7 +122,10 @@ def reason(
     out = f"{named} has {what} of {len(order):,} layouts that fit: {shown(best)}"
     if objective != "latency":
         out += f" with {priced.largest[best]:,.0f} sequences in each replica"
-    other = next((int(n) for n in order[1:] if _differs(priced, best, int(n))), None)
+    # Layouts that differ in the split of norms alone are passed over.
+    degrees = np.stack([getattr(priced, name) for name in DEGREES])
+    unlike = np.any(degrees[:, order] != degrees[:, [best]], axis=0)
+    other = next(iter(order[unlike].tolist()), None)
     if other is not None:
         passed = other != int(order[1])
         next_one = ", the next of other degrees," if passed else ""
@@ -134,11 +137,6 @@ def reason(
         return f"{out}."
     step = "decode step" if priced.tpot_s[best] else "time"
     return f"{out}. The interconnect takes {priced.wires[best]:.0%} of its {step}."
-
-
-def _differs(priced: Layouts, one: int, other: int) -> bool:
-    """True if two layouts differ in more than the split of norms."""
-    return any(getattr(priced, name)[one] != getattr(priced, name)[other] for name in DEGREES)
 
 
 def _shown(priced: Layouts, number: int, objective: Objective, usd_per_hour: float) -> str:

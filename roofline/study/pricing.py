@@ -141,8 +141,13 @@ class Pricing:
                 nothing = Listed(lane.labels, {**numbers, "fits": _all(numbers, False)})
                 yield lane.bounded, lane.limit, nothing
                 continue
-            for limit, points in _sorted_out(self._by_itself(lane, numbers)):
-                yield lane.bounded, limit, points
+            points = self._by_itself(lane, numbers)
+            limits = points["limit"]
+            # That points do not fit is told with the limits.
+            for limit in np.unique(np.where(limits == MEMORY, "", limits)):
+                told = ["", MEMORY] if limit == "" else [limit]
+                some = points.taken(np.flatnonzero(np.isin(limits, told)))
+                yield lane.bounded, str(limit), some
         yield from _looked_up(waiting)
 
     def _empty(self) -> "pa.Table":
@@ -241,23 +246,14 @@ def _looked_up(waiting: deque[_Part]) -> Iterator[tuple[bool, str, Rows]]:
             continue
         try:
             if part.timed:
-                _ = part.prices.table(
-                    "seconds"
-                )  # known from now on, unless the device lacks the arithmetic
+                # Known from now on, unless the device lacks the arithmetic.
+                part.prices.table("seconds")
         except RooflineError:
             names = ("index", "batch", "prompt", "output", "fits")
             columns = {name: part.columns[name] for name in names}
             yield bounded, "format", Listed(part.prices.lane.names, columns)
             continue
         yield bounded, "", part.columns
-
-
-def _sorted_out(points: Listed) -> Iterator[tuple[str, Rows]]:
-    """Points apart by what rules them out; that they do not fit is told with the limits."""
-    limits = points["limit"]
-    for limit in np.unique(np.where(limits == MEMORY, "", limits)):
-        here = np.flatnonzero(np.isin(limits, ["", MEMORY]) if limit == "" else limits == limit)
-        yield str(limit), points.taken(here)
 
 
 def _all(numbers: Mapping[str, Array], value: bool) -> Any:

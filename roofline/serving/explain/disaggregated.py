@@ -1,6 +1,5 @@
 """Derivations of the figures of disaggregated serving."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -257,21 +256,18 @@ def energy(pools: Disaggregated) -> Derivation:
     )
 
 
-METRICS: Final[Mapping[str, Callable[[Disaggregated], Derivation]]] = {
-    "ttft": ttft,
-    "second_token": second_token,
-    "tpot": tpot,
-    "latency": latency,
-    "kv": kv,
-    "transfer": transfer,
-    "ratio": ratio,
-    "throughput": throughput,
-    "memory": memory,
-    "cost": cost,
-    "energy": energy,
-}
-
-
 def explain_all(pools: Disaggregated) -> dict[str, Derivation]:
     """Derivations of every metric."""
-    return {name: derive(pools) for name, derive in METRICS.items()}
+    return {
+        "ttft": ttft(pools),
+        "second_token": second_token(pools),
+        "tpot": tpot(pools),
+        "latency": latency(pools),
+        "kv": kv(pools),
+        "transfer": transfer(pools),
+        "ratio": ratio(pools),
+        "throughput": throughput(pools),
+        "memory": memory(pools),
+        "cost": cost(pools),
+        "energy": energy(pools),
+    }

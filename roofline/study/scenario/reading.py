@@ -12,7 +12,6 @@ from roofline.content import shipped
 from roofline.errors import DocumentError, InputError, UnknownNameError
 from roofline.schema import Document, read, validate
 from roofline.schema.document import shown
-from roofline.serving.simulate.server import POLICIES
 from roofline.serving.traffic.files import traffic_named
 from roofline.serving.traffic.lengths import Constant, Lengths, spelled
 from roofline.serving.traffic.traffic import Traffic
@@ -134,7 +133,10 @@ def _resolved(document: Document, folder: Path) -> Scenario:
         )
     weights = words(document, "weights", file.weights, naming.number_format)
     models = tuple(_models(document, file, folder, weights))
-    machines = _machines(document, file, folder)
+    kind, asked, find = "gpus", file.gpus or USUAL_GPU, naming.gpu
+    if file.nodes is not None:
+        kind, asked, find = "nodes", file.nodes, naming.node
+    machines = words(document, kind, asked, lambda n: find(naming.path_or_name(n, folder)))
     out = Scenario(
         name=file.name,
         title=file.title,
@@ -147,10 +149,14 @@ def _resolved(document: Document, folder: Path) -> Scenario:
         weights=weights,
         kv=words(document, "kv", file.kv, naming.number_format),
         engines=words(document, "engines", file.engines, naming.engine),
-        techniques=_techniques(document, file),
+        techniques=techniques(document, file.techniques)
+        if isinstance(file, BatchFile)
+        else (Technique(memory_utilization=file.memory_utilization, cuda_graphs=file.cuda_graphs),),
         patches=patches(document, file.patches, [model.model for model in models], weights),
-        workloads=tuple(_workloads(document, file, folder)),
-        policies=_policies(document, file),
+        workloads=() if isinstance(file, BatchFile) else tuple(_workloads(document, file, folder)),
+        policies=()
+        if isinstance(file, BatchFile)
+        else words(document, "policies", file.policies or (), str),
         numbers=numbers_of(document, file),
         zipped=(),  # checked with the axes at hand
         limits=tuple(limits_of(document, file)),
@@ -180,15 +186,6 @@ def _models(
         yield found
 
 
-def _machines(document: Document, file: BatchFile | TrafficFile, folder: Path) -> tuple[str, ...]:
-    if file.nodes is not None:
-        return words(
-            document, "nodes", file.nodes, lambda n: naming.node(naming.path_or_name(n, folder))
-        )
-    asked = USUAL_GPU if file.gpus is None else file.gpus
-    return words(document, "gpus", asked, lambda n: naming.gpu(naming.path_or_name(n, folder)))
-
-
 def _layouts(document: Document, file: BatchFile | TrafficFile) -> tuple[str, ...] | Every:
     if isinstance(file.layouts, EveryFile):
         gpus = file.layouts.gpus
@@ -211,17 +208,7 @@ def _each(document: Document, file: BatchFile | TrafficFile) -> Iterator[str]:
         yield COLUMNS[key]
 
 
-def _techniques(document: Document, file: BatchFile | TrafficFile) -> tuple[Technique, ...]:
-    if isinstance(file, BatchFile):
-        return techniques(document, file.techniques)
-    return (Technique(memory_utilization=file.memory_utilization, cuda_graphs=file.cuda_graphs),)
-
-
-def _workloads(
-    document: Document, file: BatchFile | TrafficFile, folder: Path
-) -> Iterator[Traffic]:
-    if isinstance(file, BatchFile):
-        return
+def _workloads(document: Document, file: TrafficFile, folder: Path) -> Iterator[Traffic]:
     before: list[str] = []
     for asked, path in each(document, "workloads", file.workloads):
         with at(document, *path):
@@ -236,13 +223,6 @@ def _workloads(
 
 def _lengths(asked: int | str) -> Lengths:
     return Constant(asked) if isinstance(asked, int) else spelled(asked)
-
-
-def _policies(document: Document, file: BatchFile | TrafficFile) -> tuple[str, ...]:
-    if isinstance(file, BatchFile) or file.policies is None:
-        return ()
-    assert set(file.policies if isinstance(file.policies, tuple) else ()) <= set(POLICIES)
-    return words(document, "policies", file.policies, str)
 
 
 def _said(document: Document) -> str:
