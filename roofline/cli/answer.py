@@ -8,8 +8,8 @@ import typer
 
 from roofline import api
 from roofline.api.parameters import Question
-from roofline.cli.page import write_page
 from roofline.cli.render import print_answer
+from roofline.cli.report import write_page
 from roofline.table import Derivation, Result
 
 
@@ -35,7 +35,10 @@ def answered(
     context: typer.Context,
     record: type[Question],
     columns: str = "headline",
+    *,
     page: Callable[[Result], Result] = lambda result: result,
+    values: Callable[[Result], dict[str, Any]] | None = None,
+    few: Callable[[Result], dict[str, int]] = lambda result: {},
 ) -> None:
     """Ask the question of a command and print the answer, or the derivation that is wanted.
 
@@ -45,16 +48,20 @@ def answered(
         context, record: Options as they were given, and the question that they are of.
         columns: Table that CSV has.
         page: Adds what only the HTML page has.
+        values: Answer as plain values; None for `to_json`.
+        few: Rows that tables of the terminal have at most, by their keys. [1]
     """
     from roofline.cli.inputs import asked
 
-    command = str(context.command.name)
-    explain, path, style = (context.params[name] for name in ("explain", "report", "format_"))
+    command, given = str(context.command.name), context.params
     result = getattr(api, command)(**asked(context, record))
-    derivation = api.explain(result, explain) if explain else None
-    if path is not None:
-        write_page(context, page(result), path)
-    values = partial(to_json, result, derivation)
-    print_answer(command, result, style, values, columns, derivation=derivation)
+    wanted = given.get("explain")
+    derivation = api.explain(result, wanted) if wanted else None
+    if given["report"] is not None:
+        write_page(context, page(result), given["report"])
+    plain = partial(values, result) if values else partial(to_json, result, derivation)
+    print_answer(
+        command, result, given["format_"], plain, columns, derivation=derivation, few=few(result)
+    )
     if not result.metadata["fits"]:
         raise typer.Exit(1)

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from roofline.cli import options
 from roofline.cli.calibrate import (
     BackendName,
     BackendOf,
@@ -30,11 +31,10 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-FormatOf = Annotated[Format, typer.Option("--format", help="How to print.")]
 
 
 @app.command(name="list")
-def list_(format_: FormatOf = Format.TABLE) -> None:
+def list_(format_: options.FormatOf = Format.TABLE) -> None:
     """List the probes."""
     from roofline.bench.probe import points, probes
 
@@ -66,7 +66,7 @@ def run(
     gpu: GpuOf = "",
     threads: Threads = 1,
     records: RecordsOf = None,
-    format_: FormatOf = Format.TABLE,
+    format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Run probes and print what they measured."""
     seconds = duration(budget)
@@ -127,7 +127,7 @@ def fit(
     out: Annotated[
         Path | None, typer.Option(help="File to write; else one in the folder for your own.")
     ] = None,
-    format_: FormatOf = Format.TABLE,
+    format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Fit the model to the records of a run, without measuring again."""
     from roofline.bench.probe import probes

@@ -1,15 +1,12 @@
 """``roofline compare``: variants of a deployment side by side, and what each change moved."""
 
-from functools import partial
 from typing import Any
 
 import typer
 
-from roofline import api
 from roofline.api.parameters import Comparison
 from roofline.cli import options
-from roofline.cli.page import write_page
-from roofline.cli.render import Format, print_answer
+from roofline.cli.answer import answered
 from roofline.table import Result
 
 
@@ -19,22 +16,12 @@ from roofline.table import Result
     "weights kv engine convention calibration kv_cache attention mask mla routing_skew "
     "expert_loads cuda_graphs memory_utilization price static report format_",
 )
-def compare(
-    context: typer.Context,
-    report: options.Report = None,
-    format_: options.FormatOf = Format.TABLE,
-) -> None:
+def compare(context: typer.Context) -> None:
     """Price variants beside a base and say what each change moved and why, not how well it answers.
 
     Exits with 1 if neither the base nor any variant fits.
     """
-    from roofline.cli.inputs import asked
-
-    result = api.compare(**{"changes": ()} | asked(context, Comparison))
-    write_page(context, result, report)
-    print_answer("compare", result, format_, partial(_values, result), "variants")
-    if not result.metadata["fits"]:
-        raise typer.Exit(1)
+    answered(context, Comparison, "variants", values=_values)
 
 
 def _values(result: Result) -> dict[str, Any]:

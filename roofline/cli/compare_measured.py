@@ -8,7 +8,6 @@ import typer
 
 from roofline.api.parameters import Measured
 from roofline.cli import options
-from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
     clean,
@@ -21,6 +20,7 @@ from roofline.cli.render import (
     say,
     wrap,
 )
+from roofline.cli.report import write_page
 from roofline.table import Result, table
 from roofline.view.grids import grid
 from roofline.view.tables import shown

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from roofline.cli import completing
+from roofline.cli import completing, options
 from roofline.cli.render import Format, clean, echo, print_columns, print_grid, print_json, wrap
 from roofline.view.grids import grid
 
@@ -13,11 +13,10 @@ app = typer.Typer(
     invoke_without_command=True,
     rich_markup_mode=None,
 )
-FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
 
 
 @app.callback()
-def gpus(context: typer.Context, format_: FormatOption = Format.TABLE) -> None:
+def gpus(context: typer.Context, format_: options.FormatOf = Format.TABLE) -> None:
     """List the GPUs of the catalog, or show one with the source of every figure."""
     if context.invoked_subcommand is not None:
         return
@@ -45,7 +44,7 @@ def show(
         str,
         typer.Argument(help="GPU by name, or a YAML file.", autocompletion=completing.gpus),
     ],
-    format_: FormatOption = Format.TABLE,
+    format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Show every figure of a GPU, with its source."""
     from roofline.bench.shipping.coverage import measured

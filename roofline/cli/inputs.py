@@ -57,6 +57,8 @@ def asked(context: typer.Context, record: type[Question]) -> dict[str, Any]:
         out["model"] = network("-")
     if "routing_skew" in options:
         out["routing"] = routing(options["routing_skew"], options["expert_loads"])
+    if "with_" in options:
+        out.setdefault("changes", ())
     if "static" in options:
         out["rank"] = "static" if options["static"] else "steady"
     for name in ("stages", "tree"):

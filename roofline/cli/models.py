@@ -27,11 +27,10 @@ app = typer.Typer(
     invoke_without_command=True,
     rich_markup_mode=None,
 )
-FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
 
 
 @app.callback()
-def models(context: typer.Context, format_: FormatOption = Format.TABLE) -> None:
+def models(context: typer.Context, format_: options.FormatOf = Format.TABLE) -> None:
     """List the networks of the catalog, or show the counts of one."""
     if context.invoked_subcommand is not None:
         return
@@ -68,7 +67,7 @@ def models(context: typer.Context, format_: FormatOption = Format.TABLE) -> None
 def show(
     name: options.Model,
     kv: Annotated[str, typer.Option(help="Format of the KV cache.")] = "bf16",
-    format_: FormatOption = Format.TABLE,
+    format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Show parameters by part, KV cache and weights of a network."""
     from roofline.cli.inputs import network as find

@@ -10,8 +10,8 @@ import typer
 from roofline import api
 from roofline.api.parameters import Planning
 from roofline.cli import options
-from roofline.cli.page import write_page
 from roofline.cli.render import Format, print_answer
+from roofline.cli.report import write_page
 from roofline.table import Derivation, Result
 from roofline.units import counted
 

@@ -1,11 +1,15 @@
-"""``roofline report``: results that were saved, as one HTML page."""
+"""``roofline report``: results that were saved, as one HTML page; the page of any command."""
 
+import shlex
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from roofline.cli.page import write_page
+from roofline.cli.render import clean
+from roofline.table import Result
 
 
 def report(
@@ -21,3 +25,14 @@ def report(
 
     with as_saved(*results):
         write_page(context, together([read_result(path) for path in results]), out)
+
+
+def write_page(context: typer.Context, result: Result, path: Path | None) -> None:
+    """Write the page of a result with the command that made it; nothing if no file was named."""
+    if path is None:
+        return
+    from roofline.report import write
+
+    command = shlex.join(["roofline", *(context.obj or sys.argv[1:])])
+    write(replace(result, metadata={**result.metadata, "command": command}), path)
+    typer.echo(f"wrote {clean(str(path))}", err=True)

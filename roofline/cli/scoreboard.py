@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from roofline.cli import options
-from roofline.cli.page import write_page
 from roofline.cli.render import Format, plain_values, print_answer, print_columns, say
+from roofline.cli.report import write_page
 from roofline.table import Result, Table, table
 
 MANY: Final = 100

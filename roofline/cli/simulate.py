@@ -11,8 +11,8 @@ import typer
 from roofline import api
 from roofline.api.parameters import Simulation
 from roofline.cli import options
-from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, print_answer
+from roofline.cli.report import write_page
 from roofline.files import check
 from roofline.table import Result
 from roofline.units import counted

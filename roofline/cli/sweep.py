@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline.cli import completing, options
-from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean
+from roofline.cli.report import write_page
 from roofline.errors import StoppedError
 from roofline.units import counted
 

@@ -14,7 +14,9 @@ from roofline.view.words import MORE, cell, heading, written
 
 FIGURES: Final = "metric=Figure, value, low, meaning"
 """Columns of tables of figures, each in its own unit."""
-DEPLOYED: Final = "gpus, shape, gpu?, weights?, usd_per_hour, usd_per_mtok"
+DEPLOYED: Final = (
+    "gpus, shape, gpu?, weights?, token_budget?=Step tokens, usd_per_hour, usd_per_mtok"
+)
 FREE: Final = "free"
 MEASURES: Final = ("usd_per_mtok", "usd_per_hour", "gpus")
 """Measures of a sensitivity, the first that is known is taken."""
@@ -116,7 +118,8 @@ SHOWN: Final[Mapping[str, Shown]] = {
     ),
     "frontier": Shown(
         "Deployments that nothing cheaper beats in some aim",
-        "gpus, gpu?, shape, weights?, usd_per_hour, ttft_s, tpot_s, headroom, best_in, chosen | "
+        "gpus, gpu?, shape, weights?, token_budget?=Step tokens, usd_per_hour, ttft_s, tpot_s, "
+        "headroom, best_in, chosen | "
         "usd_per_mtok, capacity_per_s",
         few=12,
     ),

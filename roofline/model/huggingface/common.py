@@ -211,6 +211,13 @@ def attention(
     ]
 
 
+def biases(fields: Fields, *, default: bool = False) -> dict[str, bool]:
+    """Arguments of `attention` by ``attention_bias``, for the projections in and the one out."""
+    return dict.fromkeys(
+        ("qkv_bias", "out_bias"), fields.flag("attention_bias", "attention_bias", default=default)
+    )
+
+
 def stack(
     fields: Fields, shape: Geometry, layers: Iterable[Block], *, tied: bool = False, **more: Any
 ) -> Architecture:

@@ -7,7 +7,7 @@ network compresses attention, mixes residual streams and groups its output proje
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from roofline.model.architecture import (
     STREAMS,
@@ -42,47 +42,37 @@ MLA: Final = frozenset({"num_key_value_heads", "head_dim", "qk_head_dim", "rope_
 """Fields that latent attention does not use, or that follow from others."""
 
 
-def _geometry(fields: Fields) -> Geometry:
-    heads = fields.integer("heads", "num_attention_heads")
+def _outline(fields: Fields) -> Geometry:
     fields.seen |= MLA
-    return Geometry(
-        d_model=fields.integer("d_model", "hidden_size"),
-        layers=fields.integer("layers", "num_hidden_layers", high=MOST_LAYERS),
-        heads=heads,
-        kv_heads=heads,
-        head_dim=fields.integer("value_dim", "v_head_dim", default=128),
-        vocab=fields.integer("vocab", "vocab_size"),
-        context=fields.optional("max_context", "max_position_embeddings"),
-    )
+    return outline(fields, "value_dim", "v_head_dim", default=128)
 
 
-def _latent(fields: Fields, shape: Geometry, indexers: list[Indexer | None]) -> list[Mla]:
-    """Latent attention of each layer, alike but for the indexer."""
+def latent_attention(
+    fields: Fields, shape: Geometry, latent: int | None = None, **more: Any
+) -> Mla:
+    """Latent attention with the keys that DeepSeek has for it.
+
+    Args:
+        fields, shape: The config and its sizes; a head of values is as wide as one of the shape.
+        latent: Width of the latent where the config has none. [1]
+        more: Other fields of `Mla`.
+    """
     query = fields.optional("query_rank", "q_lora_rank") or 0
-    if "q_lora_rank" not in fields.data:
-        fields.refuse(
-            "q_lora_rank",
-            "q_lora_rank is missing",
-            "write null where queries are projected directly",
-        )
-    latent = fields.integer("latent", "kv_lora_rank")
+    latent = fields.integer("latent", "kv_lora_rank", default=latent)
     rope = fields.integer("rope_dim", "qk_rope_head_dim", default=64)
     bias = fields.flag("attention_bias", "attention_bias", default=False)
-    return [
-        Mla(
-            heads=shape.heads,
-            query_rank=query,
-            latent=latent,
-            nope_dim=fields.integer("nope_dim", "qk_nope_head_dim", default=128),
-            rope_dim=rope,
-            value_dim=shape.head_dim,
-            norm_parameters=query + latent,
-            biased=query + latent + rope if bias else 0,
-            out_bias=bias,
-            index=index,
-        )
-        for index in indexers
-    ]
+    return Mla(
+        heads=shape.heads,
+        query_rank=query,
+        latent=latent,
+        nope_dim=fields.integer("nope_dim", "qk_nope_head_dim", default=128),
+        rope_dim=rope,
+        value_dim=shape.head_dim,
+        norm_parameters=query + latent,
+        biased=query + latent + rope if bias else 0,
+        out_bias=bias,
+        **more,
+    )
 
 
 def _network(
@@ -90,7 +80,14 @@ def _network(
 ) -> Architecture:
     """Latent attention, dense feed-forward parts first, then experts with shared ones."""
     neutral(fields, mlp_bias=False)
-    mixers = _latent(fields, shape, indexers)
+    if "q_lora_rank" not in fields.data:
+        fields.refuse(
+            "q_lora_rank",
+            "q_lora_rank is missing",
+            "write null where queries are projected directly",
+        )
+    mixer = latent_attention(fields, shape)
+    mixers = [replace(mixer, index=index) for index in indexers]
     sparse = after_dense(fields, shape.layers, dense)
     width = fields.integer("expert_width", "moe_intermediate_size")
     moe = routed(fields, shared_width=shared_width(fields, width, shared))
@@ -101,14 +98,14 @@ def _network(
 @family("deepseek_v3", "kimi_k2")
 def deepseek(fields: Fields) -> Architecture:
     """DeepSeek-V3 and R1, Kimi K2."""
-    shape = _geometry(fields)
+    shape = _outline(fields)
     return _network(fields, shape, [None] * shape.layers, dense=3, shared=1)
 
 
 @family("deepseek_v2")
 def deepseek_v2(fields: Fields) -> Architecture:
     """DeepSeek-V2: two shared experts, and no dense layers unless the config has some."""
-    shape = _geometry(fields)
+    shape = _outline(fields)
     return _network(fields, shape, [None] * shape.layers, dense=0, shared=2)
 
 
@@ -118,7 +115,7 @@ def deepseek_sparse(fields: Fields) -> Architecture:
 
     From GLM 5.2 on, most layers take over the choice of an earlier one.
     """
-    shape = _geometry(fields)
+    shape = _outline(fields)
     fields.seen |= {"indexer_rope_interleave", "index_share_for_mtp_iteration"}
     if fields.get("layer_types") is not None:
         same = {"indexed_attention": True, "deepseek_sparse_attention": True}

@@ -8,6 +8,7 @@ from roofline.model.huggingface.common import (
     Geometry,
     assemble,
     attention,
+    biases,
     family,
     gated,
     geometry,
@@ -47,12 +48,11 @@ def mixtral(fields: Fields) -> Architecture:
 def phimoe(fields: Fields) -> Architecture:
     """Phi 3.5 MoE: Mixtral with norms that have biases."""
     shape = geometry(fields, kv_heads=8)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     spans = every_layer(fields, shape.layers)
     return assemble(
         fields,
         shape,
-        attention(shape, spans, qkv_bias=bias, out_bias=bias),
+        attention(shape, spans, **biases(fields)),
         routed(fields, width=("intermediate_size",)),
         norm_width=2 * shape.d_model,
         head_bias=fields.flag("head_bias", "lm_head_bias", default=False),
@@ -89,7 +89,6 @@ def qwen3_moe(fields: Fields) -> Architecture:
     """Qwen 3: a norm over each head of q and k, no biases, no shared expert."""
     neutral(fields, qkv_bias=False, use_qk_norm=True, shared_expert_intermediate_size=0)
     shape = geometry(fields, kv_heads=4)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     used, size = _switched_window(fields)
     fields.seen.add("max_window_layers")
     spans = [size if used else None] * shape.layers
@@ -97,7 +96,7 @@ def qwen3_moe(fields: Fields) -> Architecture:
     return assemble(
         fields,
         shape,
-        attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=2 * shape.head_dim),
+        attention(shape, spans, **biases(fields), norm=2 * shape.head_dim),
         placed(gated(fields), moe, stepped(fields, shape.layers)),
     )
 
@@ -125,12 +124,11 @@ def glm4_moe(fields: Fields) -> Architecture:
 def dots1(fields: Fields) -> Architecture:
     """dots.llm1: a norm over each head of q and k; dense layers first, then shared experts."""
     shape = geometry(fields)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     size = window_size(fields, 4096)
     first = fields.integer("max_window_layers", "max_window_layers", default=62, low=0)
     late = [size is not None and i >= first for i in range(shape.layers)]
     spans = windows(fields, shape.layers, size=size, sliding=late)
-    mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=2 * shape.head_dim)
+    mixers = attention(shape, spans, **biases(fields), norm=2 * shape.head_dim)
     return _shared_after_dense(fields, shape, mixers, dense=0, shared=None)
 
 
@@ -170,7 +168,6 @@ def minimax_m2(fields: Fields) -> Architecture:
 def granitemoe(fields: Fields) -> Architecture:
     """Granite 3 MoE: Mixtral with multipliers, and in some a shared part."""
     shape = geometry(fields)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     shared = 0
     if fields.model_type == "granitemoeshared":
         shared = fields.integer(
@@ -179,7 +176,7 @@ def granitemoe(fields: Fields) -> Architecture:
     return assemble(
         fields,
         shape,
-        attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias),
+        attention(shape, no_windows(fields, shape.layers), **biases(fields)),
         routed(fields, width=("intermediate_size",), shared_width=shared),
     )
 
@@ -188,12 +185,11 @@ def granitemoe(fields: Fields) -> Architecture:
 def olmoe(fields: Fields) -> Architecture:
     """OLMoE: a norm over all of q and of k; experts in every layer."""
     shape = geometry(fields)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     norm = (shape.heads + shape.kv_heads) * shape.head_dim
     spans = no_windows(fields, shape.layers)
     return assemble(
         fields,
         shape,
-        attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=norm),
+        attention(shape, spans, **biases(fields), norm=norm),
         routed(fields, width=("intermediate_size",)),
     )

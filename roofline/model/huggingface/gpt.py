@@ -15,6 +15,7 @@ from roofline.model.huggingface.common import (
     activation,
     assemble,
     attention,
+    biases,
     check_groups,
     family,
     geometry,
@@ -127,12 +128,11 @@ def gptj(fields: Fields) -> Architecture:
 def gpt_neox(fields: Fields) -> Architecture:
     """GPT-NeoX, Pythia: two norms even where both parts are parallel."""
     shape = geometry(fields, replace(Names(), kv_heads=()), explicit_head_dim=False)
-    bias = fields.flag("attention_bias", "attention_bias", default=True)
     width = fields.integer("mlp_width", "intermediate_size")
     return assemble(
         fields,
         shape,
-        attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias),
+        attention(shape, no_windows(fields, shape.layers), **biases(fields, default=True)),
         Mlp(width, False, True, True, activation(fields, "gelu")),
         norm_width=2 * shape.d_model,
         parallel=fields.flag("parallel", "use_parallel_residual", default=True),

@@ -11,6 +11,7 @@ from roofline.model.huggingface.common import (
     activation,
     assemble,
     attention,
+    biases,
     check_groups,
     family,
     gated,
@@ -34,14 +35,13 @@ def gpt_oss(fields: Fields) -> Architecture:
     """gpt-oss: every other layer slides, each head has a sink, everything has biases."""
     shape = geometry(fields, kv_heads=8, head_dim=64)
     fields.seen.add("initial_context_length")
-    bias = fields.flag("attention_bias", "attention_bias", default=True)
     spans = windows(
         fields,
         shape.layers,
         size=window_size(fields, 128),
         sliding=[i % 2 == 0 for i in range(shape.layers)],
     )
-    mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias)
+    mixers = attention(shape, spans, **biases(fields, default=True))
     return assemble(
         fields,
         shape,
@@ -66,7 +66,6 @@ def llama4_text(fields: Fields) -> Architecture:
     fields.seen |= {"use_qk_norm", "attn_temperature_tuning", "floor_scale", "attn_scale"}
     shape = geometry(fields, kv_heads=8, head_dim=128)
     layers = shape.layers
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     every = fields.integer("unrotated_interval", "no_rope_layer_interval", default=4)
     rotary = [(i + 1) % every != 0 for i in range(layers)]
     if fields.data.get("no_rope_layers"):
@@ -81,7 +80,7 @@ def llama4_text(fields: Fields) -> Architecture:
     if fields.get("layer_types") is not None:
         words = {"chunked_attention": True, "full_attention": False}
         chunked = marks(fields, "layer_types", layers, words)
-    mixers = attention(shape, [None] * layers, qkv_bias=bias, out_bias=bias, rotary=rotary)
+    mixers = attention(shape, [None] * layers, **biases(fields), rotary=rotary)
     step = fields.integer("sparse_step", "interleave_moe_layer_step", default=1)
     sparse = [(i + 1) % step == 0 for i in range(layers)]
     if (found := fields.get("moe_layers")) is not None:

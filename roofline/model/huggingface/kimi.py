@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from roofline.model.architecture import Architecture, Block, Linear, Mixer, Mla, Recurrent
-from roofline.model.huggingface.common import Geometry, family, gated, neutral, outline, stack
+from roofline.model.architecture import Architecture, Block, Linear, Mixer, Recurrent
+from roofline.model.huggingface.common import family, gated, neutral, outline, stack
+from roofline.model.huggingface.deepseek import latent_attention
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import layer_words
 from roofline.model.huggingface.linear_attention import WORDS
@@ -137,7 +138,11 @@ def kimi_linear(fields: Fields) -> Architecture:
     shape = outline(fields, "value_dim", "v_head_dim", default=128, context=("model_max_length",))
     layers, width = shape.layers, shape.d_model
     kinds = _kinds(fields, layers)
-    mixers = {"linear": _delta(fields, width), "full": _latent(fields, shape)}
+    gate = fields.flag("gate", "mla_use_output_gate", default=False)
+    mixers = {
+        "linear": _delta(fields, width),
+        "full": latent_attention(fields, shape, 512, gate=gate),
+    }
     each = fields.integer("expert_width", "moe_intermediate_size")
     shared = fields.integer(
         "shared_experts", "num_shared_experts", "n_shared_experts", default=1, low=0
@@ -191,21 +196,6 @@ def _delta(fields: Fields, width: int) -> Mixer:
         head_dim=_inner(fields, "linear_head_dim", "head_dim", "linear_head_dim", 128),
         kernel=_inner(fields, "conv_kernel", "short_conv_kernel_size", "linear_conv_kernel_dim", 4),
         full_rank_gate=full_rank,
-    )
-
-
-def _latent(fields: Fields, shape: Geometry) -> Mla:
-    query = fields.optional("query_rank", "q_lora_rank") or 0
-    latent = fields.integer("latent", "kv_lora_rank", default=512)
-    return Mla(
-        heads=shape.heads,
-        query_rank=query,
-        latent=latent,
-        nope_dim=fields.integer("nope_dim", "qk_nope_head_dim", default=128),
-        rope_dim=fields.integer("rope_dim", "qk_rope_head_dim", default=64),
-        value_dim=shape.head_dim,
-        norm_parameters=query + latent,
-        gate=fields.flag("gate", "mla_use_output_gate", default=False),
     )
 
 

@@ -10,6 +10,7 @@ from roofline.model.huggingface.common import (
     activation,
     assemble,
     attention,
+    biases,
     family,
     gated,
     geometry,
@@ -62,12 +63,10 @@ def qwen2(fields: Fields) -> Architecture:
 def qwen3(fields: Fields) -> Architecture:
     """Qwen 3: a norm over each head of q and k, no biases."""
     shape = geometry(fields, kv_heads=32, head_dim=128)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     mixers = attention(
         shape,
         late_windows(fields, shape.layers),
-        qkv_bias=bias,
-        out_bias=bias,
+        **biases(fields),
         norm=2 * shape.head_dim,
     )
     return assemble(fields, shape, mixers, gated(fields))
@@ -78,8 +77,7 @@ def gemma(fields: Fields) -> Architecture:
     """Gemma: heads of 256 whatever the width."""
     neutral(fields, use_bidirectional_attention=False)
     shape = geometry(fields, kv_heads=16, head_dim=256)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
-    mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias)
+    mixers = attention(shape, no_windows(fields, shape.layers), **biases(fields))
     return assemble(fields, shape, mixers, gated(fields), tied=True)
 
 
@@ -88,9 +86,8 @@ def gemma2(fields: Fields) -> Architecture:
     """Gemma 2: norms before and after both parts; layers 0, 2, 4 … slide."""
     neutral(fields, use_bidirectional_attention=False)
     shape = geometry(fields, kv_heads=4, head_dim=256)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     spans = every_nth_full(fields, shape.layers, pattern=2, default=4096)
-    mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias)
+    mixers = attention(shape, spans, **biases(fields))
     mlp = gated(fields)
     return assemble(fields, shape, mixers, mlp, tied=True, norms=4)
 
@@ -111,9 +108,8 @@ def gemma3_text(fields: Fields) -> Architecture:
     # Published Gemma 3 configs nest this part, and leave out what is at its default.
     defaults = GEMMA3_TEXT if fields.nested else {}
     shape = geometry(fields, kv_heads=4, head_dim=256, defaults=defaults)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     spans = every_nth_full(fields, shape.layers, pattern=6, default=4096)
-    mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=2 * shape.head_dim)
+    mixers = attention(shape, spans, **biases(fields), norm=2 * shape.head_dim)
     mlp = gated(fields, default=9216 if fields.nested else None)
     return assemble(fields, shape, mixers, mlp, tied=True, norms=4)
 
@@ -132,8 +128,7 @@ def phi3(fields: Fields) -> Architecture:
 def olmo(fields: Fields) -> Architecture:
     """OLMo: norms without parameters."""
     shape = geometry(fields)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
-    mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias)
+    mixers = attention(shape, no_windows(fields, shape.layers), **biases(fields))
     return assemble(fields, shape, mixers, gated(fields), norm_width=0)
 
 
@@ -151,14 +146,13 @@ def olmo3(fields: Fields) -> Architecture:
 
 def _olmo(fields: Fields, *, sliding: bool) -> Architecture:
     shape = geometry(fields)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     spans = (
         every_nth_full(fields, shape.layers, pattern=4, default=4096)
         if sliding
         else no_windows(fields, shape.layers)
     )
     norm = (shape.heads + shape.kv_heads) * shape.head_dim
-    mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=norm)
+    mixers = attention(shape, spans, **biases(fields), norm=norm)
     return assemble(fields, shape, mixers, gated(fields))
 
 
@@ -193,10 +187,9 @@ def cohere2(fields: Fields) -> Architecture:
     fields.seen.add("layer_switch")
     shape = geometry(fields, explicit_head_dim=False)
     neutral(fields, head_dim=shape.head_dim)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     spans = every_nth_full(fields, shape.layers, pattern=4, default=4096)
     rotary = [span is not None for span in spans]
-    mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias, rotary=rotary)
+    mixers = attention(shape, spans, **biases(fields), rotary=rotary)
     return assemble(fields, shape, mixers, gated(fields), tied=True, norms=1, parallel=True)
 
 
@@ -326,11 +319,8 @@ def _rotating_layers(fields: Fields, layers: int) -> list[bool]:
 def nemotron(fields: Fields) -> Architecture:
     """Nemotron 3 and 4, Minitron: norms with biases, an ungated feed-forward part."""
     shape = geometry(fields)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     inner = fields.flag("mlp_bias", "mlp_bias", default=False)
     width = fields.integer("mlp_width", "intermediate_size")
-    mixers: list[Attention] = attention(
-        shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias
-    )
+    mixers: list[Attention] = attention(shape, no_windows(fields, shape.layers), **biases(fields))
     mlp = Mlp(width, False, inner, inner, activation(fields, "relu2"))
     return assemble(fields, shape, mixers, mlp, norm_width=2 * shape.d_model)

@@ -11,6 +11,7 @@ from roofline.model.huggingface.common import (
     Names,
     assemble,
     attention,
+    biases,
     check_groups,
     family,
     gated,
@@ -93,7 +94,6 @@ def hunyuan_v1_moe(fields: Fields) -> Architecture:
     neutral(fields, use_cla=False, use_mla=False, use_qk_norm=True, mlp_bias=False)
     neutral(fields, moe_layer_num_skipped=0, use_mixed_mlp_moe=True)
     shape = geometry(fields)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     moe = routed(fields, width=("intermediate_size",), active=("moe_topk", "num_experts_per_tok"))
     for key, value in (("moe_intermediate_size", moe.width), ("num_shared_expert", 1)):
         if fields.data.get(key) is not None and constant(fields, key, key) != value:
@@ -103,7 +103,7 @@ def hunyuan_v1_moe(fields: Fields) -> Architecture:
     return assemble(
         fields,
         shape,
-        attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=norm),
+        attention(shape, spans, **biases(fields), norm=norm),
         replace(moe, shared_width=moe.width),
     )
 

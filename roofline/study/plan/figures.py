@@ -81,7 +81,7 @@ def brief(option: Option | None, output: float) -> dict[str, Any]:
     """Columns of an option in few words, empty where there is none."""
     if option is None:
         return {
-            **dict.fromkeys(("gpus", "usd_per_hour", "usd_per_mtok")),
+            **dict.fromkeys(("gpus", "token_budget", "usd_per_hour", "usd_per_mtok")),
             **dict.fromkeys(("gpu", "weights", "shape"), ""),
         }
     return {
@@ -91,6 +91,7 @@ def brief(option: Option | None, output: float) -> dict[str, Any]:
         "gpu": gpu(option),
         "weights": weights(option),
         "shape": shape(option),
+        "token_budget": option.pools[0].server.token_budget,
     }
 
 
