@@ -130,13 +130,10 @@ def compare(
         every = [replace(v, figures=replace(v.figures, steady=None)) for v in every]
         first = every[0]
     basis = "calibrated" if calibrated else "datasheet"
+    rows = [_row(variant) for variant in every]
     out: dict[str, Table] = {
-        "variants": table(
-            [_row(variant) for variant in every],
-            UNITS,
-            "interpolated" if calibrated else "datasheet",
-        ),
-        "factors": table([_factors(first, variant) for variant in every[1:]], {}),
+        "variants": table(rows, UNITS, "interpolated" if calibrated else "datasheet"),
+        "factors": table([_factors(rows[0], row) for row in rows[1:]], {}),
         "why": table(
             [
                 {
@@ -149,8 +146,8 @@ def compare(
         ),
     }
     if training_tokens is not None:
-        rows = [row for v in every[1:] for row in _training(first, v, training_tokens)]
-        out["training"] = table(rows, {"tokens": "token", "flops": "FLOP"})
+        ways = [row for v in every[1:] for row in _training(first, v, training_tokens)]
+        out["training"] = table(ways, {"tokens": "token", "flops": "FLOP"})
     work = conditions.workload
     return Result(
         kind="compare",
@@ -256,18 +253,11 @@ def _row(variant: Variant) -> dict[str, Any]:
     }
 
 
-def _factors(base: Variant, variant: Variant) -> dict[str, Any]:
+def _factors(base: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     """New over old; 1 where there is nothing to divide by."""
-    out: dict[str, Any] = {"variant": variant.label}
-    for name in _FACTORS:
-        old, new = getattr(base.figures, name), getattr(variant.figures, name)
-        out[name] = new / old if old else 1.0
-    before = _lasting(base.figures, base.setup.gpu, base.setup.tp)
-    after = _lasting(variant.figures, variant.setup.gpu, variant.setup.tp)
-    for name in _STEADY:
-        if name in before and name in after:
-            out[name] = after[name] / before[name] if before[name] else 1.0
-    return out
+    both = [name for name in (*_FACTORS, *_STEADY) if name in base and name in row]
+    factors = {name: row[name] / base[name] if base[name] else 1.0 for name in both}
+    return {"variant": row["variant"], **factors}
 
 
 def _training(base: Variant, variant: Variant, tokens: float) -> list[dict[str, Any]]:

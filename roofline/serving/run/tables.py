@@ -24,7 +24,9 @@ LATENCIES: Final = (
     ("latency_s", "latency_s", "arrival to last token"),
 )
 """Name in tables, attribute and meaning of each."""
-SPREAD_UNITS: Final = dict.fromkeys(("reported", "mean", "p50", "p90", "p95", "p99"), "s")
+FIGURES: Final = ("mean", "p50", "p90", "p95", "p99")
+"""Figures of each, as attributes of `roofline.serving.objectives.Spread`."""
+SPREAD_UNITS: Final = dict.fromkeys(("reported", *FIGURES), "s")
 
 
 def latencies(done: Finished, basis: str, statistic: str, sure: "Intervals | None" = None) -> Table:
@@ -40,11 +42,7 @@ def latencies(done: Finished, basis: str, statistic: str, sure: "Intervals | Non
                 {
                     "metric": name,
                     "reported": made.p50 if statistic == "median" else made.mean,
-                    "mean": made.mean,
-                    "p50": made.p50,
-                    "p90": made.p90,
-                    "p95": made.p95,
-                    "p99": made.p99,
+                    **{figure: getattr(made, figure) for figure in FIGURES},
                     "unit": "s",
                     "requests": made.requests,
                     "basis": basis,
@@ -57,11 +55,8 @@ def latencies(done: Finished, basis: str, statistic: str, sure: "Intervals | Non
         for figure in SPREAD_UNITS:
             named = "" if figure == "reported" else f"{figure}_"
             row[f"{named}low"], row[f"{named}high"] = sure.of(row["metric"], figure)
-    return table(rows, {name: "s" for name in rows[0] if _timed(name)}, basis)
-
-
-def _timed(name: str) -> bool:
-    return name in SPREAD_UNITS or name.endswith(("low", "high"))
+    timed = [n for n in rows[0] if n in SPREAD_UNITS or n.endswith(("low", "high"))]
+    return table(rows, dict.fromkeys(timed, "s"), basis)
 
 
 def throughput(run: "Run", done: Finished) -> Table:
@@ -137,13 +132,14 @@ def server(run: "Run") -> Table:
     queue, queue_most = waiting(served)
     active, active_most = running(served)
     replicas = run.fleet.replicas
+    whose = "the replica" if replicas == 1 else f"all {replicas} replicas"
     rows: list[dict[str, Any]] = []
 
     def add(metric: str, value: float, unit: str, meaning: str) -> None:
         rows.append({"metric": metric, "value": value, "unit": unit, "meaning": meaning})
 
     add("utilisation", totals.busy_s / _paid(run), "", "share of the time in which steps run")
-    add("steps", totals.steps, "step", f"of {_of(replicas)}")
+    add("steps", totals.steps, "step", f"of {whose}")
     add("step_s", totals.busy_s / totals.steps, "s", "mean of all steps")
     add("running", active, "request", "begun and not finished, mean")
     add("running_most", active_most, "request", "the same, most at once")
@@ -158,10 +154,6 @@ def server(run: "Run") -> Table:
     add("recomputed_tokens", totals.recomputed_tokens, "token", "computed again after that")
     add("swapped_tokens", totals.swapped_tokens, "token", "moved to the host and back after that")
     return table(rows, {})
-
-
-def _of(replicas: int) -> str:
-    return "the replica" if replicas == 1 else f"all {replicas} replicas"
 
 
 def cache(run: "Run") -> Table:
