@@ -13,11 +13,9 @@ from roofline.cost.kernels.form import (
     RATES,
     Constant,
     Dims,
-    Form,
     Machine,
-    Regimes,
     Values,
-    soft_maximum,
+    summed,
     through,
 )
 from roofline.cost.work import Array
@@ -107,8 +105,8 @@ def scheduled(dims: Dims, engine: str, generation: str) -> dict[str, Array]:
     return encoder_dims(batch, seq, heads, width, serving(engine, generation), generation)
 
 
-def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
-    """Blocks wave after wave, and what passes through cache and memory meanwhile. [s]
+def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array, Array]:
+    """Launch, blocks wave after wave, and what passes cache and memory meanwhile. [s]
 
     Neighbouring blocks of a sequence share keys and values in the cache. Where blocks of all
     sequences alternate, as many share them as are resident at once, and all sequences' are needed
@@ -129,25 +127,11 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array
     one = WIDTH * units * seq * dims["head_dim"]
     shared = np.clip(slots * machine.multiprocessors / units, 1.0, each)
     again = np.where(dims["interleaved"] > 0, each / shared, 1.0)
-    return blocks, through(2.0 * one * (1.0 + again), 4.0 * one, machine, constants)
+    moving = through(2.0 * one * (1.0 + again), 4.0 * one, machine, constants)
+    return np.full_like(blocks, constants["launch"]), blocks, moving
 
 
-def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    """Launch, and the larger of the waves of blocks and the traffic. [s]"""
-    return constants["launch"] + soft_maximum(
-        constants["sharpness"], *parts(dims, machine, constants)
-    )
-
-
-def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """Launch, blocks or traffic."""
-    blocks, moving = parts(dims, machine, constants)
-    bound = np.where(moving > blocks, 2, 1)
-    bound = np.where(constants["launch"] > np.maximum(blocks, moving), 0, bound)
-    return np.asarray(bound.astype(np.intp))
-
-
-FORM: Final = Form(
+FORM: Final = summed(
     "encoder-attention",
     (
         Constant("launch", 1e-6, 5e-5, 7e-6, "s", "launch and first access"),
@@ -160,10 +144,10 @@ FORM: Final = Form(
         *RATES,
         Constant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
     ),
-    seconds,
+    parts,
     ("seq", "sequences", "compiled"),
-    regime,
     "(launch + [(waves·(block + tiles))^q + bytes^q]^(1/q)) · exp(residual)",
+    knee="sharpness",
 )
 """Blocks over all keys. Source: Dao 2023 (arXiv 2307.08691), section 3; Shah et al. 2024 (arXiv
 2407.08608), section 3."""

@@ -19,6 +19,7 @@ from roofline.cost.kernels.form import (
     Values,
     longest,
     soft_maximum,
+    summed,
 )
 from roofline.cost.work import Array
 
@@ -70,18 +71,7 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array
     return start, copy, crossed / (constants["link"] * dims["bytes_per_s"])
 
 
-def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    """Start, and the larger of copies and link. [s]"""
-    start, copy, link = parts(dims, machine, constants)
-    return start + soft_maximum(constants["sharpness"], copy, link)
-
-
-def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """Longest of start, copies and link."""
-    return longest(*parts(dims, machine, constants))
-
-
-FORM: Final = Form(
+FORM: Final = summed(
     "expert-exchange",
     (
         Constant("start", 1e-6, 2e-4, 2e-5, "s", "launch, counting and agreeing"),
@@ -91,9 +81,9 @@ FORM: Final = Form(
         Constant("link", 0.1, 1.0, 0.7, "1", "share of the link's rate, if all copies took it"),
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),
-    seconds,
+    parts,
     ("tokens", "hidden", "copies"),
-    regime,
+    knee="sharpness",
 )
 """Start, messages and bytes. Source: the two kinds of kernels of DeepEP
 (https://github.com/deepseek-ai/DeepEP, ``csrc/kernels/internode_ll.cu`` and README)."""

@@ -103,16 +103,25 @@ def summed(
     terms: Callable[[Dims, Machine, Values], tuple[Array, ...]],
     coordinates: tuple[str, ...],
     equation: str = "",
+    knee: str = "",
+    waves: Callable[[Dims, Machine], Array] | None = None,
 ) -> Form:
-    """Form whose time is a sum of terms and whose regime is the longest of them."""
+    """Form whose time is a sum of terms and whose regime is the longest of them.
+
+    With the name of a constant as ``knee``, all terms but the first overlap: their soft maximum
+    with that exponent is added to the first.
+    """
 
     def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-        return reduce(add, terms(dims, machine, constants))
+        each = terms(dims, machine, constants)
+        if knee:
+            each = each[0], soft_maximum(constants[knee], *each[1:])
+        return reduce(add, each)
 
     def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
         return longest(*terms(dims, machine, constants))
 
-    return Form(kind, constants, seconds, coordinates, regime, equation)
+    return Form(kind, constants, seconds, coordinates, regime, equation, waves)
 
 
 def soft_maximum(q: float, *times: Array | float) -> Array:
@@ -121,9 +130,9 @@ def soft_maximum(q: float, *times: Array | float) -> Array:
     return joined
 
 
-def longest(*times: Array) -> Regimes:
+def longest(*times: Array | float) -> Regimes:
     """Index of the longest of some times in each row, the first of equals."""
-    return np.asarray(np.argmax(np.stack(times), axis=0))
+    return np.asarray(np.argmax(np.stack(np.broadcast_arrays(*times)), axis=0))
 
 
 def pinned(form: Form, names: Container[str]) -> Form:

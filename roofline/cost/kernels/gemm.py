@@ -7,6 +7,7 @@ quantisation Q find what the kernel before left in the last-level cache.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,10 +17,8 @@ from roofline.cost.kernels.form import (
     Dims,
     Form,
     Machine,
-    Regimes,
     Values,
-    longest,
-    soft_maximum,
+    summed,
     warm_seconds,
 )
 from roofline.cost.work import Array
@@ -123,21 +122,10 @@ def linear(
     """
     weight = width if stored is None else stored
 
-    def each(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> tuple[Array, ...]:
-        widths = {"width": width, "stored": weight, "output": output}
-        return parts(dims, machine, constants, **widths, quantised=quantised)
-
-    def seconds(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Array:
-        start, *both = each(dims, machine, constants)
-        return start + soft_maximum(constants["knee"], *both)
-
-    def regime(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Regimes:
-        """Longest of start, memory and compute."""
-        return longest(*each(dims, machine, constants))
-
+    operands = partial(parts, width=width, stored=weight, output=output, quantised=quantised)
     constants = (*COMMON, QUANTISED) if quantised else COMMON
     equation = f"{EQUATION}{NARROWED * quantised}) · exp(residual)"
-    return Form("gemm", constants, seconds, ("m", "n", "k"), regime, equation, waves)
+    return summed("gemm", constants, operands, ("m", "n", "k"), equation, "knee", waves)
 
 
 SCALED_EIGHT: Final = 1.0 + SCALE_WIDTH / BLOCK**2

@@ -107,8 +107,7 @@ def absorbed_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
 
 def absorbed_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     """Longest of launches, attention and projections."""
-    own = projected(dims, machine, constants, absorbed=True)
-    launch = np.full_like(own, constants["launch"])
+    own, launch = projected(dims, machine, constants, absorbed=True), constants["launch"]
     return longest(launch, latent.seconds(dims, machine, constants) - launch, own)
 
 
@@ -147,7 +146,7 @@ def heads_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
 def heads_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     """Longer of the launch and what follows."""
     rest = heads_seconds(dims, machine, constants) - constants["launch"]
-    return longest(np.full_like(rest, constants["launch"]), rest)
+    return longest(constants["launch"], rest)
 
 
 HEADS: Final = Form(

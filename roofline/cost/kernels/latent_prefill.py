@@ -13,7 +13,16 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.kernels import latent, prefill
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values, soft_maximum
+from roofline.cost.kernels.form import (
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Regimes,
+    Values,
+    longest,
+    soft_maximum,
+)
 from roofline.cost.work import Array
 
 EXPANDED: Final = 160.0
@@ -84,9 +93,7 @@ def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     """Launch, longest block or all of them."""
-    longest, load = attention(dims, machine, constants)
-    bound = np.where(load > longest, 2, 1)
-    return np.where(constants["launch"] > np.maximum(load, longest), 0, bound)
+    return longest(constants["launch"], *attention(dims, machine, constants))
 
 
 FORM: Final = Form(

@@ -21,6 +21,7 @@ from roofline.cost.kernels.form import (
     Regimes,
     Values,
     cache_bytes_per_s,
+    longest,
     pinned,
     soft_maximum,
 )
@@ -187,9 +188,7 @@ def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     """Launch, longest block or all of them; apart where a window hides keys."""
     part = parts(dims, machine, constants)
-    bound = np.where(part.spread > part.longest, 2, 1)
-    bound = np.where(part.launch > np.maximum(part.spread, part.longest), 0, bound)
-    return np.asarray(bound + 3 * part.windowed, np.intp)
+    return longest(part.launch, part.longest, part.spread) + 3 * part.windowed
 
 
 FORM: Final = Form(

@@ -195,20 +195,7 @@ def scan_terms(dims: Dims, machine: Machine, constants: Values) -> ScanTerms:
     return ScanTerms(start, serial, compute + blocks + moving)
 
 
-def _scan_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    part = scan_terms(dims, machine, constants)
-    return part.start + soft_maximum(constants["sharpness"], part.serial, part.load)
-
-
-def _scan_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """Start, the longest sequence, or all of them."""
-    part = scan_terms(dims, machine, constants)
-    bound = np.where(part.load > part.serial, 2, 1)
-    bound = np.where(part.start > np.maximum(part.load, part.serial), 0, bound)
-    return np.asarray(bound.astype(np.intp))
-
-
-SCAN: Final = Form(
+SCAN: Final = summed(
     "scan",
     (
         Constant("launch", 2e-6, 1e-4, 2e-5, "s", "launches of all kernels of the scan"),
@@ -221,11 +208,11 @@ SCAN: Final = Form(
         *RATES,
         Constant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
     ),
-    _scan_seconds,
+    scan_terms,
     ("new", "sequences", "heads"),
-    _scan_regime,
     "(launch + inner·min(T, Q)/Q + [(chunk·⌈T/Q⌉·waves)^q + (F/(compute·P) + block·⌈T/Q⌉·B·h/SMs "
     "+ bytes)^q]^(1/q)) · exp(residual)",
+    knee="sharpness",
 )
 """Chunks as products. Source: Dao and Gu 2024 (arXiv 2405.21060), section 6; Yang et al. 2024
 (arXiv 2406.06484), sections 3 and 4: five to eight kernels, of which one hands the state on."""

@@ -224,7 +224,7 @@ def test_the_last_wave_of_blocks_takes_as_long_as_a_full_one() -> None:
     one = np.ones(3)
     dims = encoder.encoder_dims(one, 192 * one, heads, 64 * one, "fa3", "hopper")
     constants = {c.name: c.prior for c in encoder.FORM.constants} | {"uneven": 1.0}
-    blocks, _ = encoder.parts(dims, H100, constants)
+    _, blocks, _ = encoder.parts(dims, H100, constants)
     assert blocks[1] == pytest.approx(2 * blocks[0])
     assert blocks[2] == pytest.approx(blocks[1])
 
