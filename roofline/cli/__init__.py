@@ -4,6 +4,7 @@ Commands import what they need when they run, so that ``--help`` stays light.
 """
 
 import gc
+import os
 import shlex
 import sys
 import traceback
@@ -67,6 +68,8 @@ def main() -> None:
     # Nearly all that a command makes stays until it ends: to collect garbage sooner, or to take
     # everything apart at the end, takes a tenth of its time.
     gc.set_threshold(100_000)
+    # Threads of OpenBLAS spin for a tenth of a second before they sleep: as much as an answer takes.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     open_streams()
     try:
         code = run(sys.argv[1:])
