@@ -281,20 +281,17 @@ class Op:
     algorithm: str = ""
     """Algorithm of a collective: ``"ring"``."""
 
+    # As `dataclasses.replace` would, in a third of its time: steps have hundreds of operators.
+
     def called(self, name: str, repeat: int) -> "Op":
         """The operator under a name, executed that many times."""
-        # As `dataclasses.replace` would, in a third of its time: steps have hundreds of them.
-        return Op(
-            name,
-            self.kind,
-            self.work,
-            repeat,
-            self.arithmetic,
-            self.dims,
-            self.formats,
-            self.wire_s,
-            self.algorithm,
-        )
+        same = self.arithmetic, self.dims, self.formats, self.wire_s, self.algorithm
+        return Op(name, self.kind, self.work, repeat, *same)
+
+    def sized(self, work: Work, dims: Mapping[str, Number], wire_s: Number) -> "Op":
+        """The operator with other work, dimensions and time of the wires."""
+        first = self.name, self.kind, work, self.repeat, self.arithmetic
+        return Op(*first, dims, self.formats, wire_s, self.algorithm)
 
     @property
     def total(self) -> Work:

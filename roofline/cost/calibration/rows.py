@@ -37,7 +37,13 @@ def numbers(op: Op) -> list[Number]:
 
 def in_line(op: Op, wide: tuple[int, ...]) -> Op:
     """The operator with its arrays as long as all places of a grid, one after the other."""
-    return _changed(op, lambda value: np.broadcast_to(value, wide).ravel())
+
+    def lined(value: NDArray[Any]) -> NDArray[Any]:
+        out = np.empty(wide, value.dtype)
+        out[...] = value  # in a third of the time of `np.broadcast_to` and a copy
+        return out.ravel()
+
+    return _changed(op, lined)
 
 
 def taken(op: Op, rows: Any) -> Op:
@@ -63,12 +69,10 @@ def joined(ops: Sequence[Op], rows: Sequence[int]) -> Op:
             out[end - count : end] = value
         return out
 
-    first = ops[0]
-    return replace(
-        first,
-        work=Work(*map(column, zip(*(counts_of(op.work) for op in ops), strict=True))),
-        dims={name: column([op.dims[name] for op in ops]) for name in first.dims},
-        wire_s=column([op.wire_s for op in ops]),
+    return ops[0].sized(
+        Work(*map(column, zip(*(counts_of(op.work) for op in ops), strict=True))),
+        {name: column([op.dims[name] for op in ops]) for name in ops[0].dims},
+        column([op.wire_s for op in ops]),
     )
 
 
@@ -79,8 +83,7 @@ def _changed(op: Op, change: Callable[[Any], Any]) -> Op:
         return change(value) if isinstance(value, np.ndarray) and value.ndim else value
 
     dims = {name: changed(value) for name, value in op.dims.items()}
-    work = Work(*map(changed, counts_of(op.work)))
-    return replace(op, work=work, dims=dims, wire_s=changed(op.wire_s))
+    return op.sized(Work(*map(changed, counts_of(op.work))), dims, changed(op.wire_s))
 
 
 def sorted_out(op: Op) -> Iterator[tuple[Rows, Op]]:
