@@ -17,6 +17,7 @@ from roofline.cli import run
 ROOT: Final = Path(__file__).resolve().parent.parent
 README: Final = ROOT / "README.md"
 TUTORIAL: Final = ROOT / "scenarios" / "TUTORIAL.md"
+GUIDE: Final = sorted((ROOT / "scenarios" / "guide").glob("*.md"))
 _COMMAND: Final = re.compile(r"```console\n\$ roofline ([^\n]*)\n(.*?)```", re.S)
 _CALLS: Final = re.compile(r"```python\n(>>> .*?)```", re.S)
 _CODE: Final = re.compile(r"```python\n((?!>>> ).*?)```", re.S)
