@@ -68,7 +68,7 @@ def main() -> None:
     # Nearly all that a command makes stays until it ends: to collect garbage sooner, or to take
     # everything apart at the end, takes a tenth of its time.
     gc.set_threshold(100_000)
-    # Threads of OpenBLAS spin for a tenth of a second before they sleep: as much as an answer takes.
+    # Threads of OpenBLAS spin before they sleep: a tenth of a second, a third of an answer.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     open_streams()
     try:
