@@ -4,8 +4,8 @@ The questions people ask are functions of `roofline.api`, reachable from here:
 
 >>> import roofline
 >>> result = roofline.analyze("llama-3.1-8b", "h100-sxm", batch=1, prompt=512, output=2)
->>> result.kind
-'analyze'
+>>> result.tpot.unit, result.tpot.low < result.tpot.value < result.tpot.high
+('s', True)
 
 Answers are made of tables (`roofline.table`). Machines and networks are given by name, by file or
 as what `roofline.hardware.catalog` and `roofline.model.catalog` return, sweeps as in
@@ -15,7 +15,7 @@ forms of the lecture are in `roofline.cost.textbook`, quantities as text in `roo
 
 from typing import TYPE_CHECKING, Any
 
-from roofline.table import Notebook, shown_by
+from roofline.table import Notebook, Terminal, shown_by
 
 __version__ = "0.1.0"
 __all__ = [
@@ -25,8 +25,10 @@ __all__ = [
     "compare_measured",
     "disaggregate",
     "doctor",
+    "gpus",
     "layouts",
     "learn_engine",
+    "models",
     "paging",
     "parse_command",
     "plan",
@@ -44,8 +46,10 @@ if TYPE_CHECKING:
         compare_measured,
         disaggregate,
         doctor,
+        gpus,
         layouts,
         learn_engine,
+        models,
         paging,
         parse_command,
         plan,
@@ -66,6 +70,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """The questions, for completion."""
+    return __all__
+
+
 def _notebook() -> Notebook:
     """What shows answers in a notebook, imported when one is shown."""
     from roofline.report import notebook
@@ -73,4 +82,11 @@ def _notebook() -> Notebook:
     return notebook
 
 
-shown_by(_notebook)
+def _terminal() -> Terminal:
+    """What writes answers as text, imported when one is written."""
+    from roofline.view import terminal
+
+    return terminal
+
+
+shown_by(_notebook, _terminal)

@@ -39,11 +39,25 @@ class RooflineError(Exception):
     def __init__(self, message: str, *, hint: str, where: str = "") -> None:
         # Names in a file that somebody else wrote must not steer a terminal.
         self.message, self.hint, self.where = map(printable, (message, hint, where))
-        super().__init__(f"{self.where}: {self.message}" if where else self.message)
+        super().__init__(self.told)
+
+    @property
+    def told(self) -> str:
+        """What is wrong, and in which file."""
+        return f"{self.where}: {self.message}" if self.where else self.message
+
+    def __str__(self) -> str:
+        """What is wrong, and what to do about it."""
+        return f"{self.told}\nhint: {self.hint}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Cross to another process whole: an exception alone would lose its keywords."""
         return partial(type(self), hint=self.hint, where=self.where), (self.message,)
+
+
+def described(error: Exception) -> str:
+    """What is wrong with one of many, and in brackets what to do about it."""
+    return f"{error.told} ({error.hint})" if isinstance(error, RooflineError) else str(error)
 
 
 class InputError(RooflineError):

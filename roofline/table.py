@@ -24,22 +24,55 @@ class Notebook(Protocol):
         ...
 
 
-_notebooks: list[Callable[[], Notebook]] = []
+class Terminal(Protocol):
+    """What writes results as text; it is in a room that this one does not see."""
+
+    def shown_text(self, shown: "Result | Table | Derivation", whole: bool) -> str:
+        """Text of all of it, or of as much as a screen has room for."""
+        ...
 
 
-def shown_by(load: Callable[[], Notebook]) -> None:
-    """Say what shows results in a notebook.
+_writers: list[tuple[Callable[[], Notebook], Callable[[], Terminal]]] = []
+
+
+def shown_by(notebook: Callable[[], Notebook], terminal: Callable[[], Terminal]) -> None:
+    """Say what shows results.
 
     Args:
-        load: Gives it; called when something is shown, as drawing takes libraries that the rest
-            does not.
+        notebook, terminal: Give it; called when something is shown, as writing takes libraries
+            that the rest does not.
     """
-    _notebooks[:] = [load]
+    _writers[:] = [(notebook, terminal)]
 
 
 def _notebook() -> Notebook:
-    assert _notebooks, "the package says what shows results"
-    return _notebooks[0]()
+    assert _writers, "the package says what shows results"
+    return _writers[0][0]()
+
+
+def _text(shown: "Result | Table | Derivation", whole: bool) -> str:
+    assert _writers, "the package says what shows results"
+    return _writers[0][1]().shown_text(shown, whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One figure of an answer.
+
+    Examples:
+        >>> Estimate(0.25, 0.2, 0.3, "s", "interpolated").high
+        0.3
+    """
+
+    value: Any
+    """Median, in base units."""
+    low: float | None = None
+    high: float | None = None
+    """Central 80 % interval, in base units; None where the question has no meaning."""
+    unit: str = ""
+    """Base unit: ``"s"``."""
+    basis: str = ""
+    """One of `BASES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +122,14 @@ class Table:
         frame.attrs["units"] = {name: column.unit for name, column in self.columns.items()}
         frame.attrs["basis"] = {name: column.basis for name, column in self.columns.items()}
         return frame
+
+    def __repr__(self) -> str:
+        """First rows, in columns of text."""
+        return _text(self, whole=False)
+
+    def __str__(self) -> str:
+        """All rows, in columns of text."""
+        return _text(self, whole=True)
 
     def _repr_html_(self) -> str:
         """Table as a notebook shows it."""
@@ -209,6 +250,10 @@ class Derivation:
         for entry in self.inputs:
             yield from entry.walk(depth + 1)
 
+    def __str__(self) -> str:
+        """Tree as a terminal shows it."""
+        return _text(self, whole=True)
+
     def _repr_html_(self) -> str:
         """Tree as a notebook shows it."""
         return _notebook().html(self)
@@ -217,6 +262,8 @@ class Derivation:
 @dataclass(frozen=True, slots=True)
 class Result:
     """Answer to one question: tables, the derivation of headline figures, and how it was asked.
+
+    Headline figures are attributes: ``result.tpot.value``; ``dir(result)`` lists them.
 
     Attributes:
         kind: Which question: ``"analyze"``, ``"compare"``.
@@ -231,6 +278,47 @@ class Result:
     derivations: Mapping[str, Derivation] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def estimates(self) -> dict[str, Estimate]:
+        """Headline figures by name: ``"tpot_s"``, of traffic also ``"tpot_s_p99"``."""
+        found: dict[str, Estimate] = {}
+        for entry in self.tables.values():
+            if {"metric", "unit"} <= set(entry.columns):
+                for row in entry.rows():
+                    for name, figure in _estimates(row).items():
+                        found.setdefault(name, figure)  # the headline comes first
+        if verdict := self.tables.get("verdict"):
+            for name, column in verdict.columns.items():
+                for value in column.values:
+                    found[name] = Estimate(value, unit=column.unit, basis=column.basis)
+        return found
+
+    def __getattr__(self, name: str) -> Estimate:
+        """Headline figure, with or without the unit in its name."""
+        if name.startswith("_") or hasattr(Result, name):  # a result that is being made
+            raise AttributeError(name)
+        known = self.estimates
+        for spelled in (name, f"{name}_s", f"{name}_tok_s", f"{name}_tokens"):
+            if spelled in known:
+                return known[spelled]
+        stem, _, percentile = name.rpartition("_")
+        if f"{stem}_s_{percentile}" in known:
+            return known[f"{stem}_s_{percentile}"]
+        raise AttributeError(f"a result of {self.kind} has no {name!r}; it has {', '.join(known)}")
+
+    def __dir__(self) -> list[str]:
+        """Attributes, and the headline figures by their short names."""
+        short = {name.removesuffix("_tok_s").removesuffix("_s") for name in self.estimates}
+        return sorted({*object.__dir__(self), *short})
+
+    def __repr__(self) -> str:
+        """What the answer says and its first table, in a screenful."""
+        return _text(self, whole=False)
+
+    def __str__(self) -> str:
+        """Answer as a terminal shows it."""
+        return _text(self, whole=True)
 
     def to_pandas(self) -> "dict[str, pandas.DataFrame]":
         """Each table as a data frame, by name."""
@@ -252,3 +340,19 @@ class Result:
     def _repr_html_(self) -> str:
         """Result as a notebook shows it: what it says, its tables, its notes."""
         return _notebook().html(self)
+
+
+STATISTICS = ("mean", "p50", "p90", "p95", "p99")
+"""Statistics of a latency under traffic."""
+
+
+def _estimates(row: Mapping[str, Any]) -> dict[str, Estimate]:
+    """Figures of a row that is about one metric: its value, or each of its statistics."""
+    name, unit, basis = row["metric"], row["unit"], row.get("basis", "")
+    value = row.get("value", row.get("reported"))
+    found = {name: Estimate(value, row.get("low"), row.get("high"), unit, basis)}
+    for each in STATISTICS:
+        if each in row:
+            ends = row.get(f"{each}_low"), row.get(f"{each}_high")
+            found[f"{name}_{each}"] = Estimate(row[each], *ends, unit, basis)
+    return found

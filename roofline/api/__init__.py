@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from roofline.api.planning import plan as plan
     from roofline.api.scores import scoreboard as scoreboard
     from roofline.api.setting import MOST_GPUS as MOST_GPUS
+    from roofline.api.setting import gpus as gpus
+    from roofline.api.setting import models as models
     from roofline.api.simulation import simulate as simulate
     from roofline.api.speculation import speculate as speculate
     from roofline.api.sweeps import sweep as sweep
@@ -42,7 +44,7 @@ _MODULES: Final = {
     "parameters": ("DEFAULT_GPU", "DEFAULT_MODEL", "Convention"),
     "planning": ("plan",),
     "scores": ("scoreboard",),
-    "setting": ("MOST_GPUS",),
+    "setting": ("MOST_GPUS", "gpus", "models"),
     "simulation": ("simulate",),
     "speculation": ("speculate",),
     "sweeps": ("sweep",),

@@ -210,7 +210,7 @@ def _own(gpu: Gpu | None) -> tuple[list[str], list[Check]]:
         try:
             profile = load(path)
         except RooflineError as error:
-            faults.append(Check(f"calibration {path.stem}", "wrong", str(error), error.hint))
+            faults.append(Check(f"calibration {path.stem}", "wrong", error.told, error.hint))
             continue
         if gpu is None or profile.device == gpu.name:
             names.append(path.stem)

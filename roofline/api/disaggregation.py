@@ -10,7 +10,7 @@ from roofline.bench.end_to_end.naming import number_format
 from roofline.bench.end_to_end.published_results import PublishedResult
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import parse
-from roofline.errors import InputError, RooflineError
+from roofline.errors import InputError, RooflineError, described
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine_of
 from roofline.hardware.machine import Gpu, Node
@@ -108,7 +108,7 @@ def score_pool(result: PublishedResult) -> PublishedScore:
     try:
         rate = _rate(result)
     except RooflineError as error:
-        return PublishedScore(None, f"{error} ({error.hint})")
+        return PublishedScore(None, described(error))
     if rate is None:
         return PublishedScore(None, f"the {result.pool} pool does not fit in the devices' memory")
     measured = next(iter(result.measured.values()))

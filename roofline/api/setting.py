@@ -59,6 +59,26 @@ def degrees_of(asked: Parallel) -> Degrees:
     return Degrees(spelled=asked.layout, **shared(asked, Degrees))
 
 
+def models() -> list[str]:
+    """Names of the networks that can be asked about.
+
+    Examples:
+        >>> "llama-3.1-8b" in models()
+        True
+    """
+    return sorted({*networks.names(), *networks.patched()})
+
+
+def gpus() -> list[str]:
+    """Names of the GPUs that can be asked about.
+
+    Examples:
+        >>> "h100-sxm" in gpus()
+        True
+    """
+    return hardware.gpu_names()
+
+
 def network_of(model: str | Architecture) -> Architecture:
     """Network by name, or as it is."""
     return networks.architecture(model) if isinstance(model, str) else model

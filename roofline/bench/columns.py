@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from roofline.cost.kernels.gemm import PRODUCTS
 from roofline.cost.kernels.hyper import HYPER
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
-from roofline.errors import InputError, RooflineError
+from roofline.errors import InputError, RooflineError, described
 from roofline.hardware.catalog import gpu
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ def prepared(
         try:
             names[word] = gpu(reduce(str.removesuffix, SUFFIXES, word)).name
         except RooflineError as error:
-            refuse((filled.gpu == word).to_numpy(), f"gpu={word:.40}", f"{error}; {error.hint}")
+            refuse((filled.gpu == word).to_numpy(), f"gpu={word:.40}", described(error))
     out = filled[keep].copy()
     out["gpu"] = out.gpu.map(names)
     return out, refused

@@ -162,5 +162,5 @@ def of_run(about: Mapping[str, str]) -> Published:
         ) from None
     except RooflineError as error:
         raise DocumentError(
-            f"the published rates of the run are not here: {error}", hint=error.hint
+            f"the published rates of the run are not here: {error.told}", hint=error.hint
         ) from None

@@ -23,7 +23,7 @@ from roofline.bench.held_out import DEVIATIONS, Mask, coverage, errors
 from roofline.bench.kernel_rows import Group
 from roofline.bench.predictors import Predictor
 from roofline.cost.work import Array
-from roofline.errors import DocumentError, InputError, RooflineError
+from roofline.errors import DocumentError, InputError, RooflineError, described
 
 if TYPE_CHECKING:
     import pandas
@@ -184,7 +184,7 @@ def validate(
     basis = np.full(len(whole), "", dtype=object)
     for group, found in zip(groups, predictor(groups), strict=True):
         if isinstance(found, RooflineError):
-            refused.append(Refused(_where(group.name), group.index, _why(found)))
+            refused.append(Refused(_where(group.name), group.index, described(found)))
             continue
         measured[group.index], plain[group.index] = group.measured, datasheet(group)
         predicted[group.index], log_sd[group.index] = found.seconds, found.log_sd
@@ -204,16 +204,12 @@ def _groups(kind: str, rows: "pandas.DataFrame", refused: list[Refused]) -> Iter
         try:
             groups = list(READERS[kind](part))
         except RooflineError as error:
-            refused.append(Refused(name, index, _why(error)))
+            refused.append(Refused(name, index, described(error)))
             continue
         yield from groups
         read = np.concatenate([index[:0], *(group.index for group in groups)])
         if len(read) < len(index):
             refused.append(Refused(name, np.setdiff1d(index, read), LEFT))
-
-
-def _why(error: RooflineError) -> str:
-    return f"{error}; {error.hint}"
 
 
 def _where(name: Mapping[str, str]) -> str:

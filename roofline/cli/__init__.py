@@ -91,7 +91,7 @@ def run(arguments: list[str]) -> int:
         )
         sys.stdout.flush()
     except RooflineError as error:
-        return fail(str(error), error.hint, error.exit_code)
+        return fail(error.told, error.hint, error.exit_code)
     except ReaderLeftError as error:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
@@ -132,7 +132,7 @@ def _commands(*names: str) -> Any:
 
 def fail(message: str, hint: str, code: int) -> int:
     """Print an error and what to do about it."""
-    from roofline.cli.render import clean
+    from roofline.view.terminal import clean
 
     typer.echo(f"error: {clean(message)}\nhint: {clean(hint)}", err=True)
     return code

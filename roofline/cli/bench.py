@@ -22,9 +22,10 @@ from roofline.cli.calibrate import (
     with_threads,
 )
 from roofline.cli.measured_notes import notes_of
-from roofline.cli.render import Format, print_columns, print_json, print_rows, wrap
+from roofline.cli.render import Format, print_columns, print_json, print_rows
 from roofline.table import table
 from roofline.units import show
+from roofline.view.terminal import wrap
 
 app = typer.Typer(
     help="List the probes, run some of them, or fit what was measured.",

@@ -13,9 +13,10 @@ import typer
 
 from roofline.cli import completing
 from roofline.cli.measured_notes import notes_of
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+from roofline.cli.render import Format, echo, print_json, print_rows
 from roofline.errors import InputError
 from roofline.units import show, show_binary
+from roofline.view.terminal import clean, wrap
 
 if TYPE_CHECKING:
     from roofline.bench.engine import Measurement

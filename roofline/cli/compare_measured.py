@@ -10,7 +10,6 @@ from roofline.api.parameters import Measured
 from roofline.cli import options
 from roofline.cli.render import (
     Format,
-    clean,
     echo,
     plain_values,
     print_columns,
@@ -18,12 +17,12 @@ from roofline.cli.render import (
     print_json,
     print_notes,
     say,
-    wrap,
 )
 from roofline.cli.report import write_page
 from roofline.table import Result, table
 from roofline.view.grids import grid
 from roofline.view.tables import shown
+from roofline.view.terminal import clean, wrap
 from roofline.view.words import heading
 
 EPILOG: Final = (

@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from roofline.cli import completing, options
-from roofline.cli.render import Format, clean, echo, print_columns, print_grid, print_json, wrap
+from roofline.cli.render import Format, echo, print_columns, print_grid, print_json
 from roofline.view.grids import grid
+from roofline.view.terminal import clean, wrap
 
 app = typer.Typer(
     help="List the GPUs of the catalog, or show one with the source of every figure.",

@@ -7,7 +7,6 @@ import typer
 from roofline.cli import options
 from roofline.cli.render import (
     Format,
-    clean,
     echo,
     print_columns,
     print_grid,
@@ -18,6 +17,7 @@ from roofline.cli.render import (
 from roofline.table import table
 from roofline.units import show as quantity
 from roofline.view.grids import grid
+from roofline.view.terminal import clean
 
 if TYPE_CHECKING:
     from roofline.model.architecture import Architecture

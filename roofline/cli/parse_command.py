@@ -8,16 +8,8 @@ import typer
 
 from roofline import api
 from roofline.cli import completing, options
-from roofline.cli.render import (
-    Format,
-    clean,
-    echo,
-    page_width,
-    print_columns,
-    print_json,
-    say,
-    wrap,
-)
+from roofline.cli.render import Format, echo, print_columns, print_json, say
+from roofline.view.terminal import clean, page_width, wrap
 
 _MOST_STDIN: Final = 2**20 + 1
 _FILES: Final = (".yaml", ".yml", ".sh", ".txt")

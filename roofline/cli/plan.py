@@ -82,7 +82,7 @@ def _values(result: Result, derivation: Derivation | None) -> dict[str, Any]:
 
 def _progress() -> Callable[[str], None]:
     """Tell on stderr what is being done; on a terminal in one line."""
-    from roofline.cli.render import clean, page_width
+    from roofline.view.terminal import clean, page_width
 
     terminal, room = sys.stderr.isatty(), page_width() - 1
 

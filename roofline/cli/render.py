@@ -3,45 +3,35 @@
 import csv
 import io
 import json
-import os
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from itertools import zip_longest
 from pathlib import Path
-from shutil import get_terminal_size
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline import __version__
 from roofline.table import Derivation, Result, Table
-from roofline.view.block import Cell, Grid
-from roofline.view.derivations import derivation_lines
-from roofline.view.grids import INTERVAL
+from roofline.view.block import Grid
 from roofline.view.questions import view_of
+from roofline.view.terminal import (
+    aligned,
+    answer_text,
+    clean,
+    derivation_text,
+    numeric_columns,
+    shown_rows,
+    wrap,
+)
 
 if TYPE_CHECKING:
     import pandas
 
-WIDTH = 100
-GAP: Final = 3
-"""Characters between columns."""
-LEAST: Final = 10
-"""Characters that a column of text has at least."""
-NARROW: Final = re.compile("[ -\u02ff\u2010-\u20cf\u2100-\u22ff]*")
-"""Printable text whose characters all take one column of a terminal."""
 CONTROL: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that steer a terminal or the direction of text, and that JSON takes as they are."""
 REASONS: Final = 10
 """Reasons for rows without a prediction that are printed; JSON has them all."""
-LONG: Final = 20
-"""Characters of the longest word that is never broken; paths and identifiers may be, at a mark."""
-_PARTS: Final = re.compile(r"[^/_.-]*[/_.-]+|[^/_.-]+")
-"""Parts of a path or of an identifier, each with the mark behind it."""
-STYLED: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
-"""Settings by which a terminal is assumed where there is none."""
 
 
 class Format(StrEnum):
@@ -51,15 +41,6 @@ class Format(StrEnum):
     JSON = "json"
     CSV = "csv"
     MD = "md"
-
-
-def clean(text: str) -> str:
-    r"""Text without control characters: a name must not steer the terminal.
-
-    >>> clean("a\x1b[31mb")
-    'a?[31mb'
-    """
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def echo(text: str) -> None:
@@ -100,41 +81,19 @@ def print_rows(
     Columns that are ``whole`` hold names to be copied: they are broken after all others.
     """
     cells = [[clean(cell) for cell in row] for row in rows]
-    right = numeric or _numeric(cells, len(header))
+    right = numeric or numeric_columns(cells, len(header))
     if style is Format.CSV:
         echo(_csv(cells, header))
     elif style is Format.MD:
         echo(_markdown(cells, header, title, right))
     else:
-        echo(_aligned(cells, header, title, right, whole))
+        echo(aligned(cells, header, title, right, whole))
 
 
 def print_grid(grid: Grid, style: Format, few: int = 0) -> None:
     """Print a table of an answer without what a terminal can do without."""
-    kept = [place for place, head in enumerate(grid.heads) if not head.minor]
-    heads = [grid.heads[place] for place in kept]
-    some = grid.rows[: few or None]
-    print_rows(
-        [[_cell(row, at) for at in kept] for row in some],
-        [plain(head.text) for head in heads],
-        style,
-        grid.caption + f", {len(some)} of {len(grid.rows):,}" * (len(some) < len(grid.rows)),
-        numeric=[head.numeric for head in heads],
-        whole=[head.short for head in heads],
-    )
-
-
-def _cell(row: Sequence[Cell], at: int) -> str:
-    """Text of a cell; an interval beside its figure does without the unit of that."""
-    cell = row[at]
-    alike = "\N{NO-BREAK SPACE}" not in cell.text and at > 0 and cell.unit == row[at - 1].unit
-    text = cell.text.replace(" – ", "–")
-    return plain(text if cell.tone == "muted" and alike else f"{text} {cell.unit}")
-
-
-def plain(text: str) -> str:
-    """Text of a page as a terminal has it."""
-    return text.replace("\N{NO-BREAK SPACE}", " ").strip()
+    rows, header, title, numeric, whole = shown_rows(grid, few)
+    print_rows(rows, header, style, title, numeric=numeric, whole=whole)
 
 
 def print_answer(
@@ -160,23 +119,17 @@ def print_answer(
     if style is Format.JSON:
         print_json(command, values(), result.notes)
     elif derivation is not None:
-        for depth, head, said in derivation_lines(derivation):
-            echo(wrap(plain(head), "  " * depth))
-            for mark, text in said:
-                echo(wrap(plain(text), f"{'  ' * depth}    {mark} "))
+        echo(derivation_text(derivation))
     elif style is Format.CSV:
         print_columns(result.tables[columns], style, none)
+    elif style is Format.TABLE:
+        echo(answer_text(result, few))
     else:
         view = view_of(result)
-        if style is Format.TABLE:
-            for line in (view.title, view.subtitle, "", *view.sentences):
-                echo(wrap(plain(line)))
-            if view.sentences:
-                echo("")
         for grid in view.grids:
             print_grid(grid, style, few.get(grid.key, grid.few))
         for text in view.remarks:
-            echo(wrap(plain(text), "- ") if style is Format.TABLE else f"- {clean(text)}")
+            echo(f"- {clean(text)}")
         if view.remarks:
             echo("")
         print_notes(result.notes, style)
@@ -271,158 +224,3 @@ def _markdown(
         )
         lines.append("| " + " | ".join(escaped) + " |")
     return "\n".join(lines) + ("\n" if title else "")
-
-
-def _aligned(
-    rows: Sequence[Sequence[str]],
-    header: Sequence[str],
-    title: str,
-    numeric: Sequence[bool],
-    whole: Sequence[bool],
-) -> str:
-    """Columns side by side; those beyond the width follow below, with the first column again."""
-    room = get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-    lines = [(line, "bold") for line in textwrap.wrap(title, room)]
-    for below, shown in enumerate(_fitting(rows, header, numeric, room)):
-        block = [[row[i] for i in shown] for row in (header, *rows)]
-        right = [numeric[i] for i in shown]
-        widths, gap = _widths(block, right, [any(whole[i : i + 1]) for i in shown], room)
-        head, *body = (
-            [_broken(cell, width) for cell, width in zip(row, widths, strict=True)] for row in block
-        )
-        deep = max(map(len, head))
-        head = [[*[""] * (deep - len(cell)), *cell] for cell in head]
-        lines += [("", "")] if below else []
-        for cells in (head, *body):
-            for parts in zip_longest(*cells, fillvalue=""):
-                padded = (_padded(*each) for each in zip(parts, widths, right, strict=True))
-                lines.append(((" " * gap).join(padded).rstrip(), "dim" if cells is head else ""))
-            if cells is head:
-                lines.append(("─" * (sum(widths) + gap * (len(widths) - 1)), ""))
-    return "\n".join(_styled(lines)) + "\n"
-
-
-def _fitting(
-    rows: Sequence[Sequence[str]], header: Sequence[str], numeric: Sequence[bool], room: int
-) -> list[list[int]]:
-    """Places of the columns that fit beside each other without a broken word, the first in all."""
-    blocks: list[list[int]] = [[0]]
-    least = [
-        _least(column, right)
-        for column, right in zip(zip(header, *rows, strict=True), numeric, strict=True)
-    ]
-    for place in range(1, len(header)):
-        across = sum(least[i] + GAP - 1 for i in blocks[-1]) + least[place]
-        if across > room and len(blocks[-1]) > 1:
-            with_figure = header[place] == plain(INTERVAL) and len(blocks[-1]) > 2
-            blocks.append([0, blocks[-1].pop()] if with_figure else [0])
-        blocks[-1].append(place)
-    return blocks
-
-
-def _least(column: Sequence[str], right: bool) -> int:
-    """Width below which a word of a column would be broken; numbers keep to their units."""
-    head, *cells = column
-    texts = cells
-    if not right:
-        words = [word for cell in cells for word in cell.split()]
-        texts = [p for w in words for p in ([w] if _length(w) <= LONG else _PARTS.findall(w))]
-    return max((_length(text) for text in (*head.split(), *texts)), default=1)
-
-
-def _widths(
-    block: Sequence[Sequence[str]], numeric: Sequence[bool], whole: Sequence[bool], room: int
-) -> tuple[list[int], int]:
-    """Widths of columns, heads first, and of the gap: heads are broken first, then text."""
-    columns, gap = list(zip(*block, strict=True)), GAP
-    widths = [max(1, *map(_length, column)) for column in columns]
-    gaps = len(widths) - 1
-    if sum(widths) + gap * gaps <= room:
-        return widths, gap
-    parts = [[*column[0].split(), *column[1:]] for column in columns]
-    widths = [max(map(_length, part), default=1) or 1 for part in parts]
-    gap -= sum(widths) + gap * gaps > room
-    least = [_least(column, right) for column, right in zip(columns, numeric, strict=True)]
-    text = [i for i, right in enumerate(numeric) if not right]
-    for some, floor in (
-        ([i for i in text if not whole[i]], LEAST),
-        ([i for i in text if whole[i]], LEAST),
-        (text, 1),
-    ):
-        while sum(widths) + gap * gaps > room and (
-            wide := [i for i in some if widths[i] > max(floor, least[i])]
-        ):
-            widths[max(wide, key=widths.__getitem__)] -= 1
-    while sum(widths) + gap * gaps > room and max(widths) > 1:  # where nothing else is left
-        widths[widths.index(max(widths))] -= 1
-    return widths, gap
-
-
-def _broken(cell: str, width: int) -> list[str]:
-    """Lines of a cell: broken between words, in long ones behind a mark, else where it must be."""
-    lines: list[str] = []
-    for text in cell.split("\n"):
-        if _length(text) <= width:
-            lines.append(text)
-            continue
-        line = ""
-        for word in text.split():
-            for start, part in enumerate(_PARTS.findall(word) if _length(word) > width else [word]):
-                joined = f"{line} {part}" if line and not start else f"{line}{part}"
-                if line and _length(joined) > width:
-                    lines.append(line)
-                    joined = part
-                while _length(joined) > width:
-                    lines.append(joined[:width])
-                    joined = joined[width:]
-                line = joined
-        lines.append(line)
-    return lines
-
-
-def _padded(text: str, width: int, right: bool) -> str:
-    space = " " * (width - _length(text.rstrip() if right else text))
-    return space + text.rstrip() if right else text + space
-
-
-def _length(text: str) -> int:
-    """Columns of a terminal that a text takes."""
-    if NARROW.fullmatch(text):
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-def _styled(lines: Sequence[tuple[str, str]]) -> list[str]:
-    """Lines in their style where a terminal shows one."""
-    if not (sys.stdout.isatty() or STYLED & os.environ.keys()):
-        return [line for line, _ in lines]
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False, markup=False)
-    with console.capture() as capture:
-        for line, style in lines:
-            console.print(Text(line, style=style), no_wrap=True, overflow="ignore", crop=False)
-    return capture.get().rstrip("\n").split("\n")
-
-
-def _numeric(rows: Sequence[Sequence[str]], columns: int) -> list[bool]:
-    """Columns whose cells all start with a digit or a sign, or are empty."""
-    return [
-        any(row[i] for row in rows) and all(row[i][:1] in "0123456789+−-×<>≤≥" for row in rows)
-        for i in range(columns)
-    ]
-
-
-def wrap(text: str, indent: str = "") -> str:
-    """Break a sentence at the page width, or at that of a narrower terminal."""
-    return textwrap.fill(
-        clean(text), page_width(), initial_indent=indent, subsequent_indent=" " * len(indent)
-    )
-
-
-def page_width() -> int:
-    """Characters of a line of text. [1]"""
-    return min(WIDTH, get_terminal_size().columns) if sys.stdout.isatty() else WIDTH

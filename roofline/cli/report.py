@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from roofline.cli.render import clean
 from roofline.table import Result
+from roofline.view.terminal import clean
 
 
 def report(

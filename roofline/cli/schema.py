@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from roofline.cli.render import clean, echo
+from roofline.cli.render import echo
+from roofline.view.terminal import clean
 
 
 def schema(

@@ -11,11 +11,12 @@ import typer
 from roofline import api
 from roofline.api.parameters import Simulation
 from roofline.cli import options
-from roofline.cli.render import Format, clean, print_answer
+from roofline.cli.render import Format, print_answer
 from roofline.cli.report import write_page
 from roofline.files import check
 from roofline.table import Result
 from roofline.units import counted
+from roofline.view.terminal import clean
 
 
 @options.takes(

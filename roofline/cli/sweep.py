@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline.cli import completing, options
-from roofline.cli.render import Format, clean
+from roofline.cli.render import Format
 from roofline.cli.report import write_page
 from roofline.errors import StoppedError
 from roofline.units import counted
+from roofline.view.terminal import clean
 
 if TYPE_CHECKING:
     from roofline.study.store.running import Progress

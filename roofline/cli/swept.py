@@ -13,12 +13,12 @@ from roofline.cli.render import (
     print_notes,
     print_rows,
     print_sentences,
-    wrap,
 )
 from roofline.table import table
 from roofline.units import show
 from roofline.view.block import Cell
 from roofline.view.grids import grid
+from roofline.view.terminal import wrap
 from roofline.view.text import between
 from roofline.view.words import cell, written
 

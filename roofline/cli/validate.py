@@ -12,15 +12,14 @@ import typer
 
 from roofline.cli.render import (
     Format,
-    clean,
     echo,
     print_json,
     print_refused,
     print_rows,
     score_cells,
-    wrap,
     write_csv,
 )
+from roofline.view.terminal import clean, wrap
 from roofline.view.words import heading, mid
 
 if TYPE_CHECKING:

@@ -131,7 +131,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
     ),
     "latencies": Shown(
         "What users feel",
-        "metric=Latency, mean, mean_low, p50, p90, p95, p99, p99_low, meaning",
+        "metric=Latency, mean, mean_low, p50, p90=P90, p95, p99, p99_low, meaning",
         of="headline",
     ),
     "memory": Shown(

@@ -212,7 +212,7 @@ def written(name: str, value: object, unit: str = "") -> Amount:
             return Amount(sure(number))
         if name in RATIOS:
             return Amount(f"× {number:.2f}")
-        if name in ERRORS:
+        if name in ERRORS and not unit:  # a latency has a 90th percentile, too
             sign = "+" if name == "error" and number > 0 else ""
             return Amount(sign + percent(number).replace("-", "−"))
         found = unit or unit_of(name)

@@ -10,4 +10,4 @@ from roofline.errors import UnknownNameError
 def test_a_name_that_no_file_can_have_is_unknown(name: str) -> None:
     with pytest.raises(UnknownNameError, match="there is no calibration") as caught:
         find(name)
-    assert len(str(caught.value)) < 200
+    assert len(caught.value.told) < 200

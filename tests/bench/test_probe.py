@@ -88,7 +88,7 @@ def test_a_broken_probe_gives_one_located_error(
         load(path)
     assert caught.value.where == f"{path}:{line}:1"
     assert said in caught.value.message
-    assert "\n" not in str(caught.value)
+    assert "\n" not in caught.value.told
     assert caught.value.hint
 
 

@@ -185,7 +185,7 @@ def test_a_part_that_is_not_what_was_written_is_refused(
         read_records(tmp_path)
     assert caught.value.where == str(parts(tmp_path)[1])
     assert said in caught.value.message
-    assert "\n" not in str(caught.value)
+    assert "\n" not in caught.value.told
     assert caught.value.hint
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from roofline.cli import render
 from roofline.content import label
+from roofline.view import terminal
 
 CELLS = st.sampled_from(
     [
@@ -47,7 +48,7 @@ def as_rich_sets_it(
 ) -> str:
     """Table of columns as wide as their longest cell, as the library sets it."""
     grid = Table(
-        box=SIMPLE_HEAD, padding=(0, 1, 0, render.GAP - 2), pad_edge=False, show_edge=False
+        box=SIMPLE_HEAD, padding=(0, 1, 0, terminal.GAP - 2), pad_edge=False, show_edge=False
     )
     for name, column, right in zip(header, zip(header, *rows, strict=True), numeric, strict=True):
         width = max(1, *map(cell_len, column))
@@ -68,11 +69,11 @@ def test_a_table_that_fits_is_set_as_rich_sets_it(
     table: tuple[list[list[str]], list[str], str], whole: list[bool]
 ) -> None:
     rows, header, title = table
-    numeric = render._numeric(rows, len(header))
+    numeric = terminal.numeric_columns(rows, len(header))
     fitted = as_rich_sets_it(rows, header, title, numeric)
     across = max(map(cell_len, fitted.splitlines()))
-    assume(across <= render.WIDTH)
-    assert render._aligned(rows, header, title, numeric, whole) == fitted
+    assume(across <= terminal.WIDTH)
+    assert terminal.aligned(rows, header, title, numeric, whole) == fitted
 
 
 @settings(max_examples=60, deadline=None)
@@ -83,9 +84,9 @@ def test_no_word_is_broken_and_no_line_is_wider_than_the_page(
 ) -> None:
     rows, header, title = table
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(render, "WIDTH", width)
-        numeric = render._numeric(rows, len(header))
-        shown = render._aligned(rows, header, title, numeric, ())
+        patch.setattr(terminal, "WIDTH", width)
+        numeric = terminal.numeric_columns(rows, len(header))
+        shown = terminal.aligned(rows, header, title, numeric, ())
     assert max(map(cell_len, shown.splitlines())) <= width
     words = set(shown.split())
     assert {word for row in rows for cell in row for word in cell.split()} <= words
@@ -94,25 +95,25 @@ def test_no_word_is_broken_and_no_line_is_wider_than_the_page(
 def test_columns_that_do_not_fit_follow_below_with_the_names_again() -> None:
     rows = [[name, *["123 tok/s"] * 12] for name in ("tp8", "tp4-cp2")]
     header = ["Layout", *(f"Figure {n}" for n in range(12))]
-    shown = render._aligned(rows, header, "Layouts", [False, *[True] * 12], ())
+    shown = terminal.aligned(rows, header, "Layouts", [False, *[True] * 12], ())
     assert shown.count("tp4-cp2") == 2
     assert shown.count("123 tok/s") == 24
-    assert max(map(len, shown.splitlines())) <= render.WIDTH
+    assert max(map(len, shown.splitlines())) <= terminal.WIDTH
 
 
 def test_an_interval_stays_beside_its_figure() -> None:
     names = [text for n in range(6) for text in (f"Figure {n}", "80 %")]
     rows = [["tp8", *["12.34 ms", "1.23–4.56 ms"] * 6]]
-    shown = render._aligned(rows, ["Layout", *names], "", [False, *[True] * 12], ())
+    shown = terminal.aligned(rows, ["Layout", *names], "", [False, *[True] * 12], ())
     for line in shown.splitlines():
         assert line.count("80 %") == line.count("Figure")
 
 
 @pytest.mark.parametrize("cell", ["表", "e\u0301", "👍", "two\nlines", "long " * 30, "表 " * 70])
 def test_columns_are_aligned_by_what_characters_take(cell: str) -> None:
-    shown = render._aligned([["a", cell, "end"]], ["name", "value", "last"], "", [False] * 3, ())
+    shown = terminal.aligned([["a", cell, "end"]], ["name", "value", "last"], "", [False] * 3, ())
     head, rule, first, *_ = shown.splitlines()
-    assert cell_len(rule) <= render.WIDTH
+    assert cell_len(rule) <= terminal.WIDTH
     assert cell_len(head.partition("last")[0]) == cell_len(first.partition("end")[0])
 
 

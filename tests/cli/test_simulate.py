@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,17 @@ def test_the_table_says_what_users_feel_within_a_page(cli: Any) -> None:
     assert "60 requests served" not in ran.out
 
 
+def test_the_summary_says_the_percentiles_of_the_table(cli: Any) -> None:
+    lines = cli(f"{SMALL} --rate 5").out.splitlines()
+    heads, row, said = (
+        next(line for line in lines if line.startswith(start))
+        for start in ("Latency  ", "TTFT  ", "TTFT is")
+    )
+    cells = dict(zip(re.split(" {2,}", heads), re.split(" {2,}", row), strict=False))
+    assert cells["P90"].endswith("ms"), "a 90th percentile of a latency is a time"
+    assert said.startswith(f"TTFT is {cells['P50']} at the median and {cells['P99']} at p99; TPOT")
+
+
 def test_json_carries_all_tables_and_no_nan(cli: Any) -> None:
     result = cli(f"{SMALL} --rate 5 --format json").result
     assert result["metrics"]["ttft_s"]["p99"] >= result["metrics"]["ttft_s"]["p50"] > 0
@@ -109,13 +121,13 @@ def test_overload_is_said_and_fails(cli: Any) -> None:
     line = "simulate --prompt 4000 --output 100 --rate 200 --requests 400 --slo ttft=3600s"
     result = cli(f"{line} --format json").result
     assert (result["stable"], result["met"]) == (False, False)
-    assert "No promise holds under overload" in result["summary"][1]
+    assert "No SLO holds under overload" in result["summary"][1]
 
 
 def test_a_broken_promise_fails_where_it_was_given(cli: Any) -> None:
     ran = cli(f"{SMALL} --rate 5 --slo ttft=1us")
     assert ran.code == 1
-    assert "Broken: TTFT p99." in ran.out
+    assert "The SLO is missed: TTFT p99." in ran.out
     assert cli(f"{SMALL} --rate 5 --slo ttft_mean=10s").code == 0
 
 

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from roofline.cli import run
-from roofline.cli.render import WIDTH
 from roofline.study.pricing import Pricing
 from roofline.study.store.chunk import Chunk
+from roofline.view.terminal import WIDTH
 
 FILE = """\
 schema_version: 1

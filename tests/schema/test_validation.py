@@ -240,7 +240,7 @@ def test_strange_keys_are_named_and_do_no_harm(key: str) -> None:
     for text in (json.dumps({key: 1}), json.dumps({"memory": {key: {key: 1}}})):
         with pytest.raises(DocumentError) as caught:
             validate(Machine, parse_json(text, "f"))
-        assert len(str(caught.value)) < 200
+        assert len(caught.value.told) < 200
         assert "not a known key" in caught.value.message or "has no" in caught.value.message
 
 

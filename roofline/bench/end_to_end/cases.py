@@ -26,7 +26,7 @@ from roofline.bench.end_to_end import naming
 from roofline.bench.end_to_end.naming import alike
 from roofline.bench.end_to_end.record import number, said, word
 from roofline.cost.layout import Layout
-from roofline.errors import InputError
+from roofline.errors import InputError, described
 from roofline.hardware.engine import engine_of
 from roofline.model import precision
 from roofline.model.architecture import Architecture, Mla, Moe
@@ -179,7 +179,7 @@ def read(frame: "pandas.DataFrame") -> tuple[list[Row], list[Unread]]:
         try:
             rows.append(row_of(place, {str(key): value for key, value in record.items()}))
         except (InputError, LookupError, ValueError) as error:
-            unread.append(Unread(place, str(error)))
+            unread.append(Unread(place, described(error)))
     return rows, unread
 
 

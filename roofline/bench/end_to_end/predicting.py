@@ -17,7 +17,7 @@ from roofline.bench.end_to_end.cases import (
 from roofline.bench.end_to_end.metrics import predictions
 from roofline.bench.end_to_end.replay import Known, known
 from roofline.bench.end_to_end.result import EndToEnd, Metric
-from roofline.errors import InputError, RooflineError
+from roofline.errors import InputError, RooflineError, described
 from roofline.hardware.engine import UNKNOWN
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ def prepared(rows: Sequence[Row]) -> tuple[list[Known], list[Unread]]:
         try:
             found.append(known(row))
         except RooflineError as error:
-            why = f"{error} ({error.hint})" if error.hint else str(error)
-            refused.append(Unread(row.place, why))
+            refused.append(Unread(row.place, described(error)))
     return found, refused
 
 

@@ -94,11 +94,11 @@ class Run:
 def result_of(run: Run, *, with_requests: bool = False) -> Result:
     """Tables, notes and inputs of a run."""
     done = run.finished
-    promises = _kept(run, done)
+    slo = _kept(run, done)
     every = {
         "headline": tables.latencies(done, basis(run), run.load.statistic, run.sure),
         "throughput": tables.throughput(run, done),
-        "objectives": tables.objectives(promises, run.sure),
+        "objectives": tables.objectives(slo, run.sure),
         "server": tables.server(run),
         "cache": tables.cache(run),
         "workload": tables.workload(run),
@@ -135,9 +135,9 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
             "stable": None if run.load.concurrency else not run.overloaded,
             "offered_requests_per_s": run.load.rate or None,
             "saturation_requests_per_s": run.saturation or None,
-            "met": all(promise.met for promise in promises) if promises else None,
+            "met": all(each.met for each in slo) if slo else None,
             "chance_stable": run.sure.stable if run.sure is not None and run.load.rate else None,
-            "summary": sentences(run, done, promises),
+            "summary": sentences(run, done, slo),
         },
     )
 
@@ -153,15 +153,23 @@ def basis(run: Run) -> str:
     return "datasheet" if run.deployment.calibration is None else "interpolated"
 
 
-def sentences(run: Run, done: Finished, promises: tuple[Kept, ...]) -> tuple[str, ...]:
-    """Summary: whether it holds the load, attainment, what limits it."""
+def sentences(run: Run, done: Finished, slo: tuple[Kept, ...]) -> tuple[str, ...]:
+    """Summary: whether it holds the load, latencies, attainment, what limits it."""
     out = [_load(run)]
-    if promises:
-        broken = [promise.objective.name for promise in promises if not promise.met]
+    spreads = {"TTFT": spread(done.ttft_s), "TPOT": spread(done.tpot_s)}
+    told = [
+        f"{name} is {show(each.p50, 's')} at the median and {show(each.p99, 's')} at p99"
+        for name, each in spreads.items()
+        if each is not None
+    ]
+    if told and not run.overloaded:
+        out.append(f"{'; '.join(told)}.")
+    if slo:
+        broken = [each.objective.name for each in slo if not each.met]
         share = float(good(done, run.objectives).mean())
-        said = f"Broken: {', '.join(broken)}." if broken else "All promises are kept."
+        said = f"The SLO is missed: {', '.join(broken)}." if broken else "The SLO is kept."
         if run.overloaded:
-            said = "No promise holds under overload; of this run"
+            said = "No SLO holds under overload; of this run"
         out.append(f"{said} {share:.1%} of the requests are within all limits.")
     totals = run.served.totals
     room = run.fleet.server.kv_tokens

@@ -140,7 +140,7 @@ def test_promises_are_told_as_kept_or_broken() -> None:
     assert rates["goodput_requests_per_s"]["value"] == rates["requests_per_s"]["value"]
     broken = result_of(run(slo="ttft=10s,tpot_p50=1us"))
     assert broken.metadata["met"] is False
-    assert "Broken: tpot_p50" in broken.metadata["summary"][1]
+    assert "The SLO is missed: tpot_p50" in broken.metadata["summary"][2]
     assert result_of(run()).metadata["met"] is None
     assert len(result_of(run()).tables["objectives"]) == 0
 

@@ -159,7 +159,7 @@ class TestOnACluster:
         with pytest.raises(InputError) as caught:
             list(Ray(2).run(Failing(1), chunks(30, 10, "a")))
         assert (
-            str(caught.value)
+            caught.value.told
             == "a.yaml:3: chunk 1 (configurations 10 to 19): the batch is too large"
         )
         with pytest.raises(ZeroDivisionError, match="a bug") as bug:

@@ -313,7 +313,7 @@ def test_an_error_of_the_work_names_its_chunk_and_keeps_what_is_finished(tmp_pat
         folder = tmp_path / str(workers)
         with pytest.raises(InputError) as caught:
             run(folder, replace(TASK, work=Failing(6)), Local(workers))
-        assert str(caught.value) == (
+        assert caught.value.told == (
             "a.yaml:3: chunk 6 (configurations 384 to 447): the batch is too large"
         )
         assert caught.value.hint == "give a smaller one"

@@ -13,7 +13,7 @@ from roofline.bench.end_to_end.kinds import drafted_rows, mlperf_rows, pooled_ro
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction
 from roofline.bench.end_to_end.record import said
 from roofline.cost.work import Array
-from roofline.errors import InputError, RooflineError
+from roofline.errors import RooflineError, described
 from roofline.study.executors import cores
 
 if TYPE_CHECKING:
@@ -77,15 +77,10 @@ def predicted_apart(
         try:
             rows.append(READERS[kind[place]](place, told))
         except (RooflineError, LookupError, ValueError) as error:
-            refused.append(Unread(place, _why(error)))
+            refused.append(Unread(place, described(error)))
     found = _predicted(rows)
     refused += [each for each in found if isinstance(each, Unread)]
     return [each for each in found if isinstance(each, Prediction)], refused
-
-
-def _why(error: Exception) -> str:
-    hint = error.hint if isinstance(error, InputError) else ""
-    return f"{error} ({hint})" if hint else str(error)
 
 
 def _predicted(rows: Sequence[ApartRow]) -> list[Predicted]:
@@ -114,5 +109,5 @@ def _share(rows: Sequence[ApartRow]) -> list[Predicted]:
         try:
             out.append(row.predict(logs, spreads))
         except RooflineError as error:
-            out.append(Unread(row.place, _why(error)))
+            out.append(Unread(row.place, described(error)))
     return out
