@@ -1,5 +1,6 @@
 """Device memory of a workload, and the largest batch, context and offload that fit."""
 
+from bisect import bisect
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -179,14 +180,7 @@ def fewest_devices(
 
 def most_that_fits(fits: Callable[[int], bool], most: int) -> int:
     """Largest number up to a bound for which it fits; what does not fit never fits with more."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return bisect(range(1, most + 1), False, key=lambda number: not fits(number))
 
 
 def memory_parts(capacity: float, *parts: tuple[str, float, str]) -> Table:

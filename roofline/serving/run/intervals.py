@@ -19,7 +19,6 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.step import Group
 from roofline.cost.work import Array
 from roofline.serving.objectives import Finished, kept, spread, window
-from roofline.serving.phases import turns
 from roofline.serving.requests import Integers, Requests, part
 from roofline.serving.run import tables
 from roofline.serving.run.serve import Fleet, saturation, serve
@@ -27,6 +26,7 @@ from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.served import Served
 from roofline.serving.stages import Priced, slowest, through
 from roofline.serving.static import CENTRAL
+from roofline.serving.workload import turns
 
 if TYPE_CHECKING:
     from roofline.serving.run.result import Run
@@ -110,8 +110,7 @@ def doubt_of(
         prompt: Tokens that a prompt has in a step. [token]
         misses: As of `Doubt`; may be empty.
     """
-    number, size = turns(np.array(max(batch, 1.0)), deployment.layout)
-    del number
+    _, size = turns(np.array(max(batch, 1.0)), deployment.layout)
     decode = _spreads(slowest(through(deployment, Group(size, 1.0, max(context, 1.0)))))
     groups = float(deployment.layout.dp)
     tokens = max(prompt / groups, 1.0)

@@ -65,12 +65,6 @@ class Served(Finished):
     totals: Totals
     """Totals of the server; of a part of a stream, up to its end."""
 
-    @property
-    def throughput_tok_s(self) -> float:
-        """Output tokens over the time from first arrival to last finish. [token/s]"""
-        span = float(self.finish.max() - self.arrival.min()) if len(self) else 0.0
-        return float(self.output.sum()) / span if span else 0.0
-
 
 def joined(parts: Sequence[Served]) -> Served:
     """Parts of a stream as one, in the order of the stream.
