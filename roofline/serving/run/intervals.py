@@ -146,7 +146,7 @@ def noise_of(run: "Run") -> dict[Name, float]:
     for some in every:
         for name, attribute, _ in tables.LATENCIES:
             if (made := spread(getattr(some, attribute))) is not None:
-                for each in ("mean", "p50", "p90", "p95", "p99"):
+                for each in tables.FIGURES:
                     values.setdefault((name, each), []).append(getattr(made, each))
         for promise in kept(some, run.objectives):
             name = promise.objective.name

@@ -1,14 +1,13 @@
 """Names, techniques and patches of a scenario: each is checked where it is read, at its place."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from roofline.content import there
 from roofline.cost import layout as layouts
 from roofline.cost.deployment import KEPT, Offload
-from roofline.errors import DocumentError, InputError, RooflineError
+from roofline.errors import InputError
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named
 from roofline.model import catalog as networks
@@ -43,16 +42,6 @@ UNITS: Final = {
 """Figures of a GPU that a scenario may change: unit, least and most."""
 
 
-@contextmanager
-def at(document: Document, *path: str | int) -> Iterator[None]:
-    """Tell errors the place they come from, unless they know a better one."""
-    try:
-        yield
-    except RooflineError as error:
-        where = error.where or document.where(*path)
-        raise DocumentError(error.message, hint=error.hint, where=where) from None
-
-
 def each(document: Document, key: str, asked: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
     """Values under a key, one by one, and the path of each."""
     if not isinstance(asked, tuple):
@@ -66,7 +55,7 @@ def words(document: Document, key: str, asked: Any, check: Callable[[str], str])
     """Names under a key as a catalog has them; DocumentError at unknown ones and repeated ones."""
     out: list[str] = []
     for value, path in each(document, key, asked):
-        with at(document, *path):
+        with document.at(*path):
             found = check(value)
             once(found, out)
             out.append(found)
@@ -158,7 +147,7 @@ def techniques(document: Document, asked: Any) -> tuple[Technique, ...]:
     """Techniques by name, each once."""
     out: list[Technique] = []
     for entry, path in each(document, "techniques", asked):
-        with at(document, *path):
+        with document.at(*path):
             found = technique(entry) if isinstance(entry, TechniqueFile) else PLAIN
             once(found.name, [other.name for other in out])
         out.append(found)
@@ -248,10 +237,10 @@ def patches(
     out = [BASE]
     for number, file in enumerate(asked):
         path = ("patches", number)
-        with at(document, *path, "name"):
+        with document.at(*path, "name"):
             once(file.name, [other.name for other in out])
         for model in models if file.changes else ():
-            with at(document, *path, "with"):
+            with document.at(*path, "with"):
                 check_changes(model, file.changes or "", weights)
         out.append(_patch(document, file, path))
     return tuple(out)
@@ -261,7 +250,7 @@ def _patch(document: Document, file: PatchFile, path: tuple[str | int, ...]) -> 
     figures: dict[str, float | None] = {}
     for name in UNITS:
         value = getattr(file, name)
-        with at(document, *path, name):
+        with document.at(*path, name):
             figures[name] = None if value is None else figure(name, value)
     names: dict[str, str] = {}
     for name, check in (
@@ -271,9 +260,9 @@ def _patch(document: Document, file: PatchFile, path: tuple[str | int, ...]) -> 
         ("layout", layout),
     ):
         value = getattr(file, name)
-        with at(document, *path, name):
+        with document.at(*path, name):
             names[name] = "" if value is None else check(value)
-    with at(document, *path, "technique"):
+    with document.at(*path, "technique"):
         changed = None if file.technique is None else technique(file.technique)
     return Patch(
         name=file.name,

@@ -20,7 +20,7 @@ from roofline.study.scenario import naming
 from roofline.study.scenario.crossing import NAMED, numbers_of, zipped
 from roofline.study.scenario.files import BatchFile, EveryFile, LengthsFile, TrafficFile
 from roofline.study.scenario.limits import STATIC, USUAL, limit, objective
-from roofline.study.scenario.naming import at, each, figure, patches, techniques, words
+from roofline.study.scenario.naming import each, figure, patches, techniques, words
 from roofline.study.scenario.scenario import Every, Network, Scenario, Technique
 from roofline.study.sweep.keep import Limit, Objective
 
@@ -50,7 +50,7 @@ def objectives_of(document: Document, file: BatchFile | TrafficFile) -> Iterator
     usual = STATIC if file.kind == "batch" and file.rank == "static" else USUAL[file.kind]
     asked = usual if file.objectives is None else file.objectives
     for text, path in each(document, "objectives", asked):
-        with at(document, *path):
+        with document.at(*path):
             found = objective(file.kind, text)
             naming.once(found.column, before)
         before.append(found.column)
@@ -63,7 +63,7 @@ def prices_of(
     """Prices by machine. [$/h]"""
     out = {}
     for name, asked in file.prices.items():
-        with at(document, "prices", name):
+        with document.at("prices", name):
             found = naming.node(name) if file.nodes is not None else naming.gpu(name)
             if found not in machines:
                 raise InputError(
@@ -179,7 +179,7 @@ def _models(
     before: list[str] = []
     for asked, path in each(document, "models", file.models):
         inner = path if isinstance(asked, str) else (*path, "model")
-        with at(document, *inner):
+        with document.at(*inner):
             found = naming.network(asked, folder, weights)
             naming.once(found.name, before)
         before.append(found.name)
@@ -211,7 +211,7 @@ def _each(document: Document, file: BatchFile | TrafficFile) -> Iterator[str]:
 def _workloads(document: Document, file: TrafficFile, folder: Path) -> Iterator[Traffic]:
     before: list[str] = []
     for asked, path in each(document, "workloads", file.workloads):
-        with at(document, *path):
+        with document.at(*path):
             if isinstance(asked, LengthsFile):
                 found = Traffic(_lengths(asked.prompt), _lengths(asked.output), name=asked.name)
             else:
