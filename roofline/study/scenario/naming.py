@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from roofline.content import there
 from roofline.cost import layout as layouts
@@ -16,7 +16,7 @@ from roofline.model.changes import settings
 from roofline.schema import Document
 from roofline.schema.document import shown
 from roofline.serving.acceptance import parse as acceptance_of
-from roofline.study.scenario.files import NetworkFile, OffloadFile, PatchFile, TechniqueFile
+from roofline.study.scenario.files import NetworkFile, OffloadFile, PatchFile, T, TechniqueFile
 from roofline.study.scenario.limits import is_number
 from roofline.study.scenario.scenario import (
     AUTO,
@@ -51,15 +51,22 @@ def each(document: Document, key: str, asked: Any) -> Iterator[tuple[Any, tuple[
         yield value, (key, number)
 
 
-def words(document: Document, key: str, asked: Any, check: Callable[[str], str]) -> tuple[str, ...]:
-    """Names under a key as a catalog has them; DocumentError at unknown ones and repeated ones."""
-    out: list[str] = []
+def each_once(
+    document: Document, key: str, asked: Any, made: Callable[[Any], T], name: Callable[[T], str]
+) -> Iterator[T]:
+    """Values under a key, made of what is asked; DocumentError where two have one name."""
+    before: list[str] = []
     for value, path in each(document, key, asked):
         with document.at(*path):
-            found = check(value)
-            once(found, out)
-            out.append(found)
-    return tuple(out)
+            found = made(value)
+            once(name(found), before)
+        before.append(name(found))
+        yield found
+
+
+def words(document: Document, key: str, asked: Any, check: Callable[[str], str]) -> tuple[str, ...]:
+    """Names under a key as a catalog has them; DocumentError at unknown ones and repeated ones."""
+    return tuple(each_once(document, key, asked, check, str))
 
 
 def once(name: str, before: Sequence[str]) -> None:
@@ -143,19 +150,10 @@ def figure(name: str, asked: float | str) -> float:
     return value
 
 
-def techniques(document: Document, asked: Any) -> tuple[Technique, ...]:
-    """Techniques by name, each once."""
-    out: list[Technique] = []
-    for entry, path in each(document, "techniques", asked):
-        with document.at(*path):
-            found = technique(entry) if isinstance(entry, TechniqueFile) else PLAIN
-            once(found.name, [other.name for other in out])
-        out.append(found)
-    return tuple(out)
-
-
-def technique(file: TechniqueFile) -> Technique:
+def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
     """A technique, called as it is unless it has a name."""
+    if not isinstance(file, TechniqueFile):
+        return PLAIN
     speculation, pools, moved = file.speculation, file.disaggregation, file.offload
     if speculation and pools:
         raise InputError("speculation in a pool that decodes is not priced", hint="drop one")
