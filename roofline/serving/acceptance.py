@@ -68,10 +68,7 @@ class Acceptance:
         return self.positions[position - 1]
 
     def refused(self, factor: float) -> "Acceptance":
-        """Acceptance where so many times as much is refused, alternatives in proportion.
-
-        Args:
-            factor: On the share that is refused; all of it at most. [1]
+        """Acceptance where a factor more is refused [1], at most all; alternatives in proportion.
 
         Examples:
             >>> str(parse("0.75,0.5").refused(1.2))

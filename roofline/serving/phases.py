@@ -458,14 +458,7 @@ def _with_windows(network: Architecture, longer: Mapping[int, int]) -> Architect
 def decode_steps(
     deployment: Deployment, batch: Number, contexts: Array, *, kv_cache: bool = True
 ) -> DecodeSteps:
-    """Decode steps of batches at some contexts.
-
-    Args:
-        deployment: What runs.
-        batch: Sequences: a number, or an array of shape (rows, 1). [1]
-        contexts: Nodes. [token]
-        kv_cache: False to compute the whole context again for every token.
-    """
+    """Decode steps of batches as `decode_between`, at contexts that are given. [token]"""
     number, size = turns(batch, deployment.layout)
     rows = max(np.ndim(size), np.ndim(deployment.layout.tp))
     wide = contexts[None, :] if rows else contexts

@@ -195,11 +195,7 @@ class _Metric:
 
 
 def datasheet_row(metric: str, value: Number, unit: str, meaning: str) -> dict[str, Any]:
-    """Row of a headline whose times are at datasheet rates.
-
-    Args:
-        metric, value, unit, meaning: Name, figure, its unit, and a few words.
-    """
+    """Row of a headline whose times are at datasheet rates."""
     figures = {"metric": metric, "value": float(value), "unit": unit}
     return {**figures, "basis": "datasheet", "meaning": meaning}
 

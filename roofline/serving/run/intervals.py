@@ -273,21 +273,13 @@ def _values(value: float, tried: Array, grid: Array, noise: float, miss: float) 
 
 
 def quadric(values: Array) -> Array:
-    """Weights of the terms that come closest to the seven runs.
-
-    Args:
-        values: As predicted, and at the points `AROUND`: of shape (7, …).
-    """
+    """Weights of the terms that come closest to seven runs: as predicted, and at `AROUND`."""
     z = np.concatenate([np.zeros((1, 2)), AROUND])
     return np.asarray(np.linalg.lstsq(terms(*z.T), values, rcond=None)[0], dtype=np.float64)
 
 
 def terms(first: Array, second: Array) -> Array:
-    """Terms of a quadric at points, of shape (points, 6).
-
-    Args:
-        first, second: Standard deviations from what is predicted. [1]
-    """
+    """Terms of a quadric, of shape (points, 6), at standard deviations from the prediction. [1]"""
     x, y = first.ravel(), second.ravel()
     return np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1)
 

@@ -75,10 +75,8 @@ def _kernels(same: _Same, sequences: int) -> _Kernels:
 def dense(prices: StepPrices, sequences: int, server: Server) -> Prices:
     """Tables with an entry for every integer, and the engine's costs in them.
 
-    Args:
-        prices: Tables.
-        sequences: Most sequences of a step. [1]
-        server: Policy: whether tokens are sent together, and whether it has just started.
+    They reach to the most sequences of a step [1]; the server says whether tokens are sent
+    together, and whether it has just started.
     """
     engine, kernels = prices.engine, _kernels(_Same(prices), sequences)
     every = np.arange(1.0, sequences + 1.0)

@@ -359,7 +359,7 @@ def prices_of_lengths(
 
 
 def _refining(deployment: Deployment) -> "partial[Array]":
-    """`refined` as close as it can be: tiles of measured kernels make jumps without an end."""
+    """Refinement of points: coarser where tiles of measured kernels make jumps without an end."""
     if deployment.calibration is None:
         return partial(refined, tolerance=TOLERANCE, most=MOST, rounds=ROUNDS)
     return partial(refined, tolerance=JUMPS, most=MOST_JUMPS, rounds=FEW_ROUNDS)

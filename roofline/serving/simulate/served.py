@@ -67,11 +67,7 @@ class Served(Finished):
 
 
 def joined(parts: Sequence[Served]) -> Served:
-    """Parts of a stream as one, in the order of the stream.
-
-    Args:
-        parts: In order, at least one.
-    """
+    """Parts of a stream, at least one, as one in the order of the stream."""
     columns = [field.name for field in fields(Served) if field.name != "totals"]
     order = np.argsort(np.concatenate([part.number for part in parts]))
     whole = {

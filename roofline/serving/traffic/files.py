@@ -55,7 +55,7 @@ class _Lognormal(Strict):
 
 
 class Told(Strict):
-    """What is no figure with a unit, as `Sourced` is, and where it is from."""
+    """Source of a word or a list, which is no figure with a unit as `Sourced` is."""
 
     source: str = Field(min_length=1)
     where: str = ""

@@ -124,14 +124,9 @@ def lacking(given: Requests, server: Server) -> str:
 
 
 def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
-    """Mean work of requests.
+    """Mean work of requests on a server, by their lengths.
 
-    Args:
-        given: Their lengths.
-        prices, server: Who serves them.
-
-    Raises:
-        InputError: There are no requests, or there is no closed form.
+    InputError where there are no requests, or there is no closed form.
     """
     if what := lacking(given, server):
         raise InputError(f"there is no closed form for {what}", hint="simulate it")
