@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from roofline.errors import DocumentError
+from roofline.errors import DocumentError, RooflineError
 from roofline.units import PREFIX
 
 _SHOWN_CHARACTERS: Final = 60
@@ -82,6 +82,15 @@ class Document:
     def where_key(self, *path: str | int) -> str:
         """``file:line:column`` of the key at the end of a path; of the item in a list."""
         return Text(self.text, self.source).where(self._find(path)[0])
+
+    @contextmanager
+    def at(self, *path: str | int) -> Iterator[None]:
+        """Tell errors the place they come from, unless they know a better one."""
+        try:
+            yield
+        except RooflineError as error:
+            where = error.where or self.where(*path)
+            raise DocumentError(error.message, hint=error.hint, where=where) from None
 
     def offset(self, *path: str | int) -> int:
         """Characters before the value at a path. [1]"""

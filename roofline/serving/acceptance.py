@@ -1,9 +1,9 @@
 """Acceptance rates of drafted tokens, assumed, measured or published, and what they yield."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -68,10 +68,7 @@ class Acceptance:
         return self.positions[position - 1]
 
     def refused(self, factor: float) -> "Acceptance":
-        """Acceptance where so many times as much is refused, alternatives in proportion.
-
-        Args:
-            factor: On the share that is refused; all of it at most. [1]
+        """Acceptance where a factor more is refused [1], at most all; alternatives in proportion.
 
         Examples:
             >>> str(parse("0.75,0.5").refused(1.2))
@@ -199,18 +196,7 @@ PUBLISHED: Final = (
 
 def published() -> Table:
     """Published acceptance rates, each with its source."""
-    rows: list[dict[str, Any]] = [
-        {
-            "target": entry.target,
-            "draft": entry.draft,
-            "text": entry.text,
-            "acceptance": entry.rounded,
-            "source": entry.source,
-            "where": entry.where,
-        }
-        for entry in PUBLISHED
-    ]
-    return table(rows, {})
+    return table([asdict(entry) | {"acceptance": entry.rounded} for entry in PUBLISHED], {})
 
 
 def expected_tokens(acceptance: Number, length: Number) -> Number:

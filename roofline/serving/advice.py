@@ -44,9 +44,7 @@ class Change:
 def changes(batch: StaticBatch, beside: Sequence[GridStep] = ()) -> tuple[Change, ...]:
     """Price each change that applies; those that cannot be asked for are left out.
 
-    Args:
-        batch: The original.
-        beside: Steps whose kernels are looked up with those of the changes.
+    Kernels of the steps ``beside`` are looked up with those of the changes.
     """
     made: list[tuple[str, str, Phases]] = []
     for name, option, changed, workload in _candidates(batch):
@@ -141,10 +139,7 @@ def sentences(
 ) -> tuple[str, ...]:
     """Summary: whether it fits, what binds, what would help most.
 
-    Args:
-        batch, changed: What was asked, and changes of it.
-        most: Sequences of the largest batch that fits. [1]
-        reason: Why the layout was taken, where it was chosen.
+    First comes the reason why a layout was chosen; ``most`` is the largest batch that fits. [1]
     """
     out = [*([reason] if reason else []), _memory_sentence(batch, most)]
     for phase, ops in (("Prefill", batch.prefill), ("Decode", batch.decode)):

@@ -21,15 +21,7 @@ def one_of(name: str, value: object, allowed: Collection[str]) -> None:
 
 
 def refuse_unused(question: str, given: Mapping[str, bool]) -> None:
-    """Refuse options that would change nothing about a question.
-
-    Args:
-        question: What is asked: ``"--convention textbook"``.
-        given: Options by name, and whether they were given.
-
-    Raises:
-        InputError: Names those that were.
-    """
+    """Refuse options that are given and would change nothing, by name, with an InputError."""
     unused = [option for option, there in given.items() if there]
     if unused:
         raise InputError(

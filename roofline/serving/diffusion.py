@@ -273,33 +273,21 @@ def result_of(made: Denoising, version: str) -> Result:
     """Headline, memory and derivation of a batch that is denoised."""
     deployment = made.deployment
     source = "LLaDA (arXiv 2502.09992); Block Diffusion (arXiv 2503.09573)"
-    break_even = "a step must fill in to be as fast as decoding"
-    rows = [
-        datasheet_row("latency_s", made.latency_s, "s", "arrival to the last block"),
-        datasheet_row(
-            "first_block_s", made.first_block_s, "s", "arrival to the first block, whole"
-        ),
-        datasheet_row("prefill_s", made.prefill_s, "s", "keys and values of the prompt"),
-        datasheet_row("step_s", made.step_s, "s", "mean denoising step"),
-        datasheet_row(
-            "throughput_tok_s", made.throughput_tok_s, "token/s", "output tokens of the batch"
-        ),
-        datasheet_row(
-            "tokens_per_step", made.tokens_per_step, "token", "filled in by a step, mean"
-        ),
-        datasheet_row(
-            "autoregressive_s", made.autoregressive_s, "s", "the same network, token by token"
-        ),
-        datasheet_row("speed_up", made.speed_up, "", "token by token over denoising"),
-        datasheet_row(
-            "break_even_tokens_per_step", made.break_even_tokens_per_step, "token", break_even
-        ),
-    ]
+    figures = (
+        ("latency_s", "s", "arrival to the last block"),
+        ("first_block_s", "s", "arrival to the first block, whole"),
+        ("prefill_s", "s", "keys and values of the prompt"),
+        ("step_s", "s", "mean denoising step"),
+        ("throughput_tok_s", "token/s", "output tokens of the batch"),
+        ("tokens_per_step", "token", "filled in by a step, mean"),
+        ("autoregressive_s", "s", "the same network, token by token"),
+        ("speed_up", "", "token by token over denoising"),
+        ("break_even_tokens_per_step", "token", "a step must fill in to be as fast as decoding"),
+    )
     faster = f"{made.speed_up:.2f} × as fast as" if made.speed_up >= 1 else "slower than"
     blocks = "1 block" if made.blocks == 1 else f"{made.blocks} blocks"
     held = "kept" if made.cached else "not kept: every step computes the whole sequence"
     fits = made.memory.fits
-    seen = ("The network is causal, and priced as if it saw both ways.",) if made.causal else ()
     summary = (
         f"{'Fits' if fits else 'Does not fit'} on each device: "
         f"{show_binary(abs(made.memory.free))} {'to spare' if fits else 'too much'}.",
@@ -307,6 +295,9 @@ def result_of(made: Denoising, version: str) -> Result:
         f"decoding token by token ({show(made.latency_s, 's')} against "
         f"{show(made.autoregressive_s, 's')}).",
     )
+    rows = [
+        datasheet_row(name, getattr(made, name), unit, meaning) for name, unit, meaning in figures
+    ]
     latency = derived(
         "latency",
         made.latency_s,
@@ -328,7 +319,7 @@ def result_of(made: Denoising, version: str) -> Result:
             "Times are the datasheet roofline: the least the hardware allows, not a forecast.",
             f"Keys and values of prompt and finished blocks are {held}. How many tokens a step may "
             "fill in without loss is a question of quality, which is out of scope.",
-            *seen,
+            *(["The network is causal, and priced as if it saw both ways."] if made.causal else []),
             *deployment.precision.notes,
             *deployment.architecture.notes,
         ),

@@ -7,12 +7,14 @@ from roofline.serving import disaggregated_tables as tables
 from roofline.serving.advice import shares
 from roofline.serving.disaggregated import Disaggregated
 from roofline.serving.explain.disaggregated import explain_all
+from roofline.serving.notes import DATASHEET
 from roofline.serving.static import StaticBatch
 from roofline.table import Result, Table
 from roofline.units import count, show, show_binary, significant
 
-READS: Final = {"weights": "reading weights", "KV cache": "reading the KV cache"}
 BINDS: Final = {
+    "weights": "reading weights",
+    "KV cache": "reading the KV cache",
     "wires": "the interconnect between devices",
     "engine": "the engine's own work",
 }
@@ -122,7 +124,7 @@ def _split(pools: Disaggregated) -> str:
 def _bound(batch: StaticBatch, phase: str) -> str:
     parts = shares(batch.prefill if phase == "prefill" else batch.decode)
     name = max(parts, key=lambda part: parts[part])
-    return f"{READS.get(name) or BINDS.get(name, name)} ({parts[name]:.0%} of its time)"
+    return f"{BINDS.get(name, name)} ({parts[name]:.0%} of its time)"
 
 
 def _wires(pools: Disaggregated) -> str:
@@ -177,47 +179,29 @@ def notes(pools: Disaggregated) -> tuple[str, ...]:
     """Conventions, omissions and choices behind the figures."""
     first, rest = pools.prefill.deployment, pools.decode.deployment
     work = pools.prefill.workload
-    if pools.fast is None:
-        rests = (
-            "Times are the datasheet roofline: the least the hardware allows, not a forecast; real "
-            "kernels take longer. The second figure is the sum without overlap at the same rates.",
-        )
-    else:
-        rests = (
-            "Times of operators are fits to measured kernels; both ends of a figure are the "
-            "central 80 %, errors of both pools taken to go together. Steps of both pools have "
-            "the engine's software in them, TTFT its front end. The hand-over of the cache is at "
-            "published rates.",
-        )
     out = [
-        *rests,
+        DATASHEET
+        if pools.fast is None
+        else "Times of operators are fits to measured kernels; both ends of a figure are the "
+        "central 80 %, errors of both pools taken to go together. Steps of both pools have "
+        "the engine's software in them, TTFT its front end. The hand-over of the cache is at "
+        "published rates.",
         "TTFT ends with the prefill, which makes the first token; the transfer comes before the "
         "second and counts in TPOT = (latency − TTFT) / (tokens − 1). Queues are left out: a pool "
         "that sets the pace is in use all the time, and one that is has a queue without end.",
-    ]
-    if pools.overlapped:
-        out.append(
-            "Each layer's cache is sent while the next is computed; the figures without overlap "
-            "send it all after the prefill."
-        )
-    else:
-        out.append(
-            "The cache is sent after the prefill; layer by layer (--overlapped) most of that time "
-            "is hidden."
-        )
-    out.append(
+        "Each layer's cache is sent while the next is computed; the figures without overlap "
+        "send it all after the prefill."
+        if pools.overlapped
+        else "The cache is sent after the prefill; layer by layer (--overlapped) most of that time "
+        "is hidden.",
         "What several devices hold alike is sent once; copies inside an instance, and its own "
-        f"traffic on the same {pools.transfer.wires}, are left out."
-    )
-    out.append(
+        f"traffic on the same {pools.transfer.wires}, are left out.",
         f"A prefill instance holds {pools.in_flight} prompts until they are sent; a decode "
-        f"instance its batch and {pools.arriving} on their way."
-    )
-    out.append(
+        f"instance its batch and {pools.arriving} on their way.",
         "Static batches are a coarser model than the pools: all prompts of a batch arrive at once "
         "and nothing decodes while they are prefilled. With equal layouts and free wires both "
-        "serve as much; layouts or devices of their own can gain, whole instances lose."
-    )
+        "serve as much; layouts or devices of their own can gain, whole instances lose.",
+    ]
     if work.cached:
         out.append("The cache of a prefix hit is sent too: the decode pool may not have it.")
     limit = first.step_tokens

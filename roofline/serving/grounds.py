@@ -41,7 +41,7 @@ def _roof(gpu: Gpu, kind: str, name: str, key: str, rate: float) -> dict[str, An
 def assumptions(batch: StaticBatch, given: Mapping[str, str]) -> Table:
     """Inputs and assumptions behind the figures, with the source of each."""
     gpu, network = batch.deployment.node.gpu, batch.deployment.architecture
-    rows = [_known(what, value, "given", "command or default") for what, value in given.items()]
+    rows = [known(what, value, "given", "command or default") for what, value in given.items()]
     node = batch.deployment.node
     precision, figures = batch.deployment.precision, ("hbm", "memory.visible", "memory.nominal")
     used = {
@@ -49,10 +49,10 @@ def assumptions(batch: StaticBatch, given: Mapping[str, str]) -> Table:
         *(f"arithmetic.{precision.attention_arithmetic}", "cache.l2_bandwidth"),
         *("price.per_hour", "power.tdp"),
     }
-    rows += [_row(f"{gpu.name} {key}", fact) for key, fact in gpu.facts.items() if key in used]
+    rows += [stated(f"{gpu.name} {key}", fact) for key, fact in gpu.facts.items() if key in used]
     wired = {"link": batch.devices > 1, "network": batch.devices > node.gpus}
     rows += [
-        _row(f"{node.name} {key}", fact)
+        stated(f"{node.name} {key}", fact)
         for key, fact in node.facts.items()
         if wired.get(key.partition(".")[0], False)
     ]
@@ -60,21 +60,23 @@ def assumptions(batch: StaticBatch, given: Mapping[str, str]) -> Table:
         rows += _outside(batch)
     for field, text in network.provenance.items():
         value, _, where = text.partition(", ")
-        rows.append(_known(f"{network.name} {field}", value, "config", where))
+        rows.append(known(f"{network.name} {field}", value, "config", where))
     engine = batch.deployment.engine
     for text in engine.notes:
         value, _, note = text.partition(": ")
-        rows.append(_known(f"engine {engine.name}", value, "assumed", "engine profile", note))
+        rows.append(known(f"engine {engine.name}", value, "assumed", "engine profile", note))
     return table(rows, {})
 
 
-def _known(what: str, value: str, basis: str, source: str, note: str = "") -> dict[str, Any]:
+def known(what: str, value: str, basis: str, source: str, note: str = "") -> dict[str, Any]:
+    """Row of an assumption, with its source."""
     return {"what": what, "value": value, "basis": basis, "source": source, "note": note}
 
 
-def _row(what: str, fact: Fact) -> dict[str, Any]:
+def stated(what: str, fact: Fact) -> dict[str, Any]:
+    """Row of a figure that a file states."""
     source = ", ".join(text for text in (fact.source, fact.where) if text)
-    return _known(what, fact.text, fact.basis, source, fact.note)
+    return known(what, fact.text, fact.basis, source, fact.note)
 
 
 def _outside(batch: StaticBatch) -> list[dict[str, Any]]:
@@ -87,11 +89,11 @@ def _outside(batch: StaticBatch) -> list[dict[str, Any]]:
     given = "command or default"
     least = "the least with which it fits" if offload.least else given
     kept = [
-        _known(f"{what} kept in {where}", f"{share:.0%}", "given", source, how)
+        known(f"{what} kept in {where}", f"{share:.0%}", "given", source, how)
         for what, share, source in (
             ("weights of the layers", offload.weights, least),
             ("KV cache", offload.kv, given),
         )
         if share
     ]
-    return kept + [_row(what, fact) for what, fact in outside_facts(deployment).items()]
+    return kept + [stated(what, fact) for what, fact in outside_facts(deployment).items()]

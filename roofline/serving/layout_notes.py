@@ -1,5 +1,6 @@
 """Notes on a layout: copies, load balance, pipelines, offloading."""
 
+from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -155,13 +156,7 @@ def hiding_batch(deployment: Deployment, workload: Workload) -> int:
             for stage in stages
         )
 
-    high = 1
-    while not hidden(high):
-        high *= 2
-        if high > MOST_SEQUENCES:
-            return 0
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if hidden(middle) else (middle, high)
-    return high
+    powers = (2**power for power in range(MOST_SEQUENCES.bit_length()))
+    high = next((batch for batch in powers if hidden(batch)), 0)
+    between = range(high // 2 + 1, high)
+    return between.start + bisect(between, False, key=hidden) if high else 0

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from roofline.serving.steady import SteadyState
 
 FORMS: Final = ("expanded", "absorbed")
+DATASHEET: Final = (
+    "Times are the datasheet roofline: the least the hardware allows, not a forecast; real kernels "
+    "take longer. The second figure is the sum without overlap at the same rates."
+)
 
 
 def notes(
@@ -110,10 +114,7 @@ def conventions(
 def _grounds(batch: StaticBatch) -> list[str]:
     """Basis of the times: the datasheet, or measured kernels by name."""
     if batch.deployment.calibration is None:
-        return [
-            "Times are the datasheet roofline: the least the hardware allows, not a forecast; real "
-            "kernels take longer. The second figure is the sum without overlap at the same rates."
-        ]
+        return [DATASHEET]
     entries = [*batch.prefill.values(), *batch.decode.values()]
     told = [entry.measured.found for entry in entries if entry.measured is not None]
     fits = {(each.fit.label, each.foreign, each.borrowed) for each in told if each is not None}

@@ -68,15 +68,7 @@ class Finished:
 
 
 def counted(served: Finished, warmup: int) -> Finished:
-    """Requests after the warm-up.
-
-    Args:
-        served: All requests.
-        warmup: How many are left out. [1]
-
-    Raises:
-        InputError: None would be left.
-    """
+    """Requests after a warm-up of so many [1]; InputError where none would be left."""
     if not 0 <= warmup < len(served):
         raise InputError(
             f"warm-up takes {warmup} of {len(served)} requests",
@@ -100,10 +92,7 @@ class Spread:
 
 
 def spread(seconds: Array) -> Spread | None:
-    """Mean and percentiles; NaN is a request that has none. None where no request has one.
-
-    Args:
-        seconds: One for each request. [s]
+    """Mean and percentiles [s]; NaN is a request that has none. None where no request has one.
 
     Examples:
         >>> spread(np.array([1.0, 2.0, 3.0, np.nan])).p50

@@ -16,7 +16,6 @@ from roofline.cost.calibration.remembered import Remembered
 from roofline.cost.calibration.remembered import together as look_up
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
-from roofline.cost.layout import Layout
 from roofline.cost.measured import Measured
 from roofline.cost.pipeline import finish, finish_with, pace, period
 from roofline.cost.roof import BOUNDS
@@ -27,6 +26,7 @@ from roofline.model.architecture import Architecture, Attention, Block
 from roofline.serving.quadrature import Answers, ContextSums, between_nodes, context_nodes
 from roofline.serving.room import prompts_in_a_step
 from roofline.serving.stages import LaidOut, Priced, laid_out
+from roofline.serving.workload import turns
 
 ENGINE: Final = "engine"
 """Name of what an engine's software adds to a step: scheduling, sampling, launches."""
@@ -42,24 +42,6 @@ BY_GROUP: Final = frozenset(
     }
 )
 """Operators that see the sequences of a group, as attention does."""
-
-
-def turns(batch: Number, layout: Layout) -> tuple[Number, Number]:
-    """Micro-batches that take turns in a pipeline, and sequences of each; one without it. [1]
-
-    Args:
-        batch: Sequences. [1]
-        layout: Stages, and micro-batches if they were asked for.
-
-    Examples:
-        >>> number, size = turns(10.0, Layout(pp=4))
-        >>> float(number), float(size)
-        (4.0, 3.0)
-    """
-    if layout.pp == 1:
-        return 1.0, batch
-    size = np.ceil(batch / np.minimum(float(layout.microbatches or layout.pp), batch))
-    return np.ceil(batch / size), size
 
 
 def together(
@@ -171,7 +153,7 @@ def _bound_times(stage: Priced) -> list[Number]:
     for op, time in stage.ops.values():
         took = stage.exposed(op, time) if hides else time.seconds
         limits = (time.compute, time.memory, time.wire, time.host)
-        there = [place for place, each in enumerate(limits) if not _is_zero(each)]
+        there = [n for n, each in enumerate(limits) if not (isinstance(each, float) and each == 0)]
         if len(there) <= 1:
             for place in there or [0]:
                 out[place] = plus(out[place], took)
@@ -180,10 +162,6 @@ def _bound_times(stage: Priced) -> list[Number]:
         for number, place in enumerate(there):
             out[place] = plus(out[place], np.where(binds == number, took, 0.0))
     return out
-
-
-def _is_zero(value: Number) -> bool:
-    return isinstance(value, float) and value == 0.0
 
 
 def _largest(values: Sequence[Number]) -> NDArray[np.intp]:
@@ -480,14 +458,7 @@ def _with_windows(network: Architecture, longer: Mapping[int, int]) -> Architect
 def decode_steps(
     deployment: Deployment, batch: Number, contexts: Array, *, kv_cache: bool = True
 ) -> DecodeSteps:
-    """Decode steps of batches at some contexts.
-
-    Args:
-        deployment: What runs.
-        batch: Sequences: a number, or an array of shape (rows, 1). [1]
-        contexts: Nodes. [token]
-        kv_cache: False to compute the whole context again for every token.
-    """
+    """Decode steps of batches as `decode_between`, at contexts that are given. [token]"""
     number, size = turns(batch, deployment.layout)
     rows = max(np.ndim(size), np.ndim(deployment.layout.tp))
     wide = contexts[None, :] if rows else contexts
@@ -496,11 +467,7 @@ def decode_steps(
 
 
 def wires(step: GridStep) -> Number:
-    """Share of the time of all stages that collectives take. [1]
-
-    Args:
-        step: Which one.
-    """
+    """Share of the time of all stages that collectives take. [1]"""
     wired: Number = sum((stage.parts.wire for stage in step.stages), 0.0)
     whole: Number = sum(step.seconds(), 0.0)
     return wired / whole

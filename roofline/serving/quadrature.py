@@ -105,10 +105,7 @@ def answer_nodes(
 ) -> tuple[Array, Array]:
     """Contexts at which the decode steps of an answer are priced, and their weights in the mean.
 
-    Args:
-        network: Whose windows and chunks.
-        prompt, output: Tokens of the prompt and of the answer, 2 or more. [token]
-        cached: False where every step computes the whole context again.
+    As `context_nodes`; prompts have any tokens, answers 2 or more. [token]
     """
     contexts = context_nodes(network, prompt, prompt + output - 1.0, cached=cached)
     answer = Answers.of(contexts, np.array([prompt]), np.array([output]))

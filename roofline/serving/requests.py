@@ -94,14 +94,9 @@ def requests(
 
 
 def check(made: Requests, *, earlier: int = 0) -> None:
-    """Refuse requests that cannot be.
+    """Refuse requests that cannot be, with an InputError at the first one at fault.
 
-    Args:
-        made: Columns.
-        earlier: Requests of the stream before these. [1]
-
-    Raises:
-        InputError: At the first request that is at fault, counted from 0.
+    They are counted from 0, after so many earlier ones of the stream. [1]
     """
     rows = np.arange(earlier, earlier + len(made))
     listed = np.diff(made.prefix)
@@ -185,9 +180,7 @@ def joined(parts: Iterable[Requests]) -> Requests:
 def picked_rows(made: Requests, rows: Integers) -> Requests:
     """Some of the requests, with whole sessions: what they follow is counted among them.
 
-    Args:
-        made: All requests.
-        rows: Places of those that are kept, ascending. [1]
+    Rows are the places of those that are kept, ascending. [1]
 
     Examples:
         >>> three = requests([0, 1, 2], 5, 5, after=[-1, -1, 1])
@@ -214,12 +207,7 @@ def numbered(hashes: Integers) -> Integers:
 def in_blocks(made: Requests, block: int) -> Requests:
     """The same requests with ids of smaller blocks, of which each old one has as many.
 
-    Args:
-        made: Requests.
-        block: Tokens of a new block, a divisor of those of an old one. [token]
-
-    Raises:
-        InputError: It is no divisor.
+    InputError where tokens of a new block are no divisor of those of an old one. [token]
 
     Examples:
         >>> fine = in_blocks(requests([0.0], 9, 1, blocks=[(3, 5)], block=4), 2)
@@ -250,11 +238,7 @@ def mean_rate(made: Requests) -> float:
 
 
 def check_rate(made: Requests) -> None:
-    """Refuse requests that have no rate at all.
-
-    Raises:
-        InputError: There is one alone, or all arrive at once.
-    """
+    """Refuse requests that have no rate: one alone, or all at once."""
     if not mean_rate(made):
         raise InputError(
             f"{_without_rate(made)} no rate",
@@ -270,14 +254,9 @@ def _without_rate(made: Requests) -> str:
 
 
 def at_rate(made: Requests, rate: float) -> Requests:
-    """The same requests, sooner or later by one factor, so that they come at a rate.
+    """The same requests, sooner or later by one factor, so that they come at a mean rate. [1/s]
 
-    Args:
-        made: Recorded requests, from the first arrival on.
-        rate: Mean rate they shall have. [1/s]
-
-    Raises:
-        InputError: The rate is not above 0, or the trace has none that could be changed.
+    InputError where the rate is not above 0, or the trace has none that could be changed.
 
     Examples:
         >>> at_rate(requests([0.0, 1.0, 2.0], 5, 5), 2.0).arrival.tolist()

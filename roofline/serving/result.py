@@ -123,11 +123,9 @@ def _curve(batch: StaticBatch, most: int, found: StaticBatches) -> Table:
 
 
 def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
-    """Tables, derivations, notes and inputs of a static batch.
+    """Tables, derivations, notes and inputs of a static batch in so many replicas. [1]
 
-    Args:
-        batch, replicas: What one replica does, and how many there are. [1]
-        reason: Why the layout was taken, where it was chosen.
+    The reason is why the layout was taken, where it was chosen.
     """
     deployment, work = batch.deployment, batch.workload
     steady, no_steady = None, ""

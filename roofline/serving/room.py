@@ -1,5 +1,6 @@
 """Device memory of a workload, and the largest batch, context and offload that fit."""
 
+from bisect import bisect
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -43,12 +44,8 @@ def step_tokens(
 ) -> Number:
     """New tokens of the largest step but decode, of all devices. [token]
 
-    The limit of the engine holds for each group of devices that has sequences of its own.
-
-    Args:
-        deployment: Engine and layout.
-        workload: Batch and lengths.
-        together: Prompts prefilled in one step, where not as the workload says. [1]
+    The limit of the engine holds for each group of devices that has sequences of its own. Prompts
+    of a step are as many as the workload says, if no other number is given. [1]
     """
     if not workload.kv_cache:
         return float(workload.batch * workload.longest)
@@ -60,12 +57,7 @@ def step_tokens(
 
 
 def prompts_in_a_step(deployment: Deployment, new: Number) -> Number:
-    """Whole prompts that a step of the engine has room for; at least one. [1]
-
-    Args:
-        deployment: Engine and layout.
-        new: Tokens of each prompt that are not cached. [token]
-    """
+    """Whole prompts of new tokens [token] that a step has room for; at least one. [1]"""
     if not deployment.step_tokens:
         return float(MOST_SEQUENCES)
     limit = deployment.step_tokens * deployment.layout.dp
@@ -75,13 +67,7 @@ def prompts_in_a_step(deployment: Deployment, new: Number) -> Number:
 def enough(deployment: Deployment, workload: Workload, utilization: float | None) -> Deployment:
     """The deployment with the least share of its weights on the host that makes it fit.
 
-    Args:
-        deployment: What is to fit; its offload says where to.
-        workload: Batch and lengths.
-        utilization: Share of device memory the engine takes; None for its default. [1]
-
-    Raises:
-        LayoutError: It does not fit even with every layer on the host.
+    LayoutError where it does not fit even with every layer on the host.
     """
 
     def keeping(share: float) -> Deployment:
@@ -138,23 +124,12 @@ def host_memory(deployment: Deployment) -> float | None:
 
 
 def on_a_host(deployment: Deployment, memory: Memory, replicas: int = 1) -> float:
-    """Memory that all devices of a node take on its host. [B]
-
-    Args:
-        deployment, memory: What is kept where, and what the batch takes of a device.
-        replicas: Replicas, which share nodes as far as they fit. [1]
-    """
+    """Memory that devices of a node take on its host, with as many replicas as fit. [B]"""
     return memory.host * min(deployment.devices * replicas, deployment.node.gpus)
 
 
 def fits(deployment: Deployment, memory: Memory, replicas: int = 1) -> bool:
-    """Whether a batch fits on its devices and, as far as is known, on their host.
-
-    Args:
-        deployment: What is kept where.
-        memory: What the batch takes of a device.
-        replicas: How many of them there are. [1]
-    """
+    """Whether replicas of a batch fit on their devices and, as far as is known, on their host."""
     room = host_memory(deployment)
     return memory.fits and (room is None or on_a_host(deployment, memory, replicas) <= room)
 
@@ -179,14 +154,7 @@ def fewest_devices(
 
 def most_that_fits(fits: Callable[[int], bool], most: int) -> int:
     """Largest number up to a bound for which it fits; what does not fit never fits with more."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return bisect(range(1, most + 1), False, key=lambda number: not fits(number))
 
 
 def memory_parts(capacity: float, *parts: tuple[str, float, str]) -> Table:

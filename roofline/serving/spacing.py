@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.work import Array, distinct, union
 
@@ -82,6 +83,18 @@ def refined(
         open_[np.flatnonzero(open_) - 1] = True
         open_ &= np.diff(points) > 1
     return points
+
+
+def between(points: Array, x: Array | float) -> tuple[NDArray[np.intp], Array]:
+    """Interval of points that each number lies in, the last one for what is beyond; share of it.
+
+    Examples:
+        >>> place, share = between(np.array([1.0, 2.0, 4.0]), np.array([1.5, 5.0]))
+        >>> place.tolist(), share.tolist()
+        ([0, 1], [0.5, 1.5])
+    """
+    i = np.clip(np.searchsorted(points, x, side="right") - 1, 0, len(points) - 2)
+    return i, (x - points[i]) / (points[i + 1] - points[i])
 
 
 def halved(points: Array, new: Array, rounds: int) -> Array:

@@ -1,6 +1,7 @@
 """A static batch that decodes speculatively, beside the same batch without drafts."""
 
 import math
+from bisect import bisect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -260,11 +261,9 @@ def turns(many: Sheet, batches: Array, gains: Callable[[int], bool]) -> tuple[Tu
     for (low, before), (high, after) in pairwise(zip(batches.astype(int), signs, strict=True)):
         if before == after:
             continue
-        first, last = int(low), int(high)
-        while last - first > 1:
-            middle = (first + last) // 2
-            first, last = (first, middle) if gains(middle) == after else (middle, last)
-        out.append(Turn(last, after))
+        between = range(int(low) + 1, int(high))
+        turned = bisect(between, False, key=lambda batch: gains(batch) == after)
+        out.append(Turn(between.start + turned, after))
     return tuple(out)
 
 

@@ -158,37 +158,28 @@ def _room(made: Speculation) -> str:
 def notes(made: Speculation) -> tuple[str, ...]:
     """Conventions, omissions and choices behind the figures."""
     target, draft = made.target, made.draft
+    alike = (
+        "Every drafted token is taken to be accepted alike, whatever its position: measured rates "
+        "fall with it, so long drafts are flattered."
+    )
     out = [
         "Acceptance is given, not predicted: it depends on the text, on what drafts and on the "
-        "sampling. Published rates are of other text."
-    ]
-    if made.acceptance.deepest is None:
-        out.append(
-            "Every drafted token is taken to be accepted alike, whatever its position: measured "
-            "rates fall with it, so long drafts are flattered."
-        )
-    out.append(
+        "sampling. Published rates are of other text.",
+        *([alike] if made.acceptance.deepest is None else []),
         "Lossless: with the target's own choice where a draft is refused (greedy, or rejection "
-        "sampling) the output has the target's distribution." + EXACT[draft.kind]
-    )
-    out.append(
+        "sampling) the output has the target's distribution." + EXACT[draft.kind],
         "All sequences of a batch draft as many tokens in a round and go on by different numbers; "
-        "those that end early are replaced by others of the same lengths."
-    )
-    rest = (
+        "those that end early are replaced by others of the same lengths.",
         "Times are fits to measured kernels, with the central 80 % of those with drafts. Several "
         "new tokens on a long context were measured rarely: the verification is the wider for it. "
         "A round is one step of the engine: what its software adds is in the verification, once, "
         "and drafting runs inside the same step."
         if made.calibrated
         else "Times are the datasheet roofline: the least the hardware allows, not a forecast; "
-        "there is no time of an engine in them."
-    )
-    out.append(rest)
-    out.append(
+        "there is no time of an engine in them.",
         "TTFT, latency and throughput are those of a static batch, all of whose prompts arrive at "
-        "once: with drafts there is no closed form of a server that is kept full."
-    )
+        "once: with drafts there is no closed form of a server that is kept full.",
+    ]
     if draft.deployment is not None:
         out.append(
             "What drafts runs on the target's devices, before the verification; drafting for the "

@@ -85,12 +85,9 @@ class LaidOut:
 
 
 def laid_out(deployment: Deployment, group: Group | Sequence[Group]) -> LaidOut:
-    """Operators of a step on every stage.
+    """Operators of a step on every stage: of a micro-batch, or of the groups of a mixed one.
 
-    Args:
-        deployment: What runs.
-        group: One micro-batch, or the groups of a mixed one; numbers may be arrays over the
-            scenario axis.
+    Numbers of a group may be arrays over the scenario axis.
     """
     stages = pipeline(deployment.architecture, deployment.layout, deployment.node)
     keys = [

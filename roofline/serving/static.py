@@ -186,12 +186,7 @@ class Phases:
 def phases(deployment: Deployment, workload: Workload) -> Phases:
     """Steps of a static batch before they are priced.
 
-    Args:
-        deployment: Network, node, formats, layout, engine.
-        workload: Batch and lengths.
-
-    Raises:
-        InputError: The context is longer than the network is made for.
+    InputError where the context is longer than the network is made for.
     """
     check_context(deployment, workload)
     work = micro(deployment, workload)
@@ -228,12 +223,7 @@ def static_batch(
 def priced(
     asked: Phases, *, utilization: float | None = None, operators: bool = True
 ) -> StaticBatch:
-    """Static batch of some phases, whose kernels may be looked up already.
-
-    Args:
-        asked: Its steps.
-        utilization, operators: As of `static_batch`.
-    """
+    """Static batch of some phases, whose kernels may be looked up already: see `static_batch`."""
     deployment, work, first, steps = asked.deployment, asked.workload, asked.first, asked.decode
     costs, prompt = deployment.engine_costs, float(work.prompt)
     ttft = float(first.seconds)
@@ -325,12 +315,7 @@ def _mean(value: Number, weights: Array | None) -> float:
 
 
 def engine_time(seconds: float, costs: EngineCosts) -> dict[str, OpTime]:
-    """Time that an engine adds to the kernels of a step, as one more operator; none if ideal.
-
-    Args:
-        seconds: That is added. [s]
-        costs: Overheads of the engine.
-    """
+    """Time that an engine adds to kernels of a step [s], as one more operator; none if ideal."""
     if not costs.step_s:
         return {}
     op = Op(ENGINE, "engine", Work())

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from roofline.cost import hierarchy
 from roofline.cost.engine_costs import EngineCosts
-from roofline.cost.work import Number
+from roofline.cost.work import COUNTS, Number
 from roofline.serving import room
 from roofline.serving.advice import Change
 from roofline.serving.explain.parts import worst
@@ -195,11 +195,7 @@ class _Metric:
 
 
 def datasheet_row(metric: str, value: Number, unit: str, meaning: str) -> dict[str, Any]:
-    """Row of a headline whose times are at datasheet rates.
-
-    Args:
-        metric, value, unit, meaning: Name, figure, its unit, and a few words.
-    """
+    """Row of a headline whose times are at datasheet rates."""
     figures = {"metric": metric, "value": float(value), "unit": unit}
     return {**figures, "basis": "datasheet", "meaning": meaning}
 
@@ -210,6 +206,11 @@ def ends(entry: OpTime) -> tuple[float, float]:
         return entry.seconds, max(entry.serial, entry.seconds)
     wide = exp(CENTRAL * float(entry.measured.log_sd))
     return entry.seconds / wide, entry.seconds * wide
+
+
+LIMITS: Final = ("serial", "compute", "memory", "wire", "host")
+"""Times of an operator beside its own: without overlap, and by each limit alone."""
+MOVED: Final = tuple(name for name in COUNTS if name.endswith("_bytes"))
 
 
 def operators(batch: StaticBatch) -> Table:
@@ -244,17 +245,8 @@ def operators(batch: StaticBatch) -> Table:
                     "high_s": high,
                     "roof_s": entry.roof,
                     "basis": entry.basis,
-                    "serial_s": entry.serial,
-                    "compute_s": entry.compute,
-                    "memory_s": entry.memory,
-                    "wire_s": entry.wire,
-                    "host_s": entry.host,
-                    "weight_bytes": float(work.weight_bytes) * times,
-                    "activation_bytes": float(work.activation_bytes) * times,
-                    "kv_bytes": float(work.kv_bytes) * times,
-                    "wire_bytes": float(work.wire_bytes) * times,
-                    "network_bytes": float(work.network_bytes) * times,
-                    "host_bytes": float(work.host_bytes) * times,
+                    **{f"{limit}_s": getattr(entry, limit) for limit in LIMITS},
+                    **{name: float(getattr(work, name)) * times for name in MOVED},
                     "l2_bytes": moved.l2 * times,
                     "score_bytes": moved.scores * times,
                 }

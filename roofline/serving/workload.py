@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+import numpy as np
+
 from roofline.cost.layout import Layout
 from roofline.cost.step import Group, prefill
 from roofline.cost.work import Number
@@ -90,8 +92,23 @@ class Workload:
 
     def turns(self, layout: Layout) -> tuple[int, int]:
         """Micro-batches that take turns in a pipeline, and sequences of each. [1]"""
-        if layout.pp == 1:
-            return 1, self.batch
-        asked = min(layout.microbatches or layout.pp, self.batch)
-        size = -(-self.batch // asked)
-        return -(-self.batch // size), size
+        number, size = turns(float(self.batch), layout)
+        return int(number), int(size)
+
+
+def turns(batch: Number, layout: Layout) -> tuple[Number, Number]:
+    """Micro-batches that take turns in a pipeline, and sequences of each; one without it. [1]
+
+    Args:
+        batch: Sequences. [1]
+        layout: Stages, and micro-batches if they were asked for.
+
+    Examples:
+        >>> number, size = turns(10.0, Layout(pp=4))
+        >>> float(number), float(size)
+        (4.0, 3.0)
+    """
+    if layout.pp == 1:
+        return 1.0, batch
+    size = np.ceil(batch / np.minimum(float(layout.microbatches or layout.pp), batch))
+    return np.ceil(batch / size), size

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.work import Array
 from roofline.study.grounds import COLUMNS, bounds, notes
 from roofline.study.points import counted, result_of
 from roofline.study.rows import columns, numbers, values
 from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.parts import KEY
 from roofline.study.store.parts import read as read_rows
-from roofline.study.sweep.keep import FEASIBLE, PARETO, TOP, Objective, losses, unbeaten
+from roofline.study.sweep.keep import FEASIBLE, Objective, best_of, losses
 from roofline.table import Result
 
 if TYPE_CHECKING:
@@ -91,14 +90,8 @@ class Best:
         columns = {each.column: table[each.column].to_numpy() for each in self.objectives}
         values = losses(columns, self.objectives)
         apart = _apart(table, self.each)
-        best = [rows[self._best(values[rows])] for rows in apart if len(rows)]
+        best = [rows[best_of(values[rows], self.keep)] for rows in apart if len(rows)]
         return table.take(np.sort(np.concatenate(best))) if best else table
-
-    def _best(self, values: Array) -> NDArray[np.intp]:
-        """Places of the best."""
-        if self.keep == PARETO:
-            return np.flatnonzero(unbeaten(values))
-        return np.lexsort(values.T[::-1])[: int(self.keep.removeprefix(TOP))]
 
 
 def _apart(table: "pa.Table", each: tuple[str, ...]) -> list[NDArray[np.intp]]:

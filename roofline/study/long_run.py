@@ -14,7 +14,7 @@ from roofline.serving.run.intervals import doubt_of
 from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.run.steady_intervals import Lasting, arriving_within, closed_within
 from roofline.serving.simulate.prices import StepPrices, step_prices
-from roofline.serving.simulate.server import Policy, Server
+from roofline.serving.simulate.server import POLICIES, Policy, Server
 from roofline.serving.simulate.steady import Steady, arriving, closed, share_of
 from roofline.serving.traffic.draw import draw
 from roofline.study.scenario.scenario import Lane
@@ -46,11 +46,7 @@ ENDS: Final = ("_low", "_high")
 _ENDED: Final = tuple(name + end for name in ENDED for end in ENDS)
 CHANCE: Final = "served_chance"
 """Probability that all that comes can be served."""
-_POLICIES: Final[Mapping[str, Policy | None]] = {
-    "auto": None,
-    "continuous": "continuous",
-    "chunked": "chunked",
-}
+_POLICIES: Final[Mapping[str, Policy]] = {policy: policy for policy in POLICIES}
 
 
 def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDArray[Any]]:
@@ -107,7 +103,7 @@ def _server(lane: Lane, deployment: Deployment, seed: int) -> tuple[Requests, St
     longest = int((given.prompt + given.output).max())
     if most is not None and longest > most:
         raise InputError(f"requests of {longest} tokens", hint="give shorter ones")
-    asked = Asked(policy=_POLICIES[lane.policy], sharing=False)
+    asked = Asked(policy=_POLICIES.get(lane.policy), sharing=False)
     server = server_of(deployment, asked, given, lane.technique.memory_utilization)
     prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
     return given, prices, server

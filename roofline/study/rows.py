@@ -140,21 +140,10 @@ def rows(scenario: Scenario, points: Rows, limit: str = "") -> "pa.Table":
 
     fits = np.asarray(points["fits"], bool)
     given = np.where(fits, limit, limit or MEMORY)
-    limits = given if limit else missed(scenario.limits, _Figures(points), given)
+    limits = given if limit else missed(scenario.limits, points, given)
     special: Mapping[str, Any] = {"fits": fits, "limit": limits, "feasible": limits == ""}
     names = list(columns(scenario))
     return pa.table([_column(name, points, special) for name in names], names)
-
-
-class _Figures(dict[str, Any]):
-    """Columns of points, looked up when they are asked for."""
-
-    def __init__(self, points: Rows) -> None:
-        super().__init__()
-        self._points = points
-
-    def __missing__(self, name: str) -> Any:
-        return self._points[name]
 
 
 def _column(name: str, points: Rows, special: Mapping[str, Any]) -> "pa.Array":

@@ -7,7 +7,7 @@ from roofline.cost.memory import kept_by_layer
 from roofline.serving.disaggregated import Disaggregated
 from roofline.serving.explain import times
 from roofline.serving.explain.memory import memory as in_use
-from roofline.serving.explain.parts import derived, fact, given, stated
+from roofline.serving.explain.parts import cached_element, derived, fact, given, stated
 from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
 from roofline.units import MILLION, SECONDS_PER_HOUR, count
@@ -29,15 +29,7 @@ def kv(pools: Disaggregated) -> Derivation:
         pools.transfer.prompt_bytes,
         "B",
         formula="sum over layers of what each keeps of the prompt, each part once",
-        inputs=(
-            given("S", work.prompt, "token"),
-            Derivation(
-                "bytes per element",
-                deployment.precision.kv.width,
-                "B",
-                source=f"{deployment.precision.kv.name} cache",
-            ),
-        ),
+        inputs=(given("S", work.prompt, "token"), cached_element(deployment)),
         source=f"{DISTSERVE}, communication overhead",
         note=f"a device of the prefill instance keeps, by layers, {on_device} B of it; what "
         "several devices hold alike counts once",
@@ -71,25 +63,22 @@ def transfer(pools: Disaggregated) -> Derivation:
         {"groups": side.groups, "bytes of the busiest device": side.busiest_bytes},
         source=f"{DISTSERVE}; definition of latency and rate, at the slower end",
     )
-    inputs = (whole,)
-    if not pools.overlapped:
-        return Derivation(
-            "transfer",
-            pools.overlap.transfer_s,
-            "s",
-            formula="the whole cache, after the prefill",
-            inputs=inputs,
-            basis=whole.basis,
-            note="sending layer by layer would hide most of it (--overlapped)",
-        )
-    return Derivation(
+    waits = Derivation(
         "transfer",
         pools.overlap.transfer_s,
         "s",
-        formula="α + x + (L − 1) · max(x − c, 0), x to send a layer and c to compute it",
-        inputs=(*inputs, given("layers that keep something, each stage", handed.layers, "")),
-        source=SPLITWISE,
+        formula="the whole cache, after the prefill",
+        inputs=(whole,),
         basis=whole.basis,
+        note="sending layer by layer would hide most of it (--overlapped)",
+    )
+    if not pools.overlapped:
+        return waits
+    return replace(
+        waits,
+        formula="α + x + (L − 1) · max(x − c, 0), x to send a layer and c to compute it",
+        inputs=(whole, given("layers that keep something, each stage", handed.layers, "")),
+        source=SPLITWISE,
         note="each layer is sent while the next is computed; without overlap the whole cache waits",
     )
 
@@ -258,16 +247,5 @@ def energy(pools: Disaggregated) -> Derivation:
 
 def explain_all(pools: Disaggregated) -> dict[str, Derivation]:
     """Derivations of every metric."""
-    return {
-        "ttft": ttft(pools),
-        "second_token": second_token(pools),
-        "tpot": tpot(pools),
-        "latency": latency(pools),
-        "kv": kv(pools),
-        "transfer": transfer(pools),
-        "ratio": ratio(pools),
-        "throughput": throughput(pools),
-        "memory": memory(pools),
-        "cost": cost(pools),
-        "energy": energy(pools),
-    }
+    times = (ttft, second_token, tpot, latency, kv, transfer, ratio, throughput)
+    return {derive.__name__: derive(pools) for derive in (*times, memory, cost, energy)}

@@ -8,6 +8,7 @@ from roofline.cost.memory import kept, kv_bytes_per_sequence
 from roofline.cost.weights import layer_bytes, layer_parts, outside_bytes, outside_parts
 from roofline.model.architecture import Attention, Block, Moe, Recurrent
 from roofline.serving.explain.parts import (
+    cached_element,
     config,
     derived,
     fact,
@@ -47,12 +48,7 @@ def kv(batch: StaticBatch) -> Derivation:
             *layers,
             given("B", work.batch, ""),
             given("S", work.longest, "token"),
-            Derivation(
-                "bytes per element",
-                deployment.precision.kv.width,
-                "B",
-                source=f"{deployment.precision.kv.name} cache",
-            ),
+            cached_element(deployment),
         ),
         {"DP": float(layout.dp), "share kept": 1 - deployment.offload.kv},
         note=note,
@@ -168,11 +164,8 @@ def stage_of(batch: StaticBatch) -> tuple[Stage, str]:
 def weights(batch: StaticBatch) -> Derivation:
     """Weights on one device, of the stage that takes most."""
     deployment, offload = batch.deployment, batch.deployment.offload
-    network, stored, layout = (
-        deployment.architecture,
-        deployment.precision.weights,
-        deployment.layout,
-    )
+    network, layout = deployment.architecture, deployment.layout
+    stored = deployment.precision.weights
     stage, told = stage_of(batch)
     layers = told_apart(_layers(batch, block, number) for block, number in stage.layers)
     outside = _outside(batch, stage)
@@ -192,12 +185,7 @@ def weights(batch: StaticBatch) -> Derivation:
             config(batch, "D", "d_model", network.d_model),
             config(batch, "V", "vocab", network.vocab),
             config(batch, "layers", "layers", len(network.layers)),
-            Derivation(
-                "bytes per matrix element",
-                stored.width,
-                "B",
-                source=f"{stored.name}: {stored.source}",
-            ),
+            given("bytes per matrix element", stored.width, "B", f"{stored.name}: {stored.source}"),
             *(
                 replace(given(name, float(degree), ""), source=f"the layout, {layout}")
                 for name, degree in degrees.items()

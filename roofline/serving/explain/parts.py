@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import isclose
 from typing import Final
 
-from roofline.cost.deployment import Offload
+from roofline.cost.deployment import Deployment, Offload
 from roofline.cost.work import Part
 from roofline.hardware.machine import Fact, Gpu
 from roofline.serving.static import StaticBatch
@@ -159,6 +159,12 @@ def given(
 ) -> Derivation:
     """Number that the user gave, a default, or one that is told elsewhere."""
     return Derivation(name, value, unit, source=source, basis=basis, note=note)
+
+
+def cached_element(deployment: Deployment) -> Derivation:
+    """Bytes of an element of the cache, by its format."""
+    cache = deployment.precision.kv
+    return given("bytes per element", cache.width, "B", f"{cache.name} cache")
 
 
 def outside_share(name: str, share: float, offload: Offload) -> Derivation:

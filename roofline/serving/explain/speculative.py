@@ -142,13 +142,5 @@ def memory(made: Speculation) -> Derivation:
 
 def explain_all(made: Speculation) -> dict[str, Derivation]:
     """Derivations of every metric."""
-    return {
-        "tokens": tokens(made),
-        "draft": draft(made),
-        "verify": verify(made),
-        "tpot": tpot(made),
-        "speed_up": speed_up(made),
-        "ttft": ttft(made),
-        "latency": latency(made),
-        "memory": memory(made),
-    }
+    every = (tokens, draft, verify, tpot, speed_up, ttft, latency, memory)
+    return {derive.__name__: derive(made) for derive in every}

@@ -19,7 +19,6 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.step import Group
 from roofline.cost.work import Array
 from roofline.serving.objectives import Finished, kept, spread, window
-from roofline.serving.phases import turns
 from roofline.serving.requests import Integers, Requests, part
 from roofline.serving.run import tables
 from roofline.serving.run.serve import Fleet, saturation, serve
@@ -27,6 +26,7 @@ from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.served import Served
 from roofline.serving.stages import Priced, slowest, through
 from roofline.serving.static import CENTRAL
+from roofline.serving.workload import turns
 
 if TYPE_CHECKING:
     from roofline.serving.run.result import Run
@@ -110,8 +110,7 @@ def doubt_of(
         prompt: Tokens that a prompt has in a step. [token]
         misses: As of `Doubt`; may be empty.
     """
-    number, size = turns(np.array(max(batch, 1.0)), deployment.layout)
-    del number
+    _, size = turns(np.array(max(batch, 1.0)), deployment.layout)
     decode = _spreads(slowest(through(deployment, Group(size, 1.0, max(context, 1.0)))))
     groups = float(deployment.layout.dp)
     tokens = max(prompt / groups, 1.0)
@@ -147,7 +146,7 @@ def noise_of(run: "Run") -> dict[Name, float]:
     for some in every:
         for name, attribute, _ in tables.LATENCIES:
             if (made := spread(getattr(some, attribute))) is not None:
-                for each in ("mean", "p50", "p90", "p95", "p99"):
+                for each in tables.FIGURES:
                     values.setdefault((name, each), []).append(getattr(made, each))
         for promise in kept(some, run.objectives):
             name = promise.objective.name
@@ -274,21 +273,13 @@ def _values(value: float, tried: Array, grid: Array, noise: float, miss: float) 
 
 
 def quadric(values: Array) -> Array:
-    """Weights of the terms that come closest to the seven runs.
-
-    Args:
-        values: As predicted, and at the points `AROUND`: of shape (7, …).
-    """
+    """Weights of the terms that come closest to seven runs: as predicted, and at `AROUND`."""
     z = np.concatenate([np.zeros((1, 2)), AROUND])
     return np.asarray(np.linalg.lstsq(terms(*z.T), values, rcond=None)[0], dtype=np.float64)
 
 
 def terms(first: Array, second: Array) -> Array:
-    """Terms of a quadric at points, of shape (points, 6).
-
-    Args:
-        first, second: Standard deviations from what is predicted. [1]
-    """
+    """Terms of a quadric, of shape (points, 6), at standard deviations from the prediction. [1]"""
     x, y = first.ravel(), second.ravel()
     return np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1)
 

@@ -311,8 +311,7 @@ LOADS: Final = ((0.7, "open to 70 %"), (0.85, "open to 85 %"))
 def formed(run: "Run") -> str:
     """TTFT, TPOT and saturation in closed form, and how far such figures are off.
 
-    Args:
-        run: What was simulated. Of a closed loop nothing is said: its run begins with a burst.
+    Of a closed loop nothing is said: its run begins with a burst.
     """
     fleet, requests = run.fleet, run.requests
     if not run.load.rate or lacking(requests, fleet.server):

@@ -40,12 +40,9 @@ class Fleet:
 def drafting_fleet(
     fleet: Fleet, deployment: Deployment, requests: Requests, drafting: Drafting
 ) -> Fleet:
-    """The fleet with speculative decoding.
+    """The fleet with speculative decoding in place of plain steps.
 
-    Args:
-        fleet, deployment: That decodes plainly, and what each replica of it is.
-        requests: Requests, by whose lengths sequences are counted.
-        drafting: Draft of a round.
+    Sequences are counted by the lengths of the requests.
     """
     longest = int((requests.prompt + requests.output).max())
     prices = reached(fleet.prices, fleet.server.max_sequences, longest)

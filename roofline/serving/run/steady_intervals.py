@@ -46,14 +46,9 @@ class Lasting:
 def arriving_within(
     given: Requests, prices: StepPrices, server: Server, rates: Array, doubt: Doubt
 ) -> Lasting:
-    """Intervals of an open loop.
+    """Intervals of an open loop at rates of requests. [1/s]
 
     At prices at which more comes than can be served, times have no bound.
-
-    Args:
-        given, prices, server: As for `roofline.serving.simulate.steady.share_of`.
-        rates: That come. [1/s]
-        doubt: What is not known of the prices.
     """
     shares = _shares(given, prices, server, doubt)
     limits = np.array([most(share).requests_per_s for share in shares])

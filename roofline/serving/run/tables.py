@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.serving.objectives import Finished, Kept, goodput, spread, window
 from roofline.serving.requests import Integers
@@ -10,7 +11,7 @@ from roofline.serving.run.serve import running, waiting
 from roofline.serving.running_cost import joule_per_token, power, usd_per_mtok
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import UNLIMITED
-from roofline.table import Column, Table, table
+from roofline.table import Column, Table, table, units_of
 from roofline.units import MILLION
 
 if TYPE_CHECKING:
@@ -199,21 +200,17 @@ def _drawn(lengths: Integers) -> str:
 
 def requests(served: Served) -> Table:
     """Every request, in order of arrival."""
-    seconds = ("arrival", "admitted", "first_token", "finish")
-    columns = {f"{name}_s": Column(tuple(getattr(served, name).tolist()), "s") for name in seconds}
-    tpot = served.tpot_s
+    tpot = served.tpot_s.astype(object)
+    tpot[np.isnan(served.tpot_s)] = None
+    columns: dict[str, NDArray[Any]] = {
+        "request": served.number,
+        **{f"{t}_s": getattr(served, t) for t in ("arrival", "admitted", "first_token", "finish")},
+        **{name: getattr(served, name) for name in ("prompt", "output", "cached", "preemptions")},
+        "ttft_s": served.ttft_s,
+        "tpot_s": tpot,
+        "latency_s": served.latency_s,
+    }
+    units = units_of(columns) | dict.fromkeys(("prompt", "output", "cached"), "token")
     return Table(
-        {
-            "request": Column(tuple(served.number.tolist())),
-            **columns,
-            "prompt": Column(tuple(served.prompt.tolist()), "token"),
-            "output": Column(tuple(served.output.tolist()), "token"),
-            "cached": Column(tuple(served.cached.tolist()), "token"),
-            "preemptions": Column(tuple(served.preemptions.tolist())),
-            "ttft_s": Column(tuple(served.ttft_s.tolist()), "s"),
-            "tpot_s": Column(
-                tuple(None if np.isnan(value) else value for value in tpot.tolist()), "s"
-            ),
-            "latency_s": Column(tuple(served.latency_s.tolist()), "s"),
-        }
+        {name: Column(tuple(v.tolist()), units.get(name, "")) for name, v in columns.items()}
     )

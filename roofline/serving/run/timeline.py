@@ -21,11 +21,7 @@ _TOLD: Final = ("request", "prompt", "cached", "output", "preemptions")
 
 
 def events(requests: Table) -> Iterator[dict[str, Any]]:
-    """Events of a run: for each request its wait, its prefill and its decode; counters.
-
-    Args:
-        requests: Every request of a run: its table of that name.
-    """
+    """Events of a run from its table of requests: wait, prefill and decode of each; counters."""
     yield _named(_SERVER, "requests that run")
     yield _named(_QUEUE, "requests that wait")
     arrival, admitted, first, finish = (
@@ -56,10 +52,7 @@ def events(requests: Table) -> Iterator[dict[str, Any]]:
 
 
 def lanes(start: Array, end: Array) -> list[int]:
-    """Row for each span, so that no two in a row overlap: the lowest one that is free. [1]
-
-    Args:
-        start, end: Of each span. [s]
+    """Row for each span [s], so that no two in a row overlap: the lowest one that is free. [1]
 
     Examples:
         >>> lanes(np.array([0.0, 1.0, 2.0]), np.array([2.0, 3.0, 4.0]))

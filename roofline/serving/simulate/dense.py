@@ -9,6 +9,7 @@ from roofline.cost.work import Array
 from roofline.serving.simulate.compiled.state import Prices, Rules
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import BATCHED, UNLIMITED, Server
+from roofline.serving.spacing import between
 
 
 class _Kernels(NamedTuple):
@@ -74,10 +75,8 @@ def _kernels(same: _Same, sequences: int) -> _Kernels:
 def dense(prices: StepPrices, sequences: int, server: Server) -> Prices:
     """Tables with an entry for every integer, and the engine's costs in them.
 
-    Args:
-        prices: Tables.
-        sequences: Most sequences of a step. [1]
-        server: Policy: whether tokens are sent together, and whether it has just started.
+    They reach to the most sequences of a step [1]; the server says whether tokens are sent
+    together, and whether it has just started.
     """
     engine, kernels = prices.engine, _kernels(_Same(prices), sequences)
     every = np.arange(1.0, sequences + 1.0)
@@ -163,8 +162,7 @@ def _rows(points: Array, values: Array, at: Array) -> Array:
     """Values, or rows of a table, straight between points and straight on beyond the last."""
     if len(points) == 1:
         return np.repeat(values, len(at), axis=0)
-    i = np.clip(np.searchsorted(points, at, side="right") - 1, 0, len(points) - 2)
-    share = (at - points[i]) / (points[i + 1] - points[i])
+    i, share = between(points, at)
     share = share.reshape(-1, *[1] * (values.ndim - 1))
     rows: Array = values[i] * (1.0 - share) + values[i + 1] * share
     return rows

@@ -85,12 +85,7 @@ def handover(prefill: Deployment, decode: Deployment, prompt: int, wires: Wires)
 
 
 def wires_between(prefill: Deployment, decode: Deployment, gpus: int) -> Wires:
-    """Interconnect of two pools: links where one node holds all of their devices, else the network.
-
-    Args:
-        prefill, decode: An instance of each kind.
-        gpus: Devices of all instances. [1]
-    """
+    """Interconnect of two pools: links where one node holds all GPUs [1], else the network."""
     inside = prefill.node.name == decode.node.name and gpus <= prefill.node.gpus
     return "link" if inside else "network"
 

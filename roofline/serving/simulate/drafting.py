@@ -54,9 +54,7 @@ class Drafting:
 def in_rounds(given: Requests, drafting: Drafting) -> Requests:
     """Requests whose answers are counted in rounds, the prefill's token apart.
 
-    Args:
-        given: In tokens.
-        drafting: How many tokens a round has; the last one is cut where the answer ends.
+    The last round is cut where the answer ends.
     """
     random = np.random.default_rng(drafting.seed)
     ends = np.cumsum(drafting.chances[:-1]) / drafting.chances.sum()
@@ -72,11 +70,9 @@ def in_rounds(given: Requests, drafting: Drafting) -> Requests:
 
 
 def reached(prices: StepPrices, sequences: int, longest: int) -> StepPrices:
-    """Prices as far as the steps of a server go, so that no others are priced.
+    """Prices of a target as far as the steps of a server go, so that no others are priced.
 
-    Args:
-        prices: Of the target alone.
-        sequences, longest: Most of a step, and the longest of them. [1] [token]
+    Those are of so many sequences at most, the longest of so many tokens. [1] [token]
     """
     batches = slice(0, int(np.searchsorted(prices.batches, sequences)) + 1)
     contexts = slice(0, int(np.searchsorted(prices.contexts, longest)) + 1)
@@ -91,12 +87,7 @@ def reached(prices: StepPrices, sequences: int, longest: int) -> StepPrices:
 
 
 def in_tokens(served: Served, given: Requests) -> Served:
-    """Requests that were served in rounds, with their tokens.
-
-    Args:
-        served: As the loop says.
-        given: As they came, in tokens.
-    """
+    """Requests that were served in rounds, with their tokens as they came."""
     output = given.output[served.number]
     totals = replace(served.totals, decoded_tokens=int((output - 1).sum()))
     return replace(served, output=output, totals=totals)
@@ -167,11 +158,7 @@ class Rounds:
     def server(self, plain: Server) -> Server:
         """Server whose memory holds the draft too, and longer sequences than the loop knows.
 
-        Args:
-            plain: Of the target alone.
-
-        Raises:
-            InfeasibleError: What drafts leaves no room.
+        InfeasibleError where what drafts leaves no room.
         """
         if plain.kv_tokens >= UNLIMITED:
             return plain
@@ -192,12 +179,7 @@ class Rounds:
 def rounds_of(
     drafting: Drafting, target: Deployment, prices: StepPrices, requests: Requests
 ) -> Rounds:
-    """Rounds of a deployment for some requests.
-
-    Args:
-        drafting, target, prices: As for `round_prices`.
-        requests: What will come, of which the lengths say how long sequences are.
-    """
+    """Rounds of a deployment for requests, whose lengths say how long sequences are."""
     rounds = in_rounds(requests, drafting)
     later, prompt = ahead(requests, rounds), float(requests.prompt.mean())
     context = prompt + float(rounds.output.mean()) / 2.0

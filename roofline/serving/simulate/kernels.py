@@ -20,8 +20,8 @@ from roofline.cost.roof import CHOSEN, Time, measured_each, parts, roofed
 from roofline.cost.step import CACHE, Group
 from roofline.cost.work import Array, Number, Op, Work
 from roofline.model.architecture import Attention, Mla
-from roofline.serving.phases import turns
 from roofline.serving.stages import LaidOut, laid_out
+from roofline.serving.workload import turns
 
 Points = NDArray[np.complex128]
 NOTHING: Final = Work()
@@ -230,31 +230,28 @@ class StepKernels:
         points = _points(part.group)
         times = self.known.get(part.name)
         if times is None:
-            times = self._times(replace(part, group=ahead()) if ahead else part)
-            self.known[part.name] = times
+            self.look_up([replace(part, group=ahead()) if ahead else part])
+            times = self.known[part.name]
         elif times.lacks(points).any():
             more = ahead() if ahead else part.group
             lacking = _rows(more, np.flatnonzero(times.lacks(_points(more))))
-            new = self._times(replace(part, group=lacking))
+            (new,) = self._times([replace(part, group=lacking)])
             if (new.stages, new.order) == (times.stages, times.order):
                 times = self.known[part.name] = times.merged(new)
             else:  # other kernels run at these points than at those that are known
-                times = self._times(part)
+                (times,) = self._times([part])
         return times.in_engine(self.deployment, self.gains, points)
 
     def look_up(self, parts: Sequence[StepPart]) -> None:
         """Look several parts up at once, none of which is known yet."""
+        self.known.update(zip((part.name for part in parts), self._times(parts), strict=True))
+
+    def _times(self, parts: Sequence[StepPart]) -> list[KernelTimes]:
+        """Times of the kernels of several parts alone, looked up at once."""
         made = [(part, laid_out(self.deployment, part.group)) for part in parts]
         ops = [op for part, laid in made for op in part.of(laid)]
         known = iter(measured_each(ops, self.deployment))
-        for part, laid in made:
-            self.known[part.name] = self._told(part, laid, known)
-
-    def _times(self, part: StepPart) -> KernelTimes:
-        """Times of kernels alone."""
-        laid = laid_out(self.deployment, part.group)
-        known = measured_each(part.of(laid), self.deployment)
-        return self._told(part, laid, iter(known))
+        return [self._told(part, laid, known) for part, laid in made]
 
     def _told(self, part: StepPart, laid: LaidOut, told: Iterator[Measured | None]) -> KernelTimes:
         """Times of the kernels of a step of which it is known what measurements say of them."""
@@ -277,9 +274,8 @@ class StepKernels:
                 start_s.append(_column(known.start_s, first, part.group))
             stages.append(tuple(stage))
         wide = (len(seconds), len(points))
-        return KernelTimes(
-            points, tuple(stages), laid.order, _table(seconds, wide), _table(start_s, wide)
-        )
+        times, starts = (np.array(rows).reshape(wide) for rows in (seconds, start_s))
+        return KernelTimes(points, tuple(stages), laid.order, times, starts)
 
     def as_felt(self, gains: KernelGains) -> KernelGains:
         """Gains without those on kernels that these steps do not have."""
@@ -308,7 +304,3 @@ def _bare(op: Op) -> Op:
 
 def _column(value: Number, rows: NDArray[np.intp], group: Group) -> Array:
     return np.broadcast_to(value, np.shape(group.context))[rows]
-
-
-def _table(rows: Sequence[Array], shape: tuple[int, int]) -> Array:
-    return np.array(rows).reshape(shape)

@@ -14,18 +14,18 @@ definition of a step's price here; it follows `roofline.cost.roof` within half a
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypedDict
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, KernelGains
 from roofline.cost.pipeline import pace, period
-from roofline.cost.work import Array, distinct, union
+from roofline.cost.work import Array, Number, distinct, union
 from roofline.errors import InputError
-from roofline.serving.phases import turns
 from roofline.serving.simulate.kernels import (
     StepKernels,
     alone_part,
@@ -37,6 +37,7 @@ from roofline.serving.simulate.kernels import (
 )
 from roofline.serving.simulate.server import Server
 from roofline.serving.spacing import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
+from roofline.serving.workload import turns
 
 EVERY_BATCH: Final = 256
 EVERY_FEW: Final = 32
@@ -209,26 +210,23 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
     deployment = kernels.deployment
     batches = _batches(deployment, sequences, 32)
     rows, few = _batches(deployment, sequences, 16, EVERY_ROW), spaced(1, sequences, 4)
-    fine = _fineness(deployment)
+    refine = _refining(deployment)
     # Tables are as fine as the time of a whole step needs.
     alone = _alone(kernels, batches)
     beside = alone[np.searchsorted(batches, few), None]
-    contexts = refined(
+    contexts = refine(
         lambda x: (_attended(kernels, few, x) + beside).T,
         _with_windows(deployment, spaced(1, most, 2)),
-        **fine,
     )
     window = min(window_of(deployment), most)
-    windows = refined(
-        lambda x: (_attended(kernels, few, x, window) + beside).T,
-        spaced(1, max(window, 1), 2),
-        **fine,
+    windows = refine(
+        lambda x: (_attended(kernels, few, x, window) + beside).T, spaced(1, max(window, 1), 2)
     )
     others = _others(kernels)
     dense = spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN)
     # Points up to where every integer is one are not what refining adds.
-    more = len(dense) + fine["most"]
-    tokens = refined(others, dense, tolerance=fine["tolerance"], most=more, rounds=ROUNDS)
+    more = len(dense) + refine.keywords["most"]
+    tokens = refine(others, dense, most=more, rounds=ROUNDS)
     others_s = others(tokens)
     chunks, cached, attention = _attention(kernels, most, tokens, others_s)
 
@@ -360,19 +358,11 @@ def prices_of_lengths(
     )
 
 
-class _Fineness(TypedDict):
-    """Keywords of `refined`."""
-
-    tolerance: float
-    most: int
-    rounds: int
-
-
-def _fineness(deployment: Deployment) -> _Fineness:
-    """How closely tables follow prices: tiles of measured kernels make jumps without an end."""
+def _refining(deployment: Deployment) -> "partial[Array]":
+    """Refinement of points: coarser where tiles of measured kernels make jumps without an end."""
     if deployment.calibration is None:
-        return {"tolerance": TOLERANCE, "most": MOST, "rounds": ROUNDS}
-    return {"tolerance": JUMPS, "most": MOST_JUMPS, "rounds": FEW_ROUNDS}
+        return partial(refined, tolerance=TOLERANCE, most=MOST, rounds=ROUNDS)
+    return partial(refined, tolerance=JUMPS, most=MOST_JUMPS, rounds=FEW_ROUNDS)
 
 
 def _attended(
@@ -387,9 +377,13 @@ def _attended(
 
 def _alone(kernels: StepKernels, batches: Array) -> Array:
     """Part of a step that only decodes which is no attention. [s]"""
-    number, _ = turns(batches, kernels.deployment.layout)
-    others = period(kernels.seconds(alone_part(kernels.deployment, batches)), number)
-    return np.broadcast_to(others, batches.shape).copy()
+    return _period(kernels, batches, kernels.seconds(alone_part(kernels.deployment, batches)))
+
+
+def _period(kernels: StepKernels, count: Array, stages: Sequence[Number]) -> Array:
+    """Steps of so many sequences or tokens, of all micro-batches, by time of each stage. [s]"""
+    number, _ = turns(count, kernels.deployment.layout)
+    return np.broadcast_to(period(stages, number), count.shape).copy()
 
 
 def _others(kernels: StepKernels) -> Callable[[Array], Array]:
@@ -400,21 +394,18 @@ def _others(kernels: StepKernels) -> Callable[[Array], Array]:
     def price(tokens: Array) -> Array:
         nonlocal seen
         seen = union(seen, tokens)
-        number, _ = turns(tokens, deployment.layout)
         stages = kernels.seconds(
             others_part(deployment, tokens),
             lambda: others_part(deployment, halved(seen, tokens, AHEAD)).group,
         )
-        return np.broadcast_to(period(stages, number), tokens.shape).copy()
+        return _period(kernels, tokens, stages)
 
     return price
 
 
 def _head(kernels: StepKernels, rows: Array, others: Callable[[Array], Array]) -> Array:
     """Time that rows of logits beyond the first add to a step of as many tokens. [s]"""
-    number, _ = turns(rows, kernels.deployment.layout)
-    stages = kernels.seconds(head_part(kernels.deployment, rows))
-    whole = np.broadcast_to(period(stages, number), rows.shape)
+    whole = _period(kernels, rows, kernels.seconds(head_part(kernels.deployment, rows)))
     return np.maximum(whole - others(rows), 0.0)
 
 
@@ -422,12 +413,8 @@ def _attention(
     kernels: StepKernels, longest: int, tokens: Array, others: Array
 ) -> tuple[Array, Array, Array]:
     """Attention of chunks for each of their tokens, with where it is tabulated. [s]"""
-
-    def price(chunks: Array, cached: Array) -> Array:
-        return _chunked(kernels, chunks, cached)
-
-    deployment = kernels.deployment
-    fine = _fineness(deployment)
+    price, deployment = partial(_chunked, kernels), kernels.deployment
+    refine = _refining(deployment)
     few = _with_windows(deployment, spaced(1, longest, 1))
     start = np.concatenate([[0.0], few])
 
@@ -435,12 +422,11 @@ def _attention(
         """Time without attention, for each token of a chunk. [s]"""
         return (np.interp(new, tokens, others) / new)[:, None]
 
-    chunks = refined(
+    chunks = refine(
         lambda new: price(new, start) + beside(new),
         _with_windows(deployment, spaced(1, longest, 2)),
-        **fine,
     )
-    cached = refined(lambda before: (price(few, before) + beside(few)).T, start, **fine)
+    cached = refine(lambda before: (price(few, before) + beside(few)).T, start)
     return chunks, cached, price(chunks, cached)
 
 

@@ -138,33 +138,19 @@ def _room(pages: int, chains: Places, blocks: Records, more: int) -> tuple[Place
 
 
 def columns(count: int) -> tuple[Array, Integers]:
-    """Room for the times and the whole numbers of requests that are finished.
-
-    Args:
-        count: Requests. [1]
-    """
+    """Room for the times and the whole numbers of so many finished requests. [1]"""
     return np.empty((len(TIMES), count)), np.empty((len(WHOLE), count), dtype=np.int64)
 
 
 def finished(s: State) -> tuple[Array, Integers]:
-    """Times and whole numbers of the requests that are finished, in the order of the stream.
-
-    Args:
-        s: The run.
-    """
+    """Times and whole numbers of the finished requests, in the order of the stream."""
     times, whole = columns(len(s.rows) - int(np.isnan(s.rows["finish"]).sum()))
     records.collect(s.rows, times, whole, False)
     return times, whole
 
 
 def served(g: Rules, s: State, times: Array, whole: Integers, start_s: float) -> Served:
-    """Requests with what the server did up to now.
-
-    Args:
-        g, s: The run.
-        times, whole: Columns of the requests.
-        start_s: First arrival. [s]
-    """
+    """Requests by their columns, with what the server did since the first arrival. [s]"""
     named = dict(zip(TIMES, times, strict=True)), dict(zip(WHOLE, whole, strict=True))
     return Served(**named[0], **named[1], totals=_totals(g, s, start_s))
 

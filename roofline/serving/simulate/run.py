@@ -48,8 +48,16 @@ def simulate(
     if not len(given):
         raise InputError("there are no requests", hint="give at least one")
     uniform = bool((given.priority == given.priority[0]).all())
-    (served,) = _stream(
-        _parts(given), prices, server, concurrency, ramp_s, seed, transferred, uniform, len(given)
+    (served,) = stream(
+        _parts(given),
+        prices,
+        server,
+        concurrency=concurrency,
+        ramp_s=ramp_s,
+        seed=seed,
+        transferred=transferred,
+        uniform=uniform,
+        total=len(given),
     )
     return served
 
@@ -63,6 +71,8 @@ def stream(
     ramp_s: float = 0.0,
     seed: int = 0,
     transferred: bool = False,
+    uniform: bool = False,
+    total: int = 0,
 ) -> Iterator[Served]:
     """Serve requests that come in parts; each part of the result are those finished meanwhile.
 
@@ -72,24 +82,9 @@ def stream(
     Args:
         given: Parts of a stream of requests; those of a conversation in one part.
         prices, server, concurrency, ramp_s, seed, transferred: As for `simulate`.
-    """
-    return _stream(given, prices, server, concurrency, ramp_s, seed, transferred)
-
-
-def _stream(
-    given: Iterable[Requests],
-    prices: StepPrices,
-    server: Server,
-    concurrency: int,
-    ramp_s: float,
-    seed: int,
-    transferred: bool,
-    uniform: bool = False,
-    total: int = 0,
-) -> Iterator[Served]:
-    """Requests that each part finishes; with a total, all at the end, checked by the caller.
-
-    As for `simulate`; ``uniform`` where all priorities are known to be equal.
+        uniform: Whether all priorities are known to be equal.
+        total: Requests in all, checked by the caller and given back at the end; 0 where it is not
+            known how many come. [1]
     """
     if concurrency < 0:
         raise InputError(f"concurrency is {concurrency}", hint="give the number of clients")

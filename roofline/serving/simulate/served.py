@@ -65,19 +65,9 @@ class Served(Finished):
     totals: Totals
     """Totals of the server; of a part of a stream, up to its end."""
 
-    @property
-    def throughput_tok_s(self) -> float:
-        """Output tokens over the time from first arrival to last finish. [token/s]"""
-        span = float(self.finish.max() - self.arrival.min()) if len(self) else 0.0
-        return float(self.output.sum()) / span if span else 0.0
-
 
 def joined(parts: Sequence[Served]) -> Served:
-    """Parts of a stream as one, in the order of the stream.
-
-    Args:
-        parts: In order, at least one.
-    """
+    """Parts of a stream, at least one, as one in the order of the stream."""
     columns = [field.name for field in fields(Served) if field.name != "totals"]
     order = np.argsort(np.concatenate([part.number for part in parts]))
     whole = {

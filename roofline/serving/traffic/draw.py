@@ -49,12 +49,7 @@ def draw(traffic: Traffic, seed: int = 0, *, block: int = 16) -> Requests:
 def stream(
     traffic: Traffic, seed: int = 0, *, block: int = 16, chunk: int = CHUNK
 ) -> Iterator[Requests]:
-    """Requests of a workload in chunks that end with a session or prompt.
-
-    Args:
-        traffic, seed, block: As for `draw`.
-        chunk: Sessions or prompts in each, at most. [1]
-    """
+    """Requests of a workload in chunks of so many sessions or prompts at most [1]: see `draw`."""
     if seed < 0:
         raise InputError(f"seed is {seed}", hint="give 0 or more")
     streams = {

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field
 
 from roofline.content import shipped
-from roofline.errors import DocumentError, InputError, UnknownNameError
+from roofline.errors import UnknownNameError
 from roofline.hardware.machine import Fact
 from roofline.hardware.reading import Kind, facts_of
 from roofline.schema import Document, Sourced, SourceEntry, Strict, check_sources, read, validate
@@ -54,13 +54,18 @@ class _Lognormal(Strict):
     most: Sourced | None = None
 
 
-class _Empirical(Strict):
-    kind: Literal["empirical"]
-    seen: Annotated[tuple[int, ...], Field(min_length=1)]
-    weights: tuple[float, ...] = ()
+class Told(Strict):
+    """Source of a word or a list, which is no figure with a unit as `Sourced` is."""
+
     source: str = Field(min_length=1)
     where: str = ""
     note: str = ""
+
+
+class _Empirical(Told):
+    kind: Literal["empirical"]
+    seen: Annotated[tuple[int, ...], Field(min_length=1)]
+    weights: tuple[float, ...] = ()
 
 
 class _Poisson(Strict):
@@ -85,19 +90,13 @@ class _Closed(Strict):
     ramp: Sourced | None = None
 
 
-class _Recorded(Strict):
+class _Recorded(Told):
     kind: Literal["recorded"]
     times: Annotated[tuple[float, ...], Field(min_length=2)]
-    source: str = Field(min_length=1)
-    where: str = ""
-    note: str = ""
 
 
-class _Classes(Strict):
+class _Classes(Told):
     shares: Annotated[tuple[float, ...], Field(min_length=2)]
-    source: str = Field(min_length=1)
-    where: str = ""
-    note: str = ""
 
 
 class _Shared(Strict):
@@ -120,11 +119,8 @@ class _Turns(Strict):
     longest: Sourced | None = None
 
 
-class _Promise(Strict):
+class _Promise(Told):
     value: str = Field(min_length=1)
-    source: str = Field(min_length=1)
-    where: str = ""
-    note: str = ""
 
 
 class TrafficFile(Strict):
@@ -196,13 +192,17 @@ def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:
     def value(name: str, default: float = 0.0) -> float:
         return facts[name].value if name in facts else default
 
-    try:
+    with document.at():
         traffic = Traffic(
             prompt=_lengths(document, file.prompt, facts, "prompt"),
             output=_lengths(document, file.output, facts, "output"),
             arrivals=_arrivals(file.arrivals, facts),
             requests=int(value("requests")),
-            shared=_shared(facts) if file.shared else None,
+            shared=Shared(
+                int(value("shared.tokens")), int(value("shared.prefixes")), value("shared.skew")
+            )
+            if file.shared
+            else None,
             turns=Turns(
                 _lengths(document, file.turns.number, facts, "turns.number"),
                 value("turns.think"),
@@ -219,8 +219,6 @@ def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:
             name=file.name,
             title=file.title,
         )
-    except InputError as error:
-        raise DocumentError(error.message, hint=error.hint, where=document.where()) from None
     return traffic, facts
 
 
@@ -230,7 +228,7 @@ def _lengths(
     def tokens(name: str) -> float:
         return facts[f"{path}.{name}"].value
 
-    try:
+    with document.at(*path.split(".")):
         match part:
             case _Constant():
                 return lasting.Constant(int(tokens("tokens")))
@@ -242,9 +240,6 @@ def _lengths(
             case _:
                 assert isinstance(part, _Empirical)
                 return lasting.Empirical(part.seen, part.weights)
-    except InputError as error:
-        where = document.where(*path.split("."))
-        raise DocumentError(error.message, hint=error.hint, where=where) from None
 
 
 def _arrivals(part: Strict, facts: Mapping[str, Fact]) -> arriving.Arrivals:
@@ -263,9 +258,3 @@ def _arrivals(part: Strict, facts: Mapping[str, Fact]) -> arriving.Arrivals:
         case _:
             ramp = facts["arrivals.ramp"].value if "arrivals.ramp" in facts else 0.0
             return arriving.Closed(int(value("concurrency")), ramp)
-
-
-def _shared(facts: Mapping[str, Fact]) -> Shared:
-    skew = facts["shared.skew"].value if "shared.skew" in facts else 0.0
-    tokens, prefixes = facts["shared.tokens"].value, facts["shared.prefixes"].value
-    return Shared(int(tokens), int(prefixes), skew)

@@ -18,6 +18,7 @@ from roofline.errors import DocumentError, UnknownNameError
 from roofline.hardware.reading import Kind, facts_of
 from roofline.kept import kept
 from roofline.schema import Sourced, SourceEntry, Strict, check_sources, read, validate
+from roofline.serving.traffic.files import Told
 from roofline.serving.traffic.lengths import Constant, Lengths, Uniform
 from roofline.serving.traffic.traffic import Statistic
 from roofline.units import counted
@@ -153,11 +154,8 @@ class _UseFile(Strict):
     before: Annotated[str, Field(pattern=r"^(\d{4}-\d{2}-\d{2})?$")] = ""
 
 
-class _StatisticFile(Strict):  # a word, no figure with a unit as `Sourced` is
+class _StatisticFile(Told):
     value: Statistic
-    source: str = Field(min_length=1)
-    where: str = ""
-    note: str = ""
 
 
 class HarnessFile(Strict):

@@ -69,13 +69,9 @@ class Lognormal:
 
     @staticmethod
     def of_mean(median: float, mean: float, most: int = MOST_TOKENS) -> "Lognormal":
-        """The one with that median and mean, before anything is cut.
+        """The one with that median and mean [token], before anything is cut.
 
-        Args:
-            median, mean, most: Lengths. [token]
-
-        Raises:
-            InputError: The mean is below the median: that is no lognormal.
+        InputError where the mean is below the median: that is no lognormal.
 
         Examples:
             >>> Lognormal.of_mean(100.0, 100.0).sigma
@@ -126,11 +122,7 @@ def _check(tokens: float) -> None:
 
 
 def drawn(lengths: Lengths, uniform: Array) -> NDArray[np.int64]:
-    """Lengths that a distribution gives to uniform numbers: its inverse, rounded to whole tokens.
-
-    Args:
-        lengths: Distribution.
-        uniform: From 0 up to but not including 1. [1]
+    """Lengths of uniform numbers below 1 by a distribution: its inverse, rounded to whole tokens.
 
     Examples:
         >>> drawn(Uniform(1, 4), np.array([0.0, 0.25, 0.99])).tolist()

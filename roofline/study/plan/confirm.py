@@ -155,8 +155,8 @@ def _step(replica: Replica, batch: float, demand: Demand) -> Priced:
     """Step that decodes, or one that verifies what was drafted."""
     deployment, speculation = replica.deployment, replica.candidate.kind.speculation
     if speculation is None:
-        return slowest(through(deployment, Group(batch, 1.0, demand.context())))
-    return verification(deployment, speculation.tree(demand), batch, demand.context() - 1.0)
+        return slowest(through(deployment, Group(batch, 1.0, demand.mean_context)))
+    return verification(deployment, speculation.tree(demand), batch, demand.mean_context - 1.0)
 
 
 def confirm(
@@ -165,18 +165,14 @@ def confirm(
     tables: Tables,
     *,
     interval: bool = True,
-    closely: bool = True,
 ) -> Confirmed:
-    """Simulate an option: with some more runs for intervals, or without.
-
-    Steps are tabulated closely, or taken from the estimate of the layout.
-    """
+    """Simulate an option: with some more runs for intervals, or without."""
     demand, goal = question.demand, question.goal
     known = uncertainty_of(option, demand) if interval else PriceUncertainty()
     limits = _limits(goal, tables.probes)
     nodes = NODES if known.step else (0.0,)
     factors = np.exp(np.array(nodes) * known.step)
-    runs = [run(option, demand, float(factor), tables, closely=closely) for factor in factors]
+    runs = [run(option, demand, float(factor), tables) for factor in factors]
     found = [kept(each.done, limits) for each in runs]
     middle, promised = nodes.index(0.0), len(goal.objectives)
     probability = None
@@ -193,7 +189,7 @@ def confirm(
         option=option,
         objectives=results,
         met=met,
-        enough=met and sure and _enough(option, demand, goal, tables, closely),
+        enough=met and sure and _enough(option, demand, goal, tables),
         probability=probability,
         utilisation=runs[middle].busy,
         step_sd=known.step,
@@ -279,12 +275,12 @@ def _limits(goal: Goal, probes: Sequence[Objective]) -> tuple[Objective, ...]:
     return (*goal.objectives, *others)
 
 
-def _enough(option: Option, demand: Demand, goal: Goal, tables: Tables, closely: bool) -> bool:
+def _enough(option: Option, demand: Demand, goal: Goal, tables: Tables) -> bool:
     """True if limits hold with the headroom, and without the spares."""
     if not (goal.headroom or goal.spares):
         return True
     more = replace(demand, rate=demand.rate * (1.0 + goal.headroom))
-    worst = run(option.without(goal.spares), more, 1.0, tables, closely=closely)
+    worst = run(option.without(goal.spares), more, 1.0, tables)
     return worst.stable and all(each.met for each in kept(worst.done, goal.objectives))
 
 

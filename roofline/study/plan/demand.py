@@ -114,7 +114,10 @@ class Demand:
     @cached_property
     def mean_context(self) -> float:
         """Keys that a decode step sees of a sequence, mean over all steps. [token]"""
-        return self.context()
+        prompt, steps = self.requests.prompt.astype(float), self.requests.output - 1.0
+        seen: Array = steps * (prompt + (steps + 1.0) / 2.0)
+        whole = float(steps.sum())
+        return float(seen.sum()) / whole if whole else self.prompt
 
     @cached_property
     def longest(self) -> int:
@@ -130,18 +133,6 @@ class Demand:
     def prompt(self) -> float:
         """Mean tokens of a prompt. [token]"""
         return float(self.requests.prompt.mean())
-
-    def context(self, window: int | None = None) -> float:
-        """Mean keys of a sequence, in a window or all, that a decode step sees. [token]"""
-        prompt, steps = self.requests.prompt.astype(float), self.requests.output - 1.0
-        whole = float(steps.sum())
-        if not whole:
-            return float(prompt.mean())
-        filling = steps if window is None else np.clip(window - prompt, 0.0, steps)
-        seen: Array = filling * (prompt + (filling + 1.0) / 2.0)
-        if window is not None:
-            seen = seen + (steps - filling) * window
-        return float(seen.sum()) / whole
 
     @cached_property
     def steps(self) -> float:

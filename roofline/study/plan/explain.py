@@ -7,6 +7,7 @@ from roofline.errors import MissingRateError, UnknownNameError
 from roofline.hardware.machine import Gpu
 from roofline.model import parameters
 from roofline.serving.explain.parts import derived, fact, given
+from roofline.serving.grounds import known, stated
 from roofline.serving.running_cost import power
 from roofline.study.plan.candidate import Kind
 from roofline.study.plan.confirm import Confirmed
@@ -39,43 +40,32 @@ def assumed(kind: Kind) -> bool:
 def assumptions(plan: Plan) -> Table:
     """Assumptions that the figures rest on, with the source of each."""
     rows = []
-
-    def add(what: str, value: str, basis: str, source: str, note: str = "") -> None:
-        rows.append({"what": what, "value": value, "basis": basis, "source": source, "note": note})
-
     for kind in plan.compared:
-        fact = kind.base.node.gpu.facts.get("price.per_hour")
-        value = f"{kind.usd_per_hour:g} $/h" if kind.usd_per_hour else "none"
-        add(
-            f"price of {kind.gpu}",
-            value,
-            fact.basis if fact else "given",
-            ", ".join(t for t in (fact.source, fact.where) if t) if fact else "command",
-            fact.note if fact else "",
-        )
-        add(f"node of {kind.gpu}", kind.base.node.title, "datasheet", kind.base.node.name)
-        measured = kind.base.calibration
+        fact, measured = kind.base.node.gpu.facts.get("price.per_hour"), kind.base.calibration
+        what = f"price of {kind.gpu}"
+        price = stated(what, fact) if fact else known(what, "", "given", "command")
+        paid = f"{kind.usd_per_hour:g} $/h" if kind.usd_per_hour else "none"
         named = "datasheet rates" if measured is None else measured.name
-        known = "datasheet" if kind.bounded else "interpolated"
-        add(f"kernels of {kind.name}", named, known, "calibration")
+        rows += [
+            price | {"value": paid},
+            known(f"node of {kind.gpu}", kind.base.node.title, "datasheet", kind.base.node.name),
+            known(f"kernels of {kind.name}", named, _basis(kind), "calibration"),
+        ]
         if kind.uncertainty.source:
-            add(
-                f"errors of {kind.base.engine.name} predictions",
+            errors = (
                 f"{kind.uncertainty.step:.1%} between tokens, "
-                f"{kind.uncertainty.first:.1%} to the first",
-                "measured",
-                kind.uncertainty.source,
-                "log standard deviation on serving that was not fitted to",
+                f"{kind.uncertainty.first:.1%} to the first"
             )
+            note = "log standard deviation on serving that was not fitted to"
+            what, source = f"errors of {kind.base.engine.name} predictions", kind.uncertainty.source
+            rows.append(known(what, errors, "measured", source, note))
     if (rate := plan.demand.acceptance) is not None:
-        add("acceptance of drafted tokens", str(rate), "given", "command", REFUSALS)
-    add("load of a replica", f"up to {SHARES[-1]:.0%} of saturation", "assumed", "planner")
-    add(
-        "latencies under load",
-        f"closed form, confirmed with {len(plan.demand.requests):,} requests simulated",
-        "assumed",
-        "planner",
-    )
+        what = "acceptance of drafted tokens"
+        rows.append(known(what, str(rate), "given", "command", REFUSALS))
+    load = f"up to {SHARES[-1]:.0%} of saturation"
+    form = f"closed form, confirmed with {len(plan.demand.requests):,} requests simulated"
+    rows.append(known("load of a replica", load, "assumed", "planner"))
+    rows.append(known("latencies under load", form, "assumed", "planner"))
     return table([dict(t) for t in {tuple(row.items()): None for row in rows}], {})
 
 

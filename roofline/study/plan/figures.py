@@ -57,10 +57,10 @@ def usd_per_mtok(option: Option, output: float) -> float | None:
 
 
 def deployment(option: Option, output: float) -> dict[str, Any]:
-    """Columns of what an option is made of, and of its cost."""
+    """Columns of what an option is made of, and of its cost; devices of both pools if unlike."""
     first, last = option.pools[0], option.pools[-1]
     return {
-        "gpu": gpu(option),
+        "gpu": " + ".join(dict.fromkeys(pool.kind.gpu for pool in option.pools)),
         "gpus": option.gpus,
         "shape": shape(option),
         "mode": option.mode,
@@ -68,7 +68,7 @@ def deployment(option: Option, output: float) -> dict[str, Any]:
         "instances": first.instances,
         "decode_layout": last.candidate.layout.spelled if option.wires else "",
         "decode_instances": last.instances if option.wires else 0,
-        "weights": weights(option),
+        "weights": " + ".join(dict.fromkeys(pool.kind.weights for pool in option.pools)),
         "kv": first.kind.kv,
         "max_sequences": last.server.max_sequences,
         "token_budget": first.server.token_budget,
@@ -77,22 +77,15 @@ def deployment(option: Option, output: float) -> dict[str, Any]:
     }
 
 
+BRIEF: Final = ("gpus", "usd_per_hour", "usd_per_mtok", "gpu", "weights", "shape", "token_budget")
+
+
 def brief(option: Option | None, output: float) -> dict[str, Any]:
     """Columns of an option in few words, empty where there is none."""
     if option is None:
-        return {
-            **dict.fromkeys(("gpus", "token_budget", "usd_per_hour", "usd_per_mtok")),
-            **dict.fromkeys(("gpu", "weights", "shape"), ""),
-        }
-    return {
-        "gpus": option.gpus,
-        "usd_per_hour": option.usd_per_hour or None,
-        "usd_per_mtok": usd_per_mtok(option, output),
-        "gpu": gpu(option),
-        "weights": weights(option),
-        "shape": shape(option),
-        "token_budget": option.pools[0].server.token_budget,
-    }
+        return dict.fromkeys(BRIEF) | dict.fromkeys(("gpu", "weights", "shape"), "")
+    columns = deployment(option, output)
+    return {name: columns[name] for name in BRIEF}
 
 
 def load(option: Option, names: Named) -> dict[str, Any]:
@@ -106,16 +99,6 @@ def load(option: Option, names: Named) -> dict[str, Any]:
         "ttft_s": option.seconds(names.ttft),
         "tpot_s": option.seconds(names.tpot),
     }
-
-
-def gpu(option: Option) -> str:
-    """Devices of an option; of two pools, where they differ, both."""
-    return " + ".join(dict.fromkeys(pool.kind.gpu for pool in option.pools))
-
-
-def weights(option: Option) -> str:
-    """Formats of the weights of an option; of two pools, where they differ, both."""
-    return " + ".join(dict.fromkeys(pool.kind.weights for pool in option.pools))
 
 
 def differences(base: Confirmed, other: Confirmed, names: Named) -> tuple[str, str]:

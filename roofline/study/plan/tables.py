@@ -20,16 +20,14 @@ UNITS: Final = {
     **figures.UNITS,
     **dict.fromkeys(("ttft_low_s", "ttft_high_s", "tpot_low_s", "tpot_high_s"), "s"),
 }
-
-
+COST: Final = {"usd_per_hour": "$/h", "usd_per_mtok": "$"}
 DOES: Final = {"all": "serves", "prefill": "prefills", "decode": "decodes"}
 
 
 def verdict(plan: Plan, names: Named, basis: str) -> Table:
     """The recommended deployment; no row where nothing fits."""
-    rows = []
-    if plan.best is not None:
-        rows = [figures.verdict(plan.best, plan.demand.output, names)]
+    found = () if plan.best is None else (plan.best,)
+    rows = [figures.verdict(done, plan.demand.output, names) for done in found]
     return table(rows, UNITS, basis)
 
 
@@ -65,7 +63,7 @@ def confidences(plan: Plan, every: Mapping[float, Option | None]) -> Table:
         }
         for confidence, option in every.items()
     ]
-    return table(rows, {"usd_per_hour": "$/h", "usd_per_mtok": "$"}, "assumed")
+    return table(rows, COST, "assumed")
 
 
 def frontier(
@@ -220,8 +218,8 @@ def sensitivity(plan: Plan, bars: Sequence[Bar]) -> Table:
         row |= {f"{name}_base": base[name] for name in ("usd_per_hour", "usd_per_mtok", "gpus")}
         row |= {f"{name}_{end}": v for end, cell in cells.items() for name, v in cell.items()}
         rows.append(row)
-    units = {f"usd_per_mtok_{end}": "$" for end in ("base", "low", "high")}
-    units |= {f"usd_per_hour_{end}": "$/h" for end in ("base", "low", "high")}
+    ends = ("base", "low", "high")
+    units = {f"{name}_{end}": unit for name, unit in reversed(COST.items()) for end in ends}
     return table(rows, units, "assumed")
 
 
@@ -237,23 +235,14 @@ def gpus_by_rate(plan: Plan, every: Sequence[Step]) -> Table:
         }
         for each in every
     ]
-    units = {
-        "rate_from_per_s": "request/s",
-        "rate_to_per_s": "request/s",
-        "usd_per_hour": "$/h",
-        "usd_per_mtok": "$",
-    }
-    return table(rows, units, "assumed")
+    units = dict.fromkeys(("rate_from_per_s", "rate_to_per_s"), "request/s")
+    return table(rows, units | COST, "assumed")
 
 
 def relaxations(plan: Plan, every: Sequence[Relaxation]) -> Table:
     """Relaxations where nothing fits."""
     rows = [
-        {
-            "change": each.change,
-            "asked": each.asked,
-            **figures.brief(each.option, each.output),
-        }
+        {"change": each.change, "asked": each.asked, **figures.brief(each.option, each.output)}
         for each in every
     ]
-    return table(rows, {"usd_per_hour": "$/h", "usd_per_mtok": "$"}, "assumed")
+    return table(rows, COST, "assumed")

@@ -14,7 +14,6 @@ from roofline.serving.workload import MOST_SEQUENCES, MOST_TOKENS
 from roofline.study.grid import Grid, Listed, Name, Names, Numbers, Series, Steps
 from roofline.study.scenario import naming
 from roofline.study.scenario.files import BatchFile, NumbersFile, RangeFile, TrafficFile
-from roofline.study.scenario.naming import at
 from roofline.study.scenario.scenario import Every, Scenario
 
 WHOLE: Final = {
@@ -133,7 +132,7 @@ def numbers_of(document: Document, file: BatchFile | TrafficFile) -> dict[str, S
             )
     out = {}
     for name, value in asked.items():
-        with at(document, name):
+        with document.at(name):
             out["rate_per_s" if name == "rate" else name] = series_of(name, value)
     return out
 
@@ -143,7 +142,7 @@ def zipped(document: Document, file: BatchFile | TrafficFile, out: Scenario) -> 
     groups: list[tuple[str, ...]] = []
     before: list[str] = []
     for number, keys in enumerate(file.zip):
-        with at(document, "zip", number):
+        with document.at("zip", number):
             lengths = {}
             for key in keys:
                 naming.once(key, before)

@@ -10,9 +10,8 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.work import Array
 from roofline.errors import InputError, QuantityError, UnknownNameError
-from roofline.study.sweep.keep import UNKNOWN, Limit, Objective, judged
+from roofline.study.sweep.keep import UNKNOWN, Limit, Objective, Rows, judged
 from roofline.units import parse
 
 Kind: TypeAlias = Literal["batch", "traffic"]
@@ -164,9 +163,7 @@ def _figure(kind: Kind, column: str) -> Figure:
     )
 
 
-def missed(
-    limits: Sequence[Limit], columns: Mapping[str, Array], given: NDArray[np.str_]
-) -> NDArray[np.str_]:
+def missed(limits: Sequence[Limit], points: Rows, given: NDArray[np.str_]) -> NDArray[np.str_]:
     """The first limit that each configuration misses, by its column; empty if none.
 
     One whose figure is not known is told apart by a word behind the column. What rules a
@@ -174,7 +171,7 @@ def missed(
     """
     out = np.asarray(given, dtype="U48").copy()
     for each in limits:
-        met, unknown = judged(each, columns)
+        met, unknown = judged(each, points)
         out[(out == "") & unknown] = each.column + UNKNOWN
         out[(out == "") & ~met] = each.column
     return out

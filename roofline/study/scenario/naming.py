@@ -1,14 +1,13 @@
 """Names, techniques and patches of a scenario: each is checked where it is read, at its place."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from roofline.content import there
 from roofline.cost import layout as layouts
 from roofline.cost.deployment import KEPT, Offload
-from roofline.errors import DocumentError, InputError, RooflineError
+from roofline.errors import InputError
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named
 from roofline.model import catalog as networks
@@ -17,7 +16,7 @@ from roofline.model.changes import settings
 from roofline.schema import Document
 from roofline.schema.document import shown
 from roofline.serving.acceptance import parse as acceptance_of
-from roofline.study.scenario.files import NetworkFile, OffloadFile, PatchFile, TechniqueFile
+from roofline.study.scenario.files import NetworkFile, OffloadFile, PatchFile, T, TechniqueFile
 from roofline.study.scenario.limits import is_number
 from roofline.study.scenario.scenario import (
     AUTO,
@@ -43,16 +42,6 @@ UNITS: Final = {
 """Figures of a GPU that a scenario may change: unit, least and most."""
 
 
-@contextmanager
-def at(document: Document, *path: str | int) -> Iterator[None]:
-    """Tell errors the place they come from, unless they know a better one."""
-    try:
-        yield
-    except RooflineError as error:
-        where = error.where or document.where(*path)
-        raise DocumentError(error.message, hint=error.hint, where=where) from None
-
-
 def each(document: Document, key: str, asked: Any) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
     """Values under a key, one by one, and the path of each."""
     if not isinstance(asked, tuple):
@@ -62,15 +51,22 @@ def each(document: Document, key: str, asked: Any) -> Iterator[tuple[Any, tuple[
         yield value, (key, number)
 
 
+def each_once(
+    document: Document, key: str, asked: Any, made: Callable[[Any], T], name: Callable[[T], str]
+) -> Iterator[T]:
+    """Values under a key, made of what is asked; DocumentError where two have one name."""
+    before: list[str] = []
+    for value, path in each(document, key, asked):
+        with document.at(*path):
+            found = made(value)
+            once(name(found), before)
+        before.append(name(found))
+        yield found
+
+
 def words(document: Document, key: str, asked: Any, check: Callable[[str], str]) -> tuple[str, ...]:
     """Names under a key as a catalog has them; DocumentError at unknown ones and repeated ones."""
-    out: list[str] = []
-    for value, path in each(document, key, asked):
-        with at(document, *path):
-            found = check(value)
-            once(found, out)
-            out.append(found)
-    return tuple(out)
+    return tuple(each_once(document, key, asked, check, str))
 
 
 def once(name: str, before: Sequence[str]) -> None:
@@ -154,19 +150,10 @@ def figure(name: str, asked: float | str) -> float:
     return value
 
 
-def techniques(document: Document, asked: Any) -> tuple[Technique, ...]:
-    """Techniques by name, each once."""
-    out: list[Technique] = []
-    for entry, path in each(document, "techniques", asked):
-        with at(document, *path):
-            found = technique(entry) if isinstance(entry, TechniqueFile) else PLAIN
-            once(found.name, [other.name for other in out])
-        out.append(found)
-    return tuple(out)
-
-
-def technique(file: TechniqueFile) -> Technique:
+def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
     """A technique, called as it is unless it has a name."""
+    if not isinstance(file, TechniqueFile):
+        return PLAIN
     speculation, pools, moved = file.speculation, file.disaggregation, file.offload
     if speculation and pools:
         raise InputError("speculation in a pool that decodes is not priced", hint="drop one")
@@ -248,10 +235,10 @@ def patches(
     out = [BASE]
     for number, file in enumerate(asked):
         path = ("patches", number)
-        with at(document, *path, "name"):
+        with document.at(*path, "name"):
             once(file.name, [other.name for other in out])
         for model in models if file.changes else ():
-            with at(document, *path, "with"):
+            with document.at(*path, "with"):
                 check_changes(model, file.changes or "", weights)
         out.append(_patch(document, file, path))
     return tuple(out)
@@ -261,7 +248,7 @@ def _patch(document: Document, file: PatchFile, path: tuple[str | int, ...]) -> 
     figures: dict[str, float | None] = {}
     for name in UNITS:
         value = getattr(file, name)
-        with at(document, *path, name):
+        with document.at(*path, name):
             figures[name] = None if value is None else figure(name, value)
     names: dict[str, str] = {}
     for name, check in (
@@ -271,9 +258,9 @@ def _patch(document: Document, file: PatchFile, path: tuple[str | int, ...]) -> 
         ("layout", layout),
     ):
         value = getattr(file, name)
-        with at(document, *path, name):
+        with document.at(*path, name):
             names[name] = "" if value is None else check(value)
-    with at(document, *path, "technique"):
+    with document.at(*path, "technique"):
         changed = None if file.technique is None else technique(file.technique)
     return Patch(
         name=file.name,

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,7 @@ from roofline.study.scenario import naming
 from roofline.study.scenario.crossing import NAMED, numbers_of, zipped
 from roofline.study.scenario.files import BatchFile, EveryFile, LengthsFile, TrafficFile
 from roofline.study.scenario.limits import STATIC, USUAL, limit, objective
-from roofline.study.scenario.naming import at, each, figure, patches, techniques, words
+from roofline.study.scenario.naming import each, each_once, figure, patches, technique, words
 from roofline.study.scenario.scenario import Every, Network, Scenario, Technique
 from roofline.study.sweep.keep import Limit, Objective
 
@@ -46,15 +47,10 @@ def limits_of(document: Document, file: BatchFile | TrafficFile) -> Iterator[Lim
 
 def objectives_of(document: Document, file: BatchFile | TrafficFile) -> Iterator[Objective]:
     """Objectives in their order, the usual ones where none are written."""
-    before: list[str] = []
     usual = STATIC if file.kind == "batch" and file.rank == "static" else USUAL[file.kind]
     asked = usual if file.objectives is None else file.objectives
-    for text, path in each(document, "objectives", asked):
-        with at(document, *path):
-            found = objective(file.kind, text)
-            naming.once(found.column, before)
-        before.append(found.column)
-        yield found
+    made = partial(objective, file.kind)
+    return each_once(document, "objectives", asked, made, lambda found: found.column)
 
 
 def prices_of(
@@ -63,7 +59,7 @@ def prices_of(
     """Prices by machine. [$/h]"""
     out = {}
     for name, asked in file.prices.items():
-        with at(document, "prices", name):
+        with document.at("prices", name):
             found = naming.node(name) if file.nodes is not None else naming.gpu(name)
             if found not in machines:
                 raise InputError(
@@ -149,7 +145,9 @@ def _resolved(document: Document, folder: Path) -> Scenario:
         weights=weights,
         kv=words(document, "kv", file.kv, naming.number_format),
         engines=words(document, "engines", file.engines, naming.engine),
-        techniques=techniques(document, file.techniques)
+        techniques=tuple(
+            each_once(document, "techniques", file.techniques, technique, lambda found: found.name)
+        )
         if isinstance(file, BatchFile)
         else (Technique(memory_utilization=file.memory_utilization, cuda_graphs=file.cuda_graphs),),
         patches=patches(document, file.patches, [model.model for model in models], weights),
@@ -179,7 +177,7 @@ def _models(
     before: list[str] = []
     for asked, path in each(document, "models", file.models):
         inner = path if isinstance(asked, str) else (*path, "model")
-        with at(document, *inner):
+        with document.at(*inner):
             found = naming.network(asked, folder, weights)
             naming.once(found.name, before)
         before.append(found.name)
@@ -209,16 +207,12 @@ def _each(document: Document, file: BatchFile | TrafficFile) -> Iterator[str]:
 
 
 def _workloads(document: Document, file: TrafficFile, folder: Path) -> Iterator[Traffic]:
-    before: list[str] = []
-    for asked, path in each(document, "workloads", file.workloads):
-        with at(document, *path):
-            if isinstance(asked, LengthsFile):
-                found = Traffic(_lengths(asked.prompt), _lengths(asked.output), name=asked.name)
-            else:
-                found = traffic_named(naming.path_or_name(asked, folder))
-            naming.once(found.name, before)
-        before.append(found.name)
-        yield found
+    def made(asked: str | LengthsFile) -> Traffic:
+        if isinstance(asked, LengthsFile):
+            return Traffic(_lengths(asked.prompt), _lengths(asked.output), name=asked.name)
+        return traffic_named(naming.path_or_name(asked, folder))
+
+    return each_once(document, "workloads", file.workloads, made, lambda found: found.name)
 
 
 def _lengths(asked: int | str) -> Lengths:

@@ -66,6 +66,13 @@ def unbeaten(values: Array) -> Mask:
     return keep
 
 
+def best_of(values: Array, keep: str) -> NDArray[np.intp]:
+    """Places of the points that ``"pareto"`` or ``"top-K"`` keeps, in their order."""
+    if keep == PARETO:
+        return np.flatnonzero(unbeaten(values))
+    return np.sort(np.lexsort(values.T[::-1])[: int(keep.removeprefix(TOP))])
+
+
 def _unbeaten_in_order(rest: Array) -> Mask:
     """Points that none before them beats: that none before them equals or beats in the rest."""
     out = np.zeros(len(rest), np.bool_)
@@ -279,7 +286,7 @@ class Kept:
         if self._cells is not None:
             rows = np.flatnonzero(~self._cells.beat(values))
             values = values[rows]
-        best = self._best(values)
+        best = best_of(values, self.keep)
         rows, values = rows[best], values[best]
         if not len(rows):
             return
@@ -289,20 +296,13 @@ class Kept:
         if self._waiting > self._settled + WAITING:
             self._settle()
 
-    def _best(self, values: Array) -> NDArray[np.intp]:
-        """Places of the best of some points, in their order."""
-        if self.keep == PARETO:
-            return np.flatnonzero(unbeaten(values))
-        order = np.lexsort(values.T[::-1])
-        return np.sort(order[: int(self.keep.removeprefix(TOP))])
-
     def _settle(self) -> None:
         """Drop what is beaten by points of other lanes."""
         if not self._values:
             return
         values = np.concatenate(self._values)
         best = np.zeros(len(values), np.bool_)
-        best[self._best(values)] = True
+        best[best_of(values, self.keep)] = True
         masks = np.split(best, np.cumsum([len(part) for part in self._values])[:-1])
         pairs = [
             (part.taken(np.flatnonzero(mask)), own[mask])

@@ -28,9 +28,7 @@ def test_longer_requests_keep_what_they_share() -> None:
 def test_means_are_those_of_the_requests() -> None:
     given = Demand(requests([0.0, 1.0], [100, 200], [1, 5]), 1.0, 1.0)
     assert (given.prompt, given.output, given.steps, given.longest) == (150.0, 3.0, 2.0, 205)
-    assert given.context() == np.mean([201, 202, 203, 204])
-    assert given.context(203) == np.mean([201, 202, 203, 203])
-    assert given.context(50) == 50
+    assert given.mean_context == np.mean([201, 202, 203, 204])
     assert given.answers().requests.prompt.tolist() == [200]
     assert given.prompts().requests.output.tolist() == [1, 1]
 

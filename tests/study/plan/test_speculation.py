@@ -91,7 +91,7 @@ def test_rounds_take_what_the_tokens_of_a_round_say() -> None:
     curve = tables().curve("all", made, server, demand(), 1.0)
     fleet = made.fleet(server, demand(), 1.0)
     prices = fleet.prices
-    context = demand().context()
+    context = demand().mean_context
     round_s = float(np.interp(context, prices.contexts, prices.decode_s[0])) + prices.engine.step_s
     alone = curve.at("tpot_mean", float(curve.loads[0]))
     # Its last round is cut where the answer ends, so that rounds yield a little less.

@@ -175,9 +175,6 @@ class Steady:
         """TTFT that so many percent of the requests have at most. [s]
 
         Prompts as long as they are, and a gamma distribution of what they wait for.
-
-        Args:
-            percent: Which. [1]
         """
         means = self._means
         found = mixed(self._share.request_s + means.own, means.waits, means.varying, percent)
@@ -209,14 +206,9 @@ class Steady:
 
 
 def closed(share: Share, clients: Number) -> Steady:
-    """Clients that send the next request when one is finished.
+    """Long run of so many clients [1], one number or several, that ask again when answered.
 
-    Args:
-        share: Work of their requests: `share_of`.
-        clients: One number of them, or several. [1]
-
-    Raises:
-        InputError: No clients.
+    InputError where there are none.
     """
     number = np.atleast_1d(np.asarray(clients, dtype=float))
     if not (number >= 1).all():

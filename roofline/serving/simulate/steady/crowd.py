@@ -9,6 +9,7 @@ from roofline.cost.work import Array, distinct
 from roofline.serving.simulate.steady.pace import LEAST, Most, Pace, coming, last, pace
 from roofline.serving.simulate.steady.share import Share
 from roofline.serving.simulate.steady.waits import Means, ahead, backlog, first_s
+from roofline.serving.spacing import between
 
 LOADS: Final = 64
 """Numbers of prompts for a step at which its time is looked up."""
@@ -226,8 +227,7 @@ def _states(
     weights[:, -1] += beyond
     whole = weights.sum(axis=1)
     # Columns are straight lines between the batches: what is between goes to both ends.
-    place = np.clip(np.searchsorted(batches, every, side="right") - 1, 0, len(batches) - 2)
-    share_ = (every - batches[place]) / (batches[place + 1] - batches[place])
+    place, share_ = between(batches, every)
     ends = np.zeros((len(every), len(batches)))
     rows = np.arange(len(every))
     ends[rows, place] += 1.0 - share_

@@ -218,11 +218,9 @@ class Turn:
 
 
 def turn(share: Share, x: Array) -> Turn:
-    """Steps where each request that ends is followed by the next one.
+    """Steps with so many prompts each [1], where the next request follows one that ends.
 
-    Args:
-        share: Work of requests.
-        x: Prompts for each step; where fewer than one sequence would run, as of one. [1]
+    Where fewer than one sequence would run, they are those of one.
     """
     x = np.maximum(x, 1.0 / np.maximum(share.stay(x * share.steps), LEAST))
     batch = x * share.steps

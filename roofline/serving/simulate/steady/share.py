@@ -7,9 +7,10 @@ import numpy as np
 
 from roofline.cost.work import Array, distinct
 from roofline.errors import InputError
-from roofline.serving.requests import Integers, Requests
+from roofline.serving.requests import Requests
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import BATCHED, UNLIMITED, Server
+from roofline.serving.spacing import between
 
 if TYPE_CHECKING:
     from roofline.serving.simulate.compiled.state import Prices
@@ -123,14 +124,9 @@ def lacking(given: Requests, server: Server) -> str:
 
 
 def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
-    """Mean work of requests.
+    """Mean work of requests on a server, by their lengths.
 
-    Args:
-        given: Their lengths.
-        prices, server: Who serves them.
-
-    Raises:
-        InputError: There are no requests, or there is no closed form.
+    InputError where there are no requests, or there is no closed form.
     """
     if what := lacking(given, server):
         raise InputError(f"there is no closed form for {what}", hint="simulate it")
@@ -254,8 +250,7 @@ def _between(column: Array, at: Array) -> Array:
 
 def _row(points: Array, rows: Array, x: float) -> Array:
     """Rows of a table at a point, straight on beyond the last."""
-    i = int(np.clip(np.searchsorted(points, x, side="right") - 1, 0, len(points) - 2))
-    share = (x - points[i]) / (points[i + 1] - points[i])
+    i, share = between(points, x)
     found: Array = rows[:, i] + share * (rows[:, i + 1] - rows[:, i])
     return found
 
@@ -269,15 +264,10 @@ def _attention_s(table: "Prices", lengths: Array, sizes: Array) -> Array:
     chunk = np.repeat(size, counts)
     before = (np.arange(ends[-1]) - np.repeat(ends - counts, counts)) * chunk
     new = np.minimum(np.repeat(whole, counts) - before, chunk)
-    i, x = _place(table.chunks, new)
-    j, y = _place(table.cached, before)
+    i, x = between(table.chunks, new)
+    j, y = between(table.cached, before)
     low = (1.0 - x) * table.attention[i, j] + x * table.attention[i + 1, j]
     high = (1.0 - x) * table.attention[i, j + 1] + x * table.attention[i + 1, j + 1]
     first = (ends - counts)[:: len(lengths)]
     found: Array = np.add.reduceat(new * (low + y * (high - low)), first) / lengths.sum()
     return found
-
-
-def _place(points: Array, x: Array) -> tuple[Integers, Array]:
-    i: Integers = np.clip(np.searchsorted(points, x, side="right") - 1, 0, len(points) - 2)
-    return i, (x - points[i]) / (points[i + 1] - points[i])
