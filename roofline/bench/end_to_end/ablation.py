@@ -6,8 +6,9 @@ Constants are as shipped and not fitted again, so that none takes over for what 
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -160,12 +161,19 @@ def _errors(
     rows: Sequence[Known], metrics: Sequence[Metrics], name: str, wanted: Sequence[bool], most: int
 ) -> str:
     """Errors of some rows, as `percentages`."""
-    off = [
-        abs(metric[name] / each.row.measured[name] - 1.0)
-        for each, metric, asked in zip(rows, metrics, wanted, strict=True)
-        if asked and name in each.row.measured
-    ]
-    return percentages(np.array(off), most)
+    chosen = compress(zip(rows, metrics, strict=True), wanted)
+    return percentages(absolute(chosen, name), most)
+
+
+def absolute(pairs: Iterable[tuple[Known, Metrics]], name: str) -> Array:
+    """Absolute errors of rows with a metric, from their predictions. [1]"""
+    return np.array(
+        [
+            abs(metrics[name] / each.row.measured[name] - 1.0)
+            for each, metrics in pairs
+            if name in each.row.measured
+        ]
+    )
 
 
 def percentages(off: Array, most: int = 3) -> str:

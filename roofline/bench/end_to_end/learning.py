@@ -30,7 +30,6 @@ from roofline.bench.end_to_end.fitting import (
 from roofline.bench.end_to_end.held_out import CENTRAL, DEVIATIONS, ENOUGH, FLOOR, Key, Spreads
 from roofline.bench.end_to_end.metrics import PLACE
 from roofline.bench.end_to_end.replay import Known
-from roofline.bench.end_to_end.result import DEVIATIONS as ENDS
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.hardware.engine import Engine
@@ -229,7 +228,7 @@ def _moved(engine: Engine, before: Array, after: Array, sd: Array) -> list[Moved
     for name, known in CONSTANTS.items():
         place = PLACE[f"{engine.profile}.{name}"]
         width = WIDER * engines.prior(engine.profile, name)[1]
-        ends = [float(np.exp(after[place] + side * ENDS * sd[place])) for side in (-1.0, 1.0)]
+        ends = [float(np.exp(after[place] + side * DEVIATIONS * sd[place])) for side in (-1.0, 1.0)]
         out.append(
             Moved(
                 name,

@@ -77,23 +77,6 @@ class EngineFile(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """How a profile does on groups left out."""
-
-    mode: str
-    metric: str
-    """Of the rows."""
-    rows: int
-    """How many. [1]"""
-    median: float
-    mean: float
-    p90: float
-    """Absolute errors, as shares. [1]"""
-    inside: float
-    """Share of the rows in their central 80 %. [1]"""
-
-
-@dataclass(frozen=True, slots=True)
 class Told:
     """What a file says beside its constants."""
 
@@ -102,7 +85,7 @@ class Told:
     digest: str
     source: str
     """Fingerprint of them, and where they are from."""
-    errors: tuple[Held, ...]
+    errors: tuple[ErrorFile, ...]
     """On groups left out."""
     spreads: Spreads
     """Log standard deviations by what rows are."""
@@ -205,13 +188,8 @@ def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = Non
         },
         "errors": [
             {
-                "mode": each.mode,
-                "metric": each.metric,
-                "rows": each.rows,
-                "median": _short(each.median),
-                "mean": _short(each.mean),
-                "p90": _short(each.p90),
-                "inside": _short(each.inside),
+                key: _short(value) if isinstance(value, float) else value
+                for key, value in each.model_dump().items()
             }
             for each in told.errors
         ],
@@ -233,12 +211,11 @@ def _shown(known: Constant, place: int, logs: Array, sd: Array) -> dict[str, str
     ends = (0.0, -DEVIATIONS, DEVIATIONS)
     value, low, high = (float(np.exp(logs[place] + end * sd[place])) for end in ends)
     numbers = {"value": value, "low": low, "high": high, "prior": float(np.exp(center[place]))}
-    told = {key: _unit(number, known.unit) for key, number in numbers.items()}
+    told = {
+        key: show(number, "s", DIGITS) if known.unit == "s" else _short(number)
+        for key, number in numbers.items()
+    }
     return {**told, "meaning": known.meaning}
-
-
-def _unit(value: float, unit: str) -> str | float:
-    return show(value, "s", DIGITS) if unit == "s" else _short(value)
 
 
 def _short(value: float) -> float:

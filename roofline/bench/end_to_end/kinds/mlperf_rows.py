@@ -12,7 +12,7 @@ limits, keep them), latent attention data-parallel with experts apart. That give
 NVIDIA's submissions state: Llama-2-70B on 2 H100 and on 1 H200.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
@@ -33,7 +33,7 @@ from roofline.bench.end_to_end.kinds.mlperf_datasets import (
     Dataset,
     Limit,
 )
-from roofline.bench.end_to_end.kinds.prediction import Prediction, wider
+from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.record import number, said
 from roofline.bench.end_to_end.replay import SEED, Known, throughput
@@ -80,8 +80,8 @@ TENSORRT: Final = "TensorRT"
 """Words of notes for the engine, where the column leaves it open."""
 
 
-@dataclass(frozen=True, slots=True)
-class MlperfRow:
+@dataclass(frozen=True)
+class MlperfRow(ApartRow):
     """A measured row of a benchmark."""
 
     candidates: tuple[Row, ...]
@@ -90,16 +90,6 @@ class MlperfRow:
     """One of `MODES`."""
     dataset: Dataset
     """Its requests."""
-
-    @property
-    def place(self) -> int:
-        """Place in the file, from 0. [1]"""
-        return self.candidates[0].place
-
-    @property
-    def group(self) -> Hashable:
-        """Deployment of the smallest replica."""
-        return self.candidates[0].case
 
     def predict(self, logs: Array, spreads: Spreads) -> Prediction:
         """Prediction by constants of engines, and their spreads."""
@@ -154,12 +144,9 @@ class MlperfRow:
         alike, unsure = (each, UNSURE) if self.scenario == OFFLINE else (loop, UNSURE * LIMITED)
         case = each.row.case
         return Prediction(
-            place=self.place,
-            measured=each.row.measured,
+            each,
             predicted=metrics,
             log_sd={name: wider(spreads, alike, name, unsure) for name in each.row.measured},
-            profile=each.engine.profile,
-            network=each.kind,
             basis=f"lengths of {self.dataset.name}, assumed: {case.weights} weights, "
             f"{each.row.replicas:.0f} x {case.layout.spelled}",
         )
@@ -210,10 +197,10 @@ def mlperf_row(place: int, record: Mapping[str, Any]) -> MlperfRow:
         "batch": 0,
     }
     latent = any(isinstance(block.mixer, Mla) for block in network.kinds)
-    candidates = [
+    candidates = tuple(
         row_of(place, {**told, **_degrees(size, latent)}) for size in REPLICA if devices % size == 0
-    ]
-    return MlperfRow(tuple(candidates), scenario, DATASETS[network.name])
+    )
+    return MlperfRow(place, candidates[0].case, candidates, scenario, DATASETS[network.name])
 
 
 def _engine(record: Mapping[str, Any]) -> dict[str, str]:
