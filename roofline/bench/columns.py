@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.bench.expert_rows import EXPONENTS, WEIGHTS
 from roofline.cost.kernels.gemm import PRODUCTS
 from roofline.cost.kernels.hyper import HYPER
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
@@ -81,15 +82,6 @@ LIBRARY: Final[Mapping[str, str]] = {
 """Not stated: rows of the same device and formats are then one library's."""
 SIXTEEN: Final = ("bfloat16", "float16")
 CACHED: Final = (*SIXTEEN, "fp8")
-WEIGHTS: Final = (
-    *CACHED,
-    "fp8_block",
-    "nvfp4",
-    "w4a16_mxfp4",
-    "w4a8_mxfp4_mxfp8",
-    "int4_wo",
-    "w4afp8",
-)
 DISTRIBUTIONS: Final = ("balanced", "power_law_1.01", "power_law_1.2")
 ALLTOALL: Final = (
     "alltoall_prepare",
@@ -97,14 +89,7 @@ ALLTOALL: Final = (
     "alltoall_combine",
     "alltoall_combine_low_precision",
 )
-WIDE: Final = (
-    "uniform",
-    "power_law_0.6",
-    "power_law_0.8",
-    "power_law_1.01",
-    "power_law_1.02",
-    "power_law_1.2",
-)
+WIDE: Final = tuple(name for name in EXPONENTS if name != "balanced")
 ATTENTION: Final = Columns(
     ("batch", "seq_q", "seq_kv", "n_heads", "n_kv_heads", "head_dim"),
     {**LIBRARY, "head_dim": 128, "window": 0},
@@ -180,7 +165,7 @@ COLUMNS: Final[Mapping[str, Columns]] = {
     "moe": Columns(
         ("num_tokens", "hidden", "inter", "topk", "experts", "tp", "ep"),
         {**LIBRARY, "distribution": "balanced", "tp": 1, "ep": 1},
-        known={"dtype": WEIGHTS, "distribution": DISTRIBUTIONS},
+        known={"dtype": tuple(WEIGHTS), "distribution": DISTRIBUTIONS},
         most=(("topk", "experts"), ("ep", "experts")),
     ),
     "moe-wideep": Columns(
@@ -188,7 +173,7 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         {**LIBRARY, "distribution": "uniform", "tp": 1, "phase": "any", "rank_tokens": 0},
         {"slots": "experts"},
         known={
-            "dtype": WEIGHTS,
+            "dtype": tuple(WEIGHTS),
             "distribution": (*WIDE, *(f"{each}_eplb" for each in WIDE)),
             "phase": ("any", "decode", "prefill"),
         },
@@ -198,7 +183,7 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         ("num_tokens", "hidden", "inter", "topk", "experts", "ep"),
         {**LIBRARY, "distribution": "balanced", "phase": "any"},
         known={
-            "dtype": WEIGHTS,
+            "dtype": tuple(WEIGHTS),
             "distribution": (*DISTRIBUTIONS, "power_law_sampled_1.9"),
             "phase": ("any", "decode", "prefill"),
         },
