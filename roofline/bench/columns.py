@@ -141,10 +141,10 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         words=("gpu", "op"),
         known={"dtype": CACHED, "op": ("mla_gen_pre", "mla_gen_post")},
     ),
-    "sparse-attention": Columns(
-        ("batch", "seq_q", "seq_kv", "n_heads"),
-        {**LIBRARY, "score_mode": "", "compress_ratio": 1, "phase": "any"},
-        {"kv_dtype": "dtype", "gemm_dtype": "dtype"},
+    "sparse-attention": replace(
+        LATENT,
+        usual={**LIBRARY, "score_mode": "", "compress_ratio": 1, "phase": "any"},
+        like={**LATENT.like, "gemm_dtype": "dtype"},
         words=("gpu", "op", "model"),
         known={
             **LATENT.known,
@@ -152,15 +152,12 @@ COLUMNS: Final[Mapping[str, Columns]] = {
             "phase": (*PHASES, "any"),
             "op": ("dsa", "dsa_skip_indexer", "csa", "hca", *PARTS_OF_SPARSE),
         },
-        most=(("seq_q", "seq_kv"),),
     ),
-    "msa": Columns(
-        ("batch", "seq_q", "seq_kv", "n_heads"),
-        LIBRARY,
-        {"kv_dtype": "dtype", "gemm_dtype": "dtype"},
+    "msa": replace(
+        LATENT,
+        like={**LATENT.like, "gemm_dtype": "dtype"},
         words=("gpu", "phase", "model"),
         known={**LATENT.known, "gemm_dtype": PROJECTIONS, "phase": PHASES},
-        most=(("seq_q", "seq_kv"),),
     ),
     "moe": Columns(
         ("num_tokens", "hidden", "inter", "topk", "experts", "tp", "ep"),
@@ -277,7 +274,9 @@ def prepared(
         least = 0.0 if name == TIME else 1.0
         wrong = ~((values >= least) & (values > 0.0) & (values < LARGEST))
         said = f"above {least:g}" if name == TIME else f"from {least:g} up"
-        refuse(wrong, name, f"{name} is no number {said}{_examples(values, wrong & keep)}")
+        shown = sorted({f"{value:g}" for value in values[wrong & keep][:1000]})
+        examples = f": {', '.join(shown[:3])}" if shown else ""
+        refuse(wrong, name, f"{name} is no number {said}{examples}")
     for low, high in rule.most:
         refuse((filled[low] > filled[high]).to_numpy(), low, f"{low} is above {high}")
     for name, words in rule.known.items():
@@ -337,8 +336,3 @@ def _filled(kind: str, rule: Columns, frame: "pandas.DataFrame", where: str) -> 
     if "window" in given:
         given["window"] = given["window"].clip(lower=0.0)
     return pd.DataFrame(given, index=frame.index)
-
-
-def _examples(values: NDArray[np.float64], wrong: NDArray[np.bool_]) -> str:
-    shown = sorted({f"{value:g}" for value in values[wrong][:1000]})
-    return f": {', '.join(shown[:3])}" if shown else ""

@@ -66,10 +66,6 @@ def one_by_one(predict: Callable[[Group], Predicted]) -> Predictor:
 def shipped(kind: str, group: Group) -> Predicted:
     """Times of a group of rows by the shipped fit that is nearest to it.
 
-    Args:
-        kind: Of measurements.
-        group: Rows of one device, library and format.
-
     Raises:
         MissingRateError: No kernel of that format was measured on a device like it.
     """

@@ -159,13 +159,10 @@ class Unread:
 
 
 def read(frame: "pandas.DataFrame") -> tuple[list[Row], list[Unread]]:
-    """Rows of a table of measurements, and those that cannot be read.
-
-    Args:
-        frame: Columns of the shared measurements; `NEEDED` must be there.
+    """Rows of a table in the columns of the shared measurements, and those that cannot be read.
 
     Raises:
-        InputError: A needed column is missing.
+        InputError: One of the columns `NEEDED` is missing.
     """
     for column in NEEDED:
         if column not in frame:
@@ -197,11 +194,7 @@ def contradicted(row: Row) -> str:
 
 
 def row_of(place: int, record: Mapping[str, Any]) -> Row:
-    """A row of a table of measurements.
-
-    Args:
-        place: In the file, from 0. [1]
-        record: Its columns.
+    """A row of a table of measurements, by its place in the file, from 0, and its columns.
 
     Raises:
         InputError, UnknownNameError, ValueError: It cannot be read, or it has several tokens of a

@@ -145,12 +145,7 @@ def _log_sd(each: Known, key: Key, spreads: Spreads) -> float | None:
 
 
 def statistics(each: Known, logs: Array, wanted: Sequence[Key]) -> dict[Key, float]:
-    """Figures that are predicted of a run, those of them that can be.
-
-    Args:
-        each, logs: The run, and the logarithms of all constants.
-        wanted: Metrics and statistics.
-    """
+    """Wanted figures of a run, those that can be predicted, by logarithms of all constants."""
     row, profile = each.row, profile_of(each, logs)
     if row.mode not in SINGLE or (row.mode in FULL and not row.requests):
         return _derived(each, dict(each.predicted(profile)), wanted, None)

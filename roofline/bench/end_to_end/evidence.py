@@ -67,10 +67,7 @@ class Poor:
 def poor(each: Known, *, prefill: bool) -> Poor:
     """Part of a run's step that is priced by kernels of other devices or by assumed ones.
 
-    Args:
-        each: The run.
-        prefill: Whether the step computes one prompt; otherwise it decodes all sequences of the
-            run.
+    The step computes one prompt, or decodes all sequences of the run.
     """
     row = each.row
     found = each.deployment

@@ -45,11 +45,7 @@ class GivenRuns:
 
 
 def given_runs(rows: Sequence[Known], number: int = FEWEST) -> list[GivenRuns]:
-    """Errors of each deployment with enough runs.
-
-    Args:
-        rows: Runs of closed loops.
-        number: Runs that are given of each. [1]
+    """Errors of each deployment with enough runs of closed loops, of which some are given.
 
     Raises:
         InputError: Fewer are given than constants are learnt from.

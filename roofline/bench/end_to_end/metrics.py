@@ -35,12 +35,7 @@ _JOB: list[tuple[Sequence[Known], Array, NDArray[np.bool_]]] = []
 
 
 def profile_of(each: Known, logs: Array) -> EngineProfile:
-    """Constants of a row's engine.
-
-    Args:
-        each: The row.
-        logs: Logarithms in the order of `NAMES`.
-    """
+    """Constants of a row's engine, from logarithms in the order of `NAMES`."""
     return assembled(logs, each.engine)
 
 

@@ -70,11 +70,7 @@ class PredictedRows:
 
 
 def predict_rows(frame: "pandas.DataFrame", *, cross_validate: bool) -> PredictedRows:
-    """Predict every row of a table, which is served again.
-
-    Args:
-        frame, cross_validate: As for `end_to_end`.
-    """
+    """Rows of a table, which are served again, with predictions as those of `end_to_end`."""
     rows, unread = read(frame)
     found, unpriced = prepared(rows)
     refused = [*unread, *unpriced]

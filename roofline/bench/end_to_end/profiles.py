@@ -163,14 +163,7 @@ def _value(document: Document, file: EngineFile, name: str, known: Constant) -> 
 
 
 def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = None) -> Path:
-    """Write a profile, whole or not at all.
-
-    Args:
-        name: Of an engine, or `SHARED`.
-        logs, sd: Logarithms of all constants and their standard deviations.
-        told: What it rests on.
-        path: Where to; None for its place.
-    """
+    """Write a profile of an engine or of `SHARED`, whole or not at all, and return its path."""
     import yaml
 
     if name != SHARED and name not in PROFILES:
@@ -223,12 +216,7 @@ def _short(value: float) -> float:
 
 
 def profile_of(name: str, own: Path | None = None) -> EngineProfile:
-    """Constants of an engine, as they were fitted; none of one without a file.
-
-    Args:
-        name: As of the catalog of engines: ``"vllm"``.
-        own: As for `load`.
-    """
+    """Constants of an engine of the catalog, as they were fitted; none of one without a file."""
     known = engine(name)
     if known.profile not in PROFILES:
         return NO_ENGINE

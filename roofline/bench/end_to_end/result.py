@@ -103,9 +103,7 @@ class EndToEnd:
     ) -> list[tuple[dict[str, str], dict[str, Any]]]:
         """Figures of rows that agree in some columns, in order of their names.
 
-        Args:
-            columns: Of the file, as text; ``kind`` and ``profile`` may be among them.
-            within: Which rows of the file; None for all.
+        Columns are the file's, as text, ``kind`` and ``profile``; rows are all, or those `within`.
         """
         if not columns:
             return []

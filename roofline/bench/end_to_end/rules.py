@@ -203,12 +203,7 @@ class Reason:
 
 
 def reason(figure: Figure, run: Compared, runs: Sequence[Compared]) -> Reason | None:
-    """The likeliest reason, None for a figure that is inside or has no interval.
-
-    Args:
-        figure: Of the run.
-        run, runs: Its run, and all of them.
-    """
+    """The likeliest reason for a figure of a run, of all runs; None where it is not outside."""
     if figure.inside is not False:
         return None
     context = Context(figure, run, series(run, runs))

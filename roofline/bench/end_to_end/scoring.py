@@ -46,11 +46,7 @@ class ScoredRows:
 
 
 def score(frame: "pandas.DataFrame", *, cross_validate: bool = False) -> ScoredRows:
-    """Predict every figure of every row, as `roofline validate --kind e2e` does.
-
-    Args:
-        frame, cross_validate: As for `roofline.bench.end_to_end.predicting.end_to_end`.
-    """
+    """Figures of all rows with their predictions, as `roofline validate --kind e2e` makes them."""
     found = predict_rows(frame, cross_validate=cross_validate)
     logs, _ = profiles.load()
     return ScoredRows(tuple(_runs(found, logs)), tuple(found.refused))

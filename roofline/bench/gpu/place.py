@@ -68,11 +68,9 @@ class Calm:
 
 
 def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECONDS) -> Calm:
-    """Copy memory for some time, block by block; the first half only warms up.
+    """Calm of a GPU on which memory is copied for some seconds, block by block, by its own clock.
 
-    Args:
-        device, graphs, monitor: The GPU, its stream and its driver.
-        seconds: How long, by the device's own clock. [s]
+    The first half only warms up.
     """
     cupy, words = device.cupy, int(BEYOND * device.sku.l2_bytes) // 16 * 4
     arrays = cupy.ones((2, words), dtype=cupy.uint32)
@@ -97,8 +95,7 @@ def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECO
 def cupy_place(name: str = "") -> Iterator[Place]:
     """A GPU with all that measuring on it needs; everything is given back at the end.
 
-    Args:
-        name: GPU whose published rates apply, a name or path; the product that it is, if empty.
+    Published rates are those of a GPU by name or path; of the product that it is, if that is empty.
 
     Raises:
         MissingEnvironmentError: There is no GPU, or something to reach it with is missing.

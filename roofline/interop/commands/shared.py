@@ -142,9 +142,7 @@ def formats(
     """Words of an engine for formats that are not its usual ones; a format without one is noted.
 
     Args:
-        served, site: What is served, and where.
-        notes: Takes the formats that the engine does not have.
-        title: Name of the engine.
+        served, site, notes, title: What is served and where; what is noted, about which engine.
         kv: Words of the formats of its cache.
         online: Words of the formats that it turns a 16-bit checkpoint into on loading.
     """

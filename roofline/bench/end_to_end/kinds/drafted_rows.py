@@ -28,7 +28,7 @@ from roofline.bench.end_to_end.replay import (
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving import drafts
-from roofline.serving.acceptance import PUBLISHED, Acceptance, conditional
+from roofline.serving.acceptance import PUBLISHED, conditional
 from roofline.serving.draft_trees import Tree, chain
 from roofline.serving.run.serve import Fleet, drafting_fleet, serve
 from roofline.serving.simulate.drafting import Drafting
@@ -92,12 +92,10 @@ def _ends(network: str, length: int) -> list[Tree]:
     """Chains by what was published of a network, that of the fewest tokens first."""
     names = {network, SAME.get(network, network)}
     known = (each.acceptance for each in PUBLISHED if each.draft == "MTP" and each.target in names)
-    found = [chain(each, length) for each in known if _reaches(each, length)]
+    found = [
+        chain(each, length) for each in known if each.deepest is None or each.deepest >= length
+    ]
     return sorted(found, key=lambda tree: tree.tokens)
-
-
-def _reaches(acceptance: Acceptance, length: int) -> bool:
-    return acceptance.deepest is None or acceptance.deepest >= length
 
 
 @dataclass(frozen=True)
@@ -141,11 +139,7 @@ class DraftedRow(ApartRow):
 
 
 def drafted_row(place: int, record: Mapping[str, Any]) -> DraftedRow:
-    """Row of speculative decoding.
-
-    Args:
-        place: In the file, from 0. [1]
-        record: Its columns; ``server_args`` says how many tokens are drafted.
+    """Row of speculative decoding; ``server_args`` says how many tokens are drafted.
 
     Raises:
         InputError: It does not say what drafts, or how many tokens.

@@ -44,7 +44,6 @@ from roofline.model.architecture import Mla
 from roofline.serving.requests import Requests
 from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.simulate.steady import arriving, most, share_of
-from roofline.serving.simulate.steady.closed_form import Steady
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Closed, Traffic
@@ -124,7 +123,9 @@ class MlperfRow(ApartRow):
         share = share_of(each.requests, each.prices(profile_of(each, logs)), each.server)
         full = most(share)
         found = arriving(share, RATES * full.requests_per_s, full)
-        good = np.flatnonzero(_keeps(found, limit))
+        kept = found.ttft_percentile(KEPT) <= limit.ttft_s
+        kept &= found.tpot_percentile(KEPT) <= limit.tpot_s
+        good = np.flatnonzero(found.stable & kept)
         if not len(good):
             return None
         best = int(good[-1])
@@ -152,12 +153,6 @@ class MlperfRow(ApartRow):
         )
 
 
-def _keeps(found: Steady, limit: Limit) -> Any:
-    """Which rates keep the limits."""
-    first = found.ttft_percentile(KEPT) <= limit.ttft_s
-    return found.stable & first & (found.tpot_percentile(KEPT) <= limit.tpot_s)
-
-
 @cache
 def _requests(prompt: Lengths, output: Lengths, page: int) -> Requests:
     """Requests of a dataset."""
@@ -167,10 +162,6 @@ def _requests(prompt: Lengths, output: Lengths, page: int) -> Requests:
 
 def mlperf_row(place: int, record: Mapping[str, Any]) -> MlperfRow:
     """Row of a benchmark.
-
-    Args:
-        place: In the file, from 0. [1]
-        record: Its columns.
 
     Raises:
         InputError: Its requests cannot be described, or it does not say how many devices it has.

@@ -114,10 +114,6 @@ def _behind_a_router(prices: StepPrices) -> StepPrices:
 def pooled_row(place: int, record: Mapping[str, Any]) -> PooledRow:
     """Row of a disaggregated server.
 
-    Args:
-        place: In the file, from 0. [1]
-        record: Its columns.
-
     Raises:
         InputError: It does not say which instances there were, or how many clients.
     """

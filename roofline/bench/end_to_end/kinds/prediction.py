@@ -51,10 +51,6 @@ class ApartRow(ABC):
 def wider(spreads: Spreads, each: Known, metric: str, more: float = 0.0) -> float:
     """Log standard deviation of a metric of a row of a kind that nothing was fitted to. [1]
 
-    Args:
-        spreads: Of the profiles.
-        each: The row as a plain server would serve it.
-        metric: Which.
-        more: Log standard deviation of what else is not known. [1]
+    `more` is that of what else is not known than how a plain server would serve the row. [1]
     """
     return float(np.hypot(held_out.of(spreads, each, metric) * UNFITTED, more))

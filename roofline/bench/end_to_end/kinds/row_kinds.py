@@ -59,13 +59,9 @@ def kinds(frame: "pandas.DataFrame") -> tuple[str, ...]:
 def predicted_apart(
     frame: "pandas.DataFrame", kind: Sequence[str]
 ) -> tuple[list[Prediction], list[Unread]]:
-    """Rows that are predicted apart, and those of them that cannot be.
+    """Rows of a table that are predicted apart, and those of them that cannot be.
 
     Constants are the shipped ones, which are fitted to none of these rows.
-
-    Args:
-        frame: Columns of the shared measurements.
-        kind: Kind of each row.
     """
     places = [place for place, name in enumerate(kind) if name in READERS]
     rows: list[ApartRow] = []
