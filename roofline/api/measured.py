@@ -11,7 +11,7 @@ from roofline.api.measured_rows import METRICS, Given, check, completed, row
 from roofline.api.parameters import Measured, shared
 from roofline.api.question import question
 from roofline.bench.end_to_end.comparing import SPREAD_OF, Compared, compare
-from roofline.bench.end_to_end.reasons import reason
+from roofline.bench.end_to_end.rules import reason
 from roofline.errors import InputError
 from roofline.interop.results import MeasuredRun, read_results
 from roofline.interop.results.run import UNITS

@@ -20,8 +20,7 @@ from roofline.bench.end_to_end.published_results import (
     published_results,
     row_of,
 )
-from roofline.bench.end_to_end.reasons import Reason
-from roofline.bench.end_to_end.rules import RULES
+from roofline.bench.end_to_end.rules import RULES, Reason
 from roofline.bench.end_to_end.scoring import ScoredRows, refusals, score
 from roofline.errors import InputError
 from roofline.hardware.engine import UNKNOWN

@@ -195,11 +195,6 @@ class Sizes:
         """Not made, and too small to count."""
         return None
 
-    def bytes_of(self, array: Any) -> int:
-        """Size that an array made here stands for; 0 for anything else. [B]"""
-        found = self._made.get(id(array))
-        return padded(found.shape, found.of) if found else 0
-
     def make(self, array: Any, maker: "Pool | Sizes") -> Any:
         """Array that one made here stands for, made there; None for anything else."""
         found = self._made.get(id(array))

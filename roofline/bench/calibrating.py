@@ -93,12 +93,8 @@ def _at_the_limit(
 ) -> tuple[Fitted, float]:
     """A fit whose products compute as fast as a device at its power limit, and that share.
 
-    Points of a few milliseconds end before the limit has an effect, prompts in a row do not.
-
-    Args:
-        fitted: Of products that were measured one by one.
-        rows: The same kernel after seconds of work.
-        published: Rates of the device.
+    Points of a few milliseconds end before the limit has an effect; the rows follow seconds of
+    work, as prompts in a row do.
     """
     dims, machine = columns(rows, fitted.form, published), published.of(fitted.arithmetic)
     share = min(1.0, float(np.median(seconds(fitted.model, dims, machine) / times(rows))))
@@ -125,13 +121,7 @@ def with_others(row: Record) -> bool:
 def fit_probe(
     rows: Sequence[Record], published: Published, version: int, provider: str, form: str = ""
 ) -> Fitted:
-    """Fit the rows of one probe.
-
-    Args:
-        rows: All of one probe.
-        published: Rates of where they were measured.
-        version, form: Those of the probe.
-        provider: ``"numpy"``, ``"cupy"``.
+    """Fit of the rows of one probe, beside the published rates of where they were measured.
 
     Raises:
         InputError: They are too few, or of too few families.
@@ -172,11 +162,7 @@ def times(rows: Iterable[Record]) -> Array:
 
 
 def trusted(records: Records, published: Published) -> tuple[list[Record], list[str]]:
-    """Rows that a fit may take, and a sentence about the others.
-
-    Args:
-        records: Of a run.
-        published: Rates of where it was measured.
+    """Rows of a run that a fit may take, and a sentence about the others.
 
     Raises:
         InputError: All of it was measured on a part of a device.

@@ -186,11 +186,7 @@ def _profile(engine: str) -> EngineProfile:
 
 
 def with_profile(deployment: Deployment, profile: str | Path) -> Deployment:
-    """The deployment with an engine's constants from a file, in place of the shipped ones.
-
-    Args:
-        deployment: Priced by measured kernels.
-        profile: File, as `roofline.api.learn_engine` writes it.
+    """The deployment with an engine's constants from a file that `roofline.api.learn_engine` wrote.
 
     Raises:
         RooflineError: It cannot be read, or no measured kernels price the deployment: constants are

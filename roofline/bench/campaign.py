@@ -54,13 +54,7 @@ Progress = Callable[[int, int, Measurement], object]
 
 
 def describe(processor: Processor, threads: int, clock: str) -> dict[str, str]:
-    """Machine, libraries and date of measurements with NumPy.
-
-    Args:
-        processor: Of this machine.
-        threads: Threads that BLAS uses. [1]
-        clock: What was read: ``"processor"`` or ``"wall"``.
-    """
+    """Machine, libraries, clock (``"processor"`` or ``"wall"``) and date of runs with NumPy."""
     return {
         "machine": processor.name,
         "processor": processor.title,

@@ -215,12 +215,7 @@ class Noise:
 
 
 def noise(backend: NumpyBackend, seconds: float = NOISE_S) -> Noise:
-    """Repeat equal work for some time, block by block, and see how alike the times are.
-
-    Args:
-        backend: Whose clock is asked.
-        seconds: How long. [s]
-    """
+    """Noise of a machine on which equal work is repeated for some seconds, block by block."""
     chunks = max(1, int(BEYOND * backend.cache_bytes) // CHUNK)
     many = np.ones((2, chunks, CHUNK // 4), dtype=np.float32)
     timer = backend.timer([partial(np.copyto, many[1, i], many[0, i]) for i in range(chunks)])

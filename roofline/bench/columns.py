@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.bench.expert_rows import EXPONENTS, WEIGHTS
 from roofline.cost.kernels.gemm import PRODUCTS
 from roofline.cost.kernels.hyper import HYPER
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
@@ -81,15 +82,6 @@ LIBRARY: Final[Mapping[str, str]] = {
 """Not stated: rows of the same device and formats are then one library's."""
 SIXTEEN: Final = ("bfloat16", "float16")
 CACHED: Final = (*SIXTEEN, "fp8")
-WEIGHTS: Final = (
-    *CACHED,
-    "fp8_block",
-    "nvfp4",
-    "w4a16_mxfp4",
-    "w4a8_mxfp4_mxfp8",
-    "int4_wo",
-    "w4afp8",
-)
 DISTRIBUTIONS: Final = ("balanced", "power_law_1.01", "power_law_1.2")
 ALLTOALL: Final = (
     "alltoall_prepare",
@@ -97,14 +89,7 @@ ALLTOALL: Final = (
     "alltoall_combine",
     "alltoall_combine_low_precision",
 )
-WIDE: Final = (
-    "uniform",
-    "power_law_0.6",
-    "power_law_0.8",
-    "power_law_1.01",
-    "power_law_1.02",
-    "power_law_1.2",
-)
+WIDE: Final = tuple(name for name in EXPONENTS if name != "balanced")
 ATTENTION: Final = Columns(
     ("batch", "seq_q", "seq_kv", "n_heads", "n_kv_heads", "head_dim"),
     {**LIBRARY, "head_dim": 128, "window": 0},
@@ -156,10 +141,10 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         words=("gpu", "op"),
         known={"dtype": CACHED, "op": ("mla_gen_pre", "mla_gen_post")},
     ),
-    "sparse-attention": Columns(
-        ("batch", "seq_q", "seq_kv", "n_heads"),
-        {**LIBRARY, "score_mode": "", "compress_ratio": 1, "phase": "any"},
-        {"kv_dtype": "dtype", "gemm_dtype": "dtype"},
+    "sparse-attention": replace(
+        LATENT,
+        usual={**LIBRARY, "score_mode": "", "compress_ratio": 1, "phase": "any"},
+        like={**LATENT.like, "gemm_dtype": "dtype"},
         words=("gpu", "op", "model"),
         known={
             **LATENT.known,
@@ -167,20 +152,17 @@ COLUMNS: Final[Mapping[str, Columns]] = {
             "phase": (*PHASES, "any"),
             "op": ("dsa", "dsa_skip_indexer", "csa", "hca", *PARTS_OF_SPARSE),
         },
-        most=(("seq_q", "seq_kv"),),
     ),
-    "msa": Columns(
-        ("batch", "seq_q", "seq_kv", "n_heads"),
-        LIBRARY,
-        {"kv_dtype": "dtype", "gemm_dtype": "dtype"},
+    "msa": replace(
+        LATENT,
+        like={**LATENT.like, "gemm_dtype": "dtype"},
         words=("gpu", "phase", "model"),
         known={**LATENT.known, "gemm_dtype": PROJECTIONS, "phase": PHASES},
-        most=(("seq_q", "seq_kv"),),
     ),
     "moe": Columns(
         ("num_tokens", "hidden", "inter", "topk", "experts", "tp", "ep"),
         {**LIBRARY, "distribution": "balanced", "tp": 1, "ep": 1},
-        known={"dtype": WEIGHTS, "distribution": DISTRIBUTIONS},
+        known={"dtype": tuple(WEIGHTS), "distribution": DISTRIBUTIONS},
         most=(("topk", "experts"), ("ep", "experts")),
     ),
     "moe-wideep": Columns(
@@ -188,7 +170,7 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         {**LIBRARY, "distribution": "uniform", "tp": 1, "phase": "any", "rank_tokens": 0},
         {"slots": "experts"},
         known={
-            "dtype": WEIGHTS,
+            "dtype": tuple(WEIGHTS),
             "distribution": (*WIDE, *(f"{each}_eplb" for each in WIDE)),
             "phase": ("any", "decode", "prefill"),
         },
@@ -198,7 +180,7 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         ("num_tokens", "hidden", "inter", "topk", "experts", "ep"),
         {**LIBRARY, "distribution": "balanced", "phase": "any"},
         known={
-            "dtype": WEIGHTS,
+            "dtype": tuple(WEIGHTS),
             "distribution": (*DISTRIBUTIONS, "power_law_sampled_1.9"),
             "phase": ("any", "decode", "prefill"),
         },
@@ -292,7 +274,9 @@ def prepared(
         least = 0.0 if name == TIME else 1.0
         wrong = ~((values >= least) & (values > 0.0) & (values < LARGEST))
         said = f"above {least:g}" if name == TIME else f"from {least:g} up"
-        refuse(wrong, name, f"{name} is no number {said}{_examples(values, wrong & keep)}")
+        shown = sorted({f"{value:g}" for value in values[wrong & keep][:1000]})
+        examples = f": {', '.join(shown[:3])}" if shown else ""
+        refuse(wrong, name, f"{name} is no number {said}{examples}")
     for low, high in rule.most:
         refuse((filled[low] > filled[high]).to_numpy(), low, f"{low} is above {high}")
     for name, words in rule.known.items():
@@ -352,8 +336,3 @@ def _filled(kind: str, rule: Columns, frame: "pandas.DataFrame", where: str) -> 
     if "window" in given:
         given["window"] = given["window"].clip(lower=0.0)
     return pd.DataFrame(given, index=frame.index)
-
-
-def _examples(values: NDArray[np.float64], wrong: NDArray[np.bool_]) -> str:
-    shown = sorted({f"{value:g}" for value in values[wrong][:1000]})
-    return f": {', '.join(shown[:3])}" if shown else ""

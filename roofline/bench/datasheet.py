@@ -16,6 +16,7 @@ from roofline.bench.kernel_rows import Group
 from roofline.cost.attention import attention
 from roofline.cost.kernels import sparse
 from roofline.cost.kernels.collective import IN_SWITCH, PATHS, moved
+from roofline.cost.kernels.form import Machine
 from roofline.cost.kernels.gemm import OUTPUT_WIDTH, PRODUCTS
 from roofline.cost.kernels.latent_module import LATENT, PLAIN, ROTATED, projections
 from roofline.cost.kernels.recurrent import STATE
@@ -37,7 +38,11 @@ def datasheet(group: Group) -> Array:
     kind = group.form.kind
     if kind in WIRED:
         return WIRED[kind](group)
-    work, machine = WORKS[kind](group.dims, group.name), group.machine
+    return _roofline(WORKS[kind](group.dims, group.name), group.machine)
+
+
+def _roofline(work: Work, machine: Machine) -> Array:
+    """Time of arithmetic or of traffic, whichever takes longer. [s]"""
     longer = np.maximum(work.flops / machine.flops_per_s, work.hbm_bytes / machine.hbm_bytes_per_s)
     return np.asarray(longer, dtype=np.float64)
 
@@ -209,11 +214,9 @@ def _exchange(group: Group) -> Array:
 
 def _fused(group: Group) -> Array:
     """Experts and their exchange, which one kernel overlaps."""
-    d, machine = group.dims, group.machine
-    work = _experts(d, group.name)
-    alone = np.maximum(work.flops / machine.flops_per_s, work.hbm_bytes / machine.hbm_bytes_per_s)
-    longer: Array = np.maximum(alone, d["exchanged"] / d["bytes_per_s"])
-    return longer
+    d = group.dims
+    alone = _roofline(_experts(d, group.name), group.machine)
+    return np.maximum(alone, d["exchanged"] / d["bytes_per_s"])
 
 
 WIRED: Final[Mapping[str, Callable[[Group], Array]]] = {

@@ -26,10 +26,7 @@ CLOSED: Final = "steady_concurrency"
 
 @cache
 def shipped_profile(name: str) -> EngineProfile:
-    """Constants of an engine as they are shipped; none of one without a file.
-
-    Args:
-        name: As of the catalog of engines: ``"vllm"``.
+    """Constants of an engine of the catalog as they are shipped; none of one without a file.
 
     Raises:
         RooflineError: A file is missing, or has a mistake.

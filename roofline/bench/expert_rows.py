@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.bench.kernel_rows import Group, Name, columns, families, group_of, newest, parts
+from roofline.bench.kernel_rows import KEY, Group, Name, columns, families, group_of, newest, parts
 from roofline.cost.kernels import experts, routing
 from roofline.cost.kernels.form import Form
 from roofline.cost.work import Array
@@ -18,31 +18,20 @@ from roofline.hardware.catalog import gpu
 if TYPE_CHECKING:
     import pandas
 
-WEIGHTS: Final[Mapping[str, float]] = {
-    "bfloat16": 2.0,
-    "float16": 2.0,
-    "fp8": 1.0,
-    "fp8_block": 1.0 + 4.0 / 128**2,
-    "nvfp4": 0.5 + 1.0 / 16,
-    "w4a16_mxfp4": 0.5 + 1.0 / 32,
-    "w4a8_mxfp4_mxfp8": 0.5 + 1.0 / 32,
-    "int4_wo": 0.5 + 2.0 / 128,
-    "w4afp8": 0.5 + 2.0 / 128,
+WEIGHTS: Final[Mapping[str, tuple[float, float, float]]] = {
+    "bfloat16": (2.0, 16.0, 16.0),
+    "float16": (2.0, 16.0, 16.0),
+    "fp8": (1.0, 8.0, 8.0),
+    "fp8_block": (1.0 + 4.0 / 128**2, 8.0, 8.0),
+    "nvfp4": (0.5 + 1.0 / 16, 4.0, 4.0),
+    "w4a16_mxfp4": (0.5 + 1.0 / 32, 4.0, 16.0),
+    "w4a8_mxfp4_mxfp8": (0.5 + 1.0 / 32, 4.0, 8.0),
+    "int4_wo": (0.5 + 2.0 / 128, 4.0, 16.0),
+    "w4afp8": (0.5 + 2.0 / 128, 4.0, 8.0),
 }
-"""Bytes per weight with its scales: fp8_block 32 bits for each 128 × 128; nvfp4 8 bits for each 16,
-mxfp4 for each 32 (OCP Microscaling Formats 1.0, table 1); int4 16 bits for each 128."""
-BITS: Final[Mapping[str, tuple[float, float]]] = {
-    "bfloat16": (16.0, 16.0),
-    "float16": (16.0, 16.0),
-    "fp8": (8.0, 8.0),
-    "fp8_block": (8.0, 8.0),
-    "nvfp4": (4.0, 4.0),
-    "w4a16_mxfp4": (4.0, 16.0),
-    "w4a8_mxfp4_mxfp8": (4.0, 8.0),
-    "int4_wo": (4.0, 16.0),
-    "w4afp8": (4.0, 8.0),
-}
-"""Bits of a weight and of an activation."""
+"""Bytes per weight with its scales; bits of a weight and of an activation. Scales of fp8_block have
+32 bits for each 128 × 128; those of nvfp4 8 bits for each 16, of mxfp4 for each 32 (OCP
+Microscaling Formats 1.0, table 1); of int4 16 bits for each 128."""
 ARITHMETIC: Final[Mapping[float, tuple[str, ...]]] = {
     16.0: ("bf16", "fp16"),
     8.0: ("fp8", "bf16"),
@@ -79,7 +68,6 @@ LATENCY: Final = "min_latency"
 """Kernels of TensorRT-LLM that were measured with that gate for every network."""
 ALONE: Final = ("sglang", "0.5.10")
 """Engine and release that were measured on the tokens of one device."""
-KEY: Final = ("gpu", "backend", "version", "kernel", "dtype")
 
 
 def expert_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
@@ -129,6 +117,7 @@ def columns_of(
     rows: "pandas.DataFrame",
 ) -> dict[str, Array]:
     """Columns of `experts.expert_dims` that do not depend on loads."""
+    width, *bits = WEIGHTS[dtype]
     named = zip(rows.inter, rows.topk, rows.experts, strict=True)
     plain = np.array([(int(f), int(k), int(e)) in NOT_GATED for f, k, e in named])
     return {
@@ -138,9 +127,9 @@ def columns_of(
         "active": active,
         "local": local,
         "matrices": experts.GATED - plain,
-        "weight_width": np.full(len(rows), WEIGHTS[dtype]),
+        "weight_width": np.full(len(rows), width),
         "width": np.full(len(rows), WIDTH),
-        "highest": np.full(len(rows), experts.tallest(*BITS[dtype])),
+        "highest": np.full(len(rows), experts.tallest(*bits)),
     }
 
 
@@ -153,7 +142,7 @@ def made(
     form: Form = experts.FORM,
 ) -> Group:
     """Group of rows, from columns and tiles of each height."""
-    narrow, rates = BITS[name["dtype"]][1], gpu(name["gpu"]).flops_per_s
+    (*_, narrow), rates = WEIGHTS[name["dtype"]], gpu(name["gpu"]).flops_per_s
     arithmetic = next(each for each in ARITHMETIC[narrow] if each in rates)
     alike = families(rows, family, SPLIT, FEW)
     return group_of(name, form, experts.expert_dims(**dims, tiles=tiles), rows, alike, arithmetic)

@@ -93,15 +93,11 @@ def rate_of(constant: Constant, machine: Machine) -> tuple[float, str]:
 
 
 def columns(rows: Sequence[Record], form: str, published: Published | None = None) -> Dims:
-    """Columns of a form: axes, work, how arrays lie, and what follows from them.
+    """Columns of a form from rows of one probe: axes, work, how arrays lie, and what follows.
 
     ``rows`` are runs of an array that are passed over one by one; ``reuse`` is what is touched
-    between two uses of what is streamed; ``cold`` is 1 where that is far beyond the cache.
-
-    Args:
-        rows: Of one probe.
-        form: Name of its form.
-        published: For forms of wires: whose rate they have.
+    between two uses of what is streamed; ``cold`` is 1 where that is far beyond the cache. Forms
+    of wires have the published rate of the link.
     """
     out = {name: np.array([float(row.at[name]) for row in rows]) for name in rows[0].at}
     moved_bytes = ("weight_bytes", "activation_bytes", "kv_bytes")
@@ -128,20 +124,6 @@ def _heads(rows: Sequence[Record], out: _Columns) -> list[Array]:
     return [out["count"], new, context, *shape, np.zeros(count), width, width]
 
 
-def _decode(rows: Sequence[Record], out: _Columns, published: Published | None) -> _Columns:
-    return decode_dims(*_heads(rows, out), kernel=KERNEL)
-
-
-def _prefill(rows: Sequence[Record], out: _Columns, published: Published | None) -> _Columns:
-    return prefill_dims(*_heads(rows, out))
-
-
-def _pass(rows: Sequence[Record], out: _Columns, published: Published | None) -> _Columns:
-    if "width" in out:
-        return {}
-    return {"width": out["heads"] * out["head_dim"]}
-
-
 def _collective(rows: Sequence[Record], out: _Columns, published: Published | None) -> _Columns:
     ones, operation = np.ones(len(rows)), rows[0].probe.replace("-", "_")
     rate = published.link_bytes_per_s if published else 0.0
@@ -154,9 +136,11 @@ def _collective(rows: Sequence[Record], out: _Columns, published: Published | No
 
 
 _MORE: Final[Mapping[str, Callable[[Sequence[Record], _Columns, Published | None], _Columns]]] = {
-    "decode": _decode,
-    "prefill": _prefill,
-    "pass": _pass,
+    "decode": lambda rows, out, _: decode_dims(*_heads(rows, out), kernel=KERNEL),
+    "prefill": lambda rows, out, _: prefill_dims(*_heads(rows, out)),
+    "pass": lambda rows, out, _: (
+        {} if "width" in out else {"width": out["heads"] * out["head_dim"]}
+    ),
     "collective": _collective,
 }
 """More columns, by the beginning of a form's name."""

@@ -49,8 +49,8 @@ FEW: Final = 4
 ATTENTION: Final = ("batch", "seq_q", "seq_kv", "n_heads", "n_kv_heads", "head_dim", "window")
 LATENT: Final = ("batch", "seq_q", "seq_kv", "n_heads")
 SHAPE: Final = ("n_heads", "n_kv_heads", "head_dim", "window")
-KEY: Final = ("gpu", "backend", "version", "kernel", "dtype", "kv_dtype")
-LEFT: Final = ("gpu", "backend", "version", "kernel", "dtype")
+KEY: Final = ("gpu", "backend", "version", "kernel", "dtype")
+WITH_CACHE: Final = (*KEY, "kv_dtype")
 
 Name = dict[str, str]
 
@@ -146,7 +146,7 @@ def prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     On Ada its kernels in fp8 differ by head width: those for 64 and 256 start blocks four times
     as slowly and reach half the rate or less.
     """
-    for name, rows in parts(frame, KEY):
+    for name, rows in parts(frame, WITH_CACHE):
         some = rows[rows.seq_q > 1] if SINGLE in name["kernel"] else rows
         generation = gpu(name["gpu"]).architecture
         split = {"": some}
@@ -172,7 +172,7 @@ def decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     Its kernels for grouped heads take up to 32 of a group. Larger groups, and before Blackwell
     heads without a group, run masked multi-head attention, one head at a time.
     """
-    for name, rows in parts(frame, KEY):
+    for name, rows in parts(frame, WITH_CACHE):
         grouped = rows.n_heads / rows.n_kv_heads
         if name["backend"] != "trtllm":
             yield _decode(name, rows)
@@ -193,7 +193,7 @@ def _decode(name: Name, rows: "pandas.DataFrame") -> Group:
 
 def latent_decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Decoding of multi-head latent attention."""
-    for name, rows in parts(frame, KEY):
+    for name, rows in parts(frame, WITH_CACHE):
         shape = (*columns(rows, LATENT), *_widths(rows))
         dims = latent.latent_dims(
             *shape, generation=gpu(name["gpu"]).architecture, kernel=name["kernel"]
@@ -203,7 +203,7 @@ def latent_decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
 def latent_prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Prefill of multi-head latent attention, which computes in 16 bits."""
-    for name, rows in parts(frame, KEY):
+    for name, rows in parts(frame, WITH_CACHE):
         shape = (*columns(rows, LATENT), *_widths(rows))
         dims = latent_prefill.latent_prefill_dims(*shape, kernel=name["kernel"])
         inside = name["kernel"] in latent_prefill.INSIDE_KERNELS
@@ -216,7 +216,7 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
     vLLM absorbs short prefills too, where it names the kernel that decodes.
     """
-    key = tuple(name for name in (*KEY, "op", "phase", "gemm_dtype") if name in frame)
+    key = tuple(name for name in (*WITH_CACHE, "op", "phase", "gemm_dtype") if name in frame)
     for name, rows in parts(frame, key):
         absorbed = name["phase"] == "decode" or "MLA" in name["kernel"]
         wide = rows.replace({"dtype": {"fp8_block": "bfloat16"}})  # of the projections only
@@ -242,7 +242,7 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
 def head_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Matrices of each head around latent decoding."""
-    for name, rows in parts(frame, (*LEFT, "op")):
+    for name, rows in parts(frame, (*KEY, "op")):
         tokens, heads = columns(rows, ("num_tokens", "n_heads"))
         low = name["dtype"] == "fp8"
         into = name["op"] == "mla_gen_pre"

@@ -12,6 +12,7 @@ import numpy as np
 
 from roofline.bench.kernel_rows import (
     FEW,
+    KEY,
     WEIGHTS,
     Group,
     Name,
@@ -33,7 +34,6 @@ from roofline.model.catalog import architecture
 if TYPE_CHECKING:
     import pandas
 
-KEY: Final = ("gpu", "backend", "version", "kernel", "dtype")
 OF_ANY_BLOCK: Final = ("attn_rope", "emb")
 """Passes that are the same in any block."""
 MINUS: Final = "_minus_"

@@ -62,12 +62,7 @@ def _kernel(op: Op, deployment: Deployment) -> tuple[str, tuple[str, ...]]:
 
 
 def table(names: list[str], gpu: str = "h100-sxm") -> str:
-    """Operators of some networks as Markdown.
-
-    Args:
-        names: Networks, each with a format of weights after a colon where it is not its own.
-        gpu: Device, of which eight share each network.
-    """
+    """Operators of some networks on eight devices as Markdown; formats of weights after colons."""
     from roofline.bench.end_to_end.cases import Case
     from roofline.bench.end_to_end.deploying import deployment
     from roofline.cost.layout import Layout

@@ -66,10 +66,6 @@ def one_by_one(predict: Callable[[Group], Predicted]) -> Predictor:
 def shipped(kind: str, group: Group) -> Predicted:
     """Times of a group of rows by the shipped fit that is nearest to it.
 
-    Args:
-        kind: Of measurements.
-        group: Rows of one device, library and format.
-
     Raises:
         MissingRateError: No kernel of that format was measured on a device like it.
     """
@@ -166,13 +162,12 @@ def transfer(
     measured: Array,
     *,
     families: Labels,
-    source: str = "",
 ) -> Calibrated:
     """A fit of one device, on another: one factor and the spreads come from a sample there.
 
     Args:
         model: Fitted on a device whose kernels are the same.
-        dims, measured, families, source: Of the sample, as in `fit`.
+        dims, measured, families: Of the sample, as in `fit`.
         machine: The device of the sample, at published rates: they scale the terms of the equation.
 
     Raises:
@@ -194,7 +189,7 @@ def transfer(
         spreads=own,
         spread=every,
         rows=len(rows.measured),
-        source=source,
+        source="",
         transferred=True,
     )
 

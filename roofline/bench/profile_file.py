@@ -1,7 +1,8 @@
 """Read a calibration file, and hold it to its schema and to the bounds of its forms."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 from pydantic import Field
@@ -19,6 +20,8 @@ from roofline.units import show
 
 ROUNDED: Final = 0.0001
 """Share by which a constant may stand outside its bounds."""
+
+EDITED: Final = "calibrate again; a calibration is not to be edited"
 
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Numbers = tuple[float, ...]
@@ -134,9 +137,8 @@ def load(path: Path) -> Profile:
     """
     document = read(path)
     file = validate(ProfileFile, document)
-    rate = 0.0
-    if file.machine.cache_rate is not None:
-        rate = quantity(document, "B/s", "machine", "cache_rate")
+    named = file.machine.cache_rate is not None
+    rate = quantity(document, "B/s", "machine", "cache_rate") if named else 0.0
     machine = Machine(
         flops_per_s=quantity(document, "FLOP/s", "machine", "arithmetic"),
         hbm_bytes_per_s=quantity(document, "B/s", "machine", "memory"),
@@ -239,22 +241,22 @@ def _hull(document: Document, at: tuple[str, str], form: Form, file: HullFile) -
             hint="calibrate again: the form has changed",
             where=document.where(*path, "coordinates"),
         )
-    for name, values in (("low", file.low), ("high", file.high)):
-        _same_length(document, (*path, name), len(values), len(form.coordinates))
-    for index, point in enumerate(file.points):
-        _same_length(document, (*path, "points", index), len(point), len(form.coordinates))
+    width = len(form.coordinates)
+    _same_length(document, (*path, "low"), file.low, width)
+    _same_length(document, (*path, "high"), file.high, width)
+    _same_length(document, (*path, "points"), file.points, None, width)
     return Hull(np.array(file.low), np.array(file.high), np.array(file.points), file.radius)
 
 
 def _residual(document: Document, at: tuple[str, str], hull: Hull, file: ResidualFile) -> Residual:
     path: tuple[str, ...] = (*at, "residual")
-    _same_length(document, (*path, "weights"), len(file.weights), len(hull.points))
+    _same_length(document, (*path, "weights"), file.weights, len(hull.points))
     waves = None
     if file.waves is not None:
-        _same_length(document, (*path, "waves"), len(file.waves), len(hull.points))
+        _same_length(document, (*path, "waves"), file.waves, len(hull.points))
         for index, each in enumerate(file.waves):
             if len(each) != len(TILES):  # as calibrations before had them
-                _same_length(document, (*path, "waves", index), len(each), len((*TILES, *HEIGHTS)))
+                _same_length(document, (*path, "waves", index), each, len((*TILES, *HEIGHTS)))
         waves = np.array(file.waves)
     if file.branches is not None:
         branches = _branches(document, (*path, "branches"), hull, file.branches)
@@ -263,15 +265,13 @@ def _residual(document: Document, at: tuple[str, str], hull: Hull, file: Residua
         return Residual(np.array(file.weights), file.reach, waves=waves)
     steps = file.steps
     path += ("steps",)
-    _same_length(document, (*path, "weights"), len(steps.weights), len(steps.nodes))
-    for index, row in enumerate(steps.weights):
-        _same_length(document, (*path, "weights", index), len(row), len(steps.families))
-    for index, family in enumerate(steps.families):
-        _same_length(document, (*path, "families", index), len(family), len(hull.low) - 1)
+    shape = len(steps.nodes), len(steps.families)
+    _same_length(document, (*path, "weights"), steps.weights, *shape)
+    _same_length(document, (*path, "families"), steps.families, None, len(hull.low) - 1)
     if list(steps.nodes) != sorted(set(steps.nodes)):
         raise DocumentError(
             "the nodes do not increase",
-            hint="calibrate again; a calibration is not to be edited",
+            hint=EDITED,
             where=document.where(*path, "nodes"),
         )
     jumps = Steps(np.array(steps.nodes), np.array(steps.families), np.array(steps.weights))
@@ -283,28 +283,29 @@ def _branches(
 ) -> Branches:
     trees, levels = len(file.columns), len(file.columns[0])
     columns = 2 ** len(hull.low) - 1 + len((*TILES, *HEIGHTS))
-    for name, rows, wide in (
-        ("columns", file.columns, levels),
-        ("bounds", file.bounds, levels),
-        ("values", file.values, 2**levels),
-    ):
-        _same_length(document, (*path, name), len(rows), trees)
-        for index, row in enumerate(rows):
-            _same_length(document, (*path, name, index), len(row), wide)
+    _same_length(document, (*path, "columns"), file.columns, trees, levels)
+    _same_length(document, (*path, "bounds"), file.bounds, trees, levels)
+    _same_length(document, (*path, "values"), file.values, trees, 2**levels)
     for index, row in enumerate(file.columns):
         if not all(0 <= place < columns for place in row):
             raise DocumentError(
                 f"there are columns 0 to {columns - 1}",
-                hint="calibrate again; a calibration is not to be edited",
+                hint=EDITED,
                 where=document.where(*path, "columns", index),
             )
     return Branches(np.array(file.columns), np.array(file.bounds), np.array(file.values))
 
 
-def _same_length(document: Document, path: tuple[str | int, ...], found: int, wanted: int) -> None:
-    if found != wanted:
+def _same_length(
+    document: Document, path: tuple[str | int, ...], found: Sequence[Any], *wanted: int | None
+) -> None:
+    """Refuse numbers, or rows of them, that are not as many as are needed; None for any number."""
+    first, *rest = wanted
+    if first is not None and len(found) != first:
         raise DocumentError(
-            f"{found} numbers are here, and {wanted} are needed",
-            hint="calibrate again; a calibration is not to be edited",
+            f"{len(found)} numbers are here, and {first} are needed",
+            hint=EDITED,
             where=document.where(*path),
         )
+    for index, row in enumerate(found if rest else ()):
+        _same_length(document, (*path, index), row, *rest)

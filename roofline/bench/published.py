@@ -99,12 +99,7 @@ class Published:
 
 
 def of_processor(here: Processor, threads: int) -> Published:
-    """Rates that stand in for those of a processor: a core's arithmetic, a whole socket's memory.
-
-    Args:
-        here: For its cache.
-        threads: Cores that compute. [1]
-    """
+    """Rates that stand in for those of a processor: its cores' arithmetic, a socket's memory."""
     generic = gpu(GENERIC)
     machine = Machine(
         flops_per_s=generic.rate("fp32") * threads / generic.multiprocessors,

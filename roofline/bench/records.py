@@ -108,11 +108,7 @@ class Records:
 
 
 def read_records(folder: Path, probes: Mapping[str, Loaded] | None = None) -> Records:
-    """Read a run.
-
-    Args:
-        folder: That a run was recorded in.
-        probes: By name; records of other versions of them are refused. None to take any.
+    """A run that was recorded in a folder; none of another version of the probes that are given.
 
     Raises:
         DocumentError: A part or the sidecar is damaged, foreign or of another version.

@@ -128,11 +128,7 @@ class Validation:
         return out
 
     def grouped(self, names: Sequence[str]) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
-        """Figures of rows that agree in some columns of the file.
-
-        Args:
-            names: Columns; empty where the file has none of that name.
-        """
+        """Figures of rows that agree in some columns; those that the file lacks are empty."""
         columns = [_words(self.frame, name) for name in names]
         keys = np.array(list(zip(*columns, strict=True)), dtype=object)
         together: dict[tuple[str, ...], list[int]] = {}

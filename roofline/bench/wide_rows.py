@@ -15,7 +15,7 @@ import numpy as np
 
 from roofline.bench.exchange_rows import joined
 from roofline.bench.expert_rows import EXPONENTS, SHAPE, columns_of, made
-from roofline.bench.kernel_rows import Group, Name, columns, parts
+from roofline.bench.kernel_rows import KEY, Group, Name, columns, parts
 from roofline.cost.kernels import experts, routing
 from roofline.cost.kernels.form import Form
 from roofline.cost.kernels.routing import Loads
@@ -25,8 +25,6 @@ from roofline.hardware.catalog import gpu
 if TYPE_CHECKING:
     import pandas
 
-KEY: Final = ("gpu", "backend", "version", "kernel", "dtype", "phase")
-MEGA: Final = ("gpu", "backend", "version", "kernel", "dtype")
 BALANCED: Final = "_eplb"
 """End of a distribution whose experts were placed, and replicated, by their load."""
 ROUNDED: Final = 128
@@ -49,7 +47,7 @@ RETURNED: Final = 2.0
 
 def wide_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Experts of one device under large expert parallelism, by phase."""
-    for name, rows in parts(frame, KEY):
+    for name, rows in parts(frame, (*KEY, "phase")):
         sizes = ("num_tokens", "topk", "experts", "ep", "tp", "slots", "rank_tokens")
         tokens, active, every, ep, tp, slots, stated = columns(rows, sizes)
         keys = zip(tokens, every, active, ep, slots, stated, rows.distribution, strict=True)
@@ -63,7 +61,7 @@ def wide_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
 def mega_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Dispatch, experts and combination in one kernel; a family is a split and a distribution."""
-    for name, rows in parts(frame, MEGA):
+    for name, rows in parts(frame, KEY):
         sizes = ("num_tokens", "hidden", "topk", "experts", "ep")
         tokens, hidden, active, every, ep = columns(rows, sizes)
         keys = zip(tokens, every, active, ep, rows.distribution, strict=True)

@@ -25,7 +25,7 @@ from roofline.view.words import heading, mid
 if TYPE_CHECKING:
     import pandas
 
-    from roofline.bench.end_to_end import EndToEnd
+    from roofline.bench.end_to_end.result import EndToEnd
     from roofline.bench.validation import Validation
 
 
@@ -216,8 +216,8 @@ def validate_e2e(
         out: Where each row's prediction goes; None for nowhere.
         format_: How to print.
     """
-    from roofline.bench.end_to_end import end_to_end
     from roofline.bench.end_to_end.kinds.row_kinds import PLAIN, READERS
+    from roofline.bench.end_to_end.predicting import end_to_end
 
     numbered = frame.reset_index(drop=True)
     _known_serving(numbered, by)

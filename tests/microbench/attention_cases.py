@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from roofline.bench.gpu.attention import decode_attention, decode_workspace, prefill_attention
+from roofline.bench.gpu.attention import decode_attention, prefill_attention
 from roofline.bench.gpu.launch import Element
 from tests.microbench.case import Case
 from tests.microbench.elements import ROUNDING, Array, nan, narrow, normal, widen
@@ -75,7 +75,7 @@ class Decode:
                 for token in range(context, width * self.page_tokens):
                     page = table[row, token // self.page_tokens]
                     cache[page, token % self.page_tokens] = nan((1,), self.element)
-        outputs, sums = decode_workspace(query, self.splits)
+        sums = (*query_shape[:-1], self.splits)
         arrays = {
             "query": query,
             "keys": keys,
@@ -85,7 +85,7 @@ class Decode:
             "output": nan(query_shape, self.element),
         }
         if self.splits > 1:
-            arrays["partial_output"] = np.full(outputs, np.nan, np.float32)
+            arrays["partial_output"] = np.full((*sums, self.head_dim), np.nan, np.float32)
             arrays["partial_log_sum"] = np.full(sums, np.nan, np.float32)
         return Case(
             arrays,

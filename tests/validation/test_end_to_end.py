@@ -10,7 +10,7 @@ from tests.validation.measurements import FOLDER, needs
 if TYPE_CHECKING:
     import pandas
 
-    from roofline.bench.end_to_end import EndToEnd
+    from roofline.bench.end_to_end.result import EndToEnd
 
 FILE: Final = FOLDER / "v2" / "e2e.csv.gz"
 HOPPER: Final = ("h100_sxm", "h200_sxm")
@@ -39,7 +39,7 @@ def frame() -> "pandas.DataFrame":
 
 @pytest.fixture(scope="module")
 def found(frame: "pandas.DataFrame") -> "EndToEnd":
-    from roofline.bench.end_to_end import end_to_end
+    from roofline.bench.end_to_end.predicting import end_to_end
 
     return end_to_end(frame, cross_validate=False)
 

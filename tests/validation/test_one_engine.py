@@ -3,11 +3,11 @@
 import numpy as np
 
 import roofline
-from roofline.bench.end_to_end import replay
 from roofline.bench.end_to_end.cases import read
 from roofline.bench.end_to_end.driving import CLOSED
 from roofline.bench.end_to_end.predicting import prepared
 from roofline.bench.engine_profiles import shipped_profile
+from tests.bench.end_to_end.synthetic import settings
 from tests.validation.measurements import FOLDER, needs
 
 ROWS = FOLDER / "v2" / "e2e.csv.gz"
@@ -27,7 +27,7 @@ def test_simulate_told_a_measured_row_gives_what_is_compared_with_it() -> None:
     off: dict[tuple[str, str], list[float]] = {}
     for each in found:
         compared = each.predicted(shipped_profile(each.engine.name))
-        said = roofline.simulate(**replay.settings(each), with_intervals=False)
+        said = roofline.simulate(**settings(each), with_intervals=False)
         ttft, _, tpot, _ = (row["mean"] for row in said.tables["headline"].rows())
         if (ttft, tpot) != (compared["ttft_s"], compared["tpot_s"]):
             unlike.append((each.row, ttft, tpot, compared))

@@ -8,7 +8,7 @@ import pytest
 from tests.validation.measurements import FOLDER, needs
 
 if TYPE_CHECKING:
-    from roofline.bench.end_to_end import EndToEnd
+    from roofline.bench.end_to_end.result import EndToEnd
 
 FILE: Final = FOLDER / "v2" / "e2e.csv.gz"
 MOST: Final = 2000.0
@@ -25,8 +25,8 @@ def found() -> "EndToEnd":
     """
     import pandas as pd
 
-    from roofline.bench.end_to_end import end_to_end
     from roofline.bench.end_to_end.kinds.row_kinds import kinds
+    from roofline.bench.end_to_end.predicting import end_to_end
 
     every = pd.read_csv(FILE, low_memory=False)
     kind = pd.Series(kinds(every))

@@ -6,10 +6,11 @@ Constants are as shipped and not fitted again, so that none takes over for what 
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -37,47 +38,30 @@ PLAIN: Final = "guidellm"
 """Family of rows whose clients send equal lengths, each prompt its own."""
 
 
-def _whole(server: Server) -> Server:
-    """The server without chunks: a prompt is prefilled in one step."""
-    return replace(server, policy="continuous" if server.policy == "chunked" else server.policy)
-
-
-SERVERS: Final[Mapping[str, tuple[str, Callable[[Server], Server]]]] = {
+SERVERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "hold_steps": (
         "prompts wait for other copies of attention (attention_dp_config of TensorRT-LLM)",
-        lambda server: replace(server, hold_steps=0),
+        {"hold_steps": 0},
     ),
-    "chunks": ("prompts are cut to fill a step (vLLM, SGLang)", _whole),
+    "chunks": ("prompts are cut to fill a step (vLLM, SGLang)", {"policy": "continuous"}),
     "token_budget": (
         "limit on the new tokens of a step, and chunks",
-        lambda server: replace(_whole(server), token_budget=0),
+        {"policy": "continuous", "token_budget": 0},
     ),
-    "first": (
-        "steps of prompts go before decoding (SGLang)",
-        lambda server: replace(server, first="decode"),
-    ),
-    "kv_tokens": (
-        "room for the KV cache limits what is admitted",
-        lambda server: replace(server, kv_tokens=UNLIMITED),
-    ),
-    "reservation": (
-        "room for answers is reserved at admission",
-        lambda server: replace(server, reservation=0.0),
-    ),
-    "sharing": (
-        "prompts of a pool find their KV cache again",
-        lambda server: replace(server, sharing=False),
-    ),
-    "recv_interval": (
-        "looks at new requests every so many steps (SGLang)",
-        lambda server: replace(server, recv_interval=1),
-    ),
-    "stream_interval": (
-        "tokens are handed over several together",
-        lambda server: replace(server, stream_interval=1),
-    ),
+    "first": ("steps of prompts go before decoding (SGLang)", {"first": "decode"}),
+    "kv_tokens": ("room for the KV cache limits what is admitted", {"kv_tokens": UNLIMITED}),
+    "reservation": ("room for answers is reserved at admission", {"reservation": 0.0}),
+    "sharing": ("prompts of a pool find their KV cache again", {"sharing": False}),
+    "recv_interval": ("looks at new requests every so many steps (SGLang)", {"recv_interval": 1}),
+    "stream_interval": ("tokens are handed over several together", {"stream_interval": 1}),
 }
-"""Mechanisms of a server: meaning, and the server without each."""
+"""Mechanisms of a server: meaning, and its settings without each."""
+
+
+def _switched_off(server: Server, settings: Mapping[str, Any]) -> Server:
+    """The server with other settings; one that does not cut prompts keeps its policy."""
+    kept = {} if server.policy == "chunked" else {"policy": server.policy}
+    return replace(server, **{**settings, **kept})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +76,7 @@ class Ablation:
 
 
 def ablations(rows: Sequence[Known]) -> Iterator[Ablation]:
-    """Predictions as they are, and without each mechanism in turn.
-
-    Args:
-        rows: Rows of closed loops.
-    """
+    """Predictions of rows of closed loops as they are, and without each mechanism in turn."""
     logs, _ = profiles.load()
     names = list(EVERY)
     found = predictions_at(rows, np.stack([logs, *(_without(name, logs) for name in names)]))
@@ -111,7 +91,7 @@ def ablations(rows: Sequence[Known]) -> Iterator[Ablation]:
         predictions(plain, logs),
     )
     for name, (meaning, without) in SERVERS.items():
-        changed = [replace(each, server=without(each.server)) for each in rows]
+        changed = [replace(each, server=_switched_off(each.server, without)) for each in rows]
         differ = [place for place, each in enumerate(rows) if each.server != changed[place].server]
         metrics = [each[0] for each in found]
         again = predictions([changed[place] for place in differ], logs)
@@ -160,12 +140,19 @@ def _errors(
     rows: Sequence[Known], metrics: Sequence[Metrics], name: str, wanted: Sequence[bool], most: int
 ) -> str:
     """Errors of some rows, as `percentages`."""
-    off = [
-        abs(metric[name] / each.row.measured[name] - 1.0)
-        for each, metric, asked in zip(rows, metrics, wanted, strict=True)
-        if asked and name in each.row.measured
-    ]
-    return percentages(np.array(off), most)
+    chosen = compress(zip(rows, metrics, strict=True), wanted)
+    return percentages(absolute(chosen, name), most)
+
+
+def absolute(pairs: Iterable[tuple[Known, Metrics]], name: str) -> Array:
+    """Absolute errors of rows with a metric, from their predictions. [1]"""
+    return np.array(
+        [
+            abs(metrics[name] / each.row.measured[name] - 1.0)
+            for each, metrics in pairs
+            if name in each.row.measured
+        ]
+    )
 
 
 def percentages(off: Array, most: int = 3) -> str:

@@ -159,13 +159,10 @@ class Unread:
 
 
 def read(frame: "pandas.DataFrame") -> tuple[list[Row], list[Unread]]:
-    """Rows of a table of measurements, and those that cannot be read.
-
-    Args:
-        frame: Columns of the shared measurements; `NEEDED` must be there.
+    """Rows of a table in the columns of the shared measurements, and those that cannot be read.
 
     Raises:
-        InputError: A needed column is missing.
+        InputError: One of the columns `NEEDED` is missing.
     """
     for column in NEEDED:
         if column not in frame:
@@ -197,11 +194,7 @@ def contradicted(row: Row) -> str:
 
 
 def row_of(place: int, record: Mapping[str, Any]) -> Row:
-    """A row of a table of measurements.
-
-    Args:
-        place: In the file, from 0. [1]
-        record: Its columns.
+    """A row of a table of measurements, by its place in the file, from 0, and its columns.
 
     Raises:
         InputError, UnknownNameError, ValueError: It cannot be read, or it has several tokens of a
@@ -237,7 +230,7 @@ def row_of(place: int, record: Mapping[str, Any]) -> Row:
     )
     isl, osl = _lengths(record, mode)
     batch = number(record, "batch", 1.0 if mode != "offline_max" else 0.0)
-    measured = {name: value for name in METRICS if (value := _measured(record, name)) is not None}
+    measured = {name: value for name in METRICS if (value := number(record, name, 0.0))}
     if not measured:
         raise InputError("no metric is measured", hint=f"give one of {', '.join(METRICS)}")
     _within(network, engine, isl + osl)
@@ -288,11 +281,8 @@ def _most_sequences(record: Mapping[str, Any], clients: float) -> int:
 def _token_budget(record: Mapping[str, Any], prompt: float, clients: float) -> int:
     """Tokens of a step that the server was told; 0 for its engine's default. [token]"""
     told = number(record, "max_batched_tokens", 0.0)
-    return int(told or (clients + prompt if _generated(record) else 0.0))
-
-
-def _generated(record: Mapping[str, Any]) -> bool:
-    return (said(record, "family"), said(record, "engine").lower()) in GENERATED
+    generated = (said(record, "family"), said(record, "engine").lower()) in GENERATED
+    return int(told or (clients + prompt if generated else 0.0))
 
 
 def _lengths_drawn(record: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -320,11 +310,6 @@ def _rate(record: Mapping[str, Any], mode: str) -> float:
     if mode == "steady_rate" and not rate:
         raise InputError("rate is missing", hint="rows of steady_rate need requests a second")
     return rate
-
-
-def _measured(record: Mapping[str, Any], name: str) -> float | None:
-    value = number(record, name, 0.0)
-    return value or None
 
 
 def _lengths(record: Mapping[str, Any], mode: str) -> tuple[float, float]:

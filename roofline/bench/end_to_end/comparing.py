@@ -13,11 +13,10 @@ import numpy as np
 
 from roofline.bench.end_to_end import held_out, profiles
 from roofline.bench.end_to_end.cases import Unread, read
-from roofline.bench.end_to_end.held_out import Spreads
+from roofline.bench.end_to_end.held_out import DEVIATIONS, Spreads
 from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.predicting import prepared
 from roofline.bench.end_to_end.replay import FULL, SINGLE, Known, itl_of, tpot_of, with_profile
-from roofline.bench.end_to_end.result import DEVIATIONS
 from roofline.cost.work import Array
 from roofline.serving.phases import first_tokens
 from roofline.serving.simulate.served import Served
@@ -104,8 +103,8 @@ def compare(
     """Predict each run by the shipped profiles.
 
     Args:
-        frame: One run a row, as for `roofline.bench.end_to_end.end_to_end`, with at least one
-            metric of `roofline.bench.end_to_end.cases.METRICS`.
+        frame: One run a row, as for `roofline.bench.end_to_end.predicting.end_to_end`, with at
+            least one metric of `roofline.bench.end_to_end.cases.METRICS`.
         measured: Of each run its figures.
         profile: File of an engine's constants that goes before the shipped ones.
 
@@ -131,25 +130,22 @@ def _compared(
         for key, value in measured.items()
         if predicted.get(key)
     ]
+    return Compared(each, tuple(figures), alone(each, logs))
+
+
+def alone(each: Known, logs: Array) -> float:
+    """TTFT of one prompt with nothing beside it. [s]"""
     priced = with_profile(each.deployment, profile_of(each, logs))
-    alone = float(first_tokens(priced, 1.0, max(float(int(each.row.isl)), 1.0)).seconds)
-    return Compared(each, tuple(figures), alone)
+    return float(first_tokens(priced, 1.0, max(float(int(each.row.isl)), 1.0)).seconds)
 
 
 def _log_sd(each: Known, key: Key, spreads: Spreads) -> float | None:
     metric, statistic = key
-    if statistic not in CENTRAL:
-        return None
-    return held_out.of(spreads, each, SPREAD_OF[metric])
+    return held_out.of(spreads, each, SPREAD_OF[metric]) if statistic in CENTRAL else None
 
 
 def statistics(each: Known, logs: Array, wanted: Sequence[Key]) -> dict[Key, float]:
-    """Figures that are predicted of a run, those of them that can be.
-
-    Args:
-        each, logs: The run, and the logarithms of all constants.
-        wanted: Metrics and statistics.
-    """
+    """Wanted figures of a run, those that can be predicted, by logarithms of all constants."""
     row, profile = each.row, profile_of(each, logs)
     if row.mode not in SINGLE or (row.mode in FULL and not row.requests):
         return _derived(each, dict(each.predicted(profile)), wanted, None)

@@ -9,7 +9,7 @@ from typing import Final
 from roofline.bench.end_to_end.cases import Row
 from roofline.hardware.engine import engine
 from roofline.serving.traffic.harnesses import Harness, RowOrigin, harness_of
-from roofline.serving.traffic.lengths import Constant, Lengths
+from roofline.serving.traffic.lengths import Constant
 from roofline.serving.traffic.traffic import Arrivals, Bursty, Closed, Even, Poisson, Traffic
 
 CLOSED: Final = "steady_concurrency"
@@ -64,16 +64,12 @@ def traffic_of(row: Row) -> Traffic:
             max(int(int(row.batch) * how.rounds), 1) * replicas,
             pool=how.pool,
         )
-    prompt, output = _equal(row.isl), _equal(row.osl)
+    prompt, output = (Constant(max(round(nominal), 1)) for nominal in (row.isl, row.osl))
     if row.mode == "steady_rate":
         number = int(row.requests) or SENT
         return Traffic(prompt, output, _arrivals(row.rate * replicas, row.cv), number * replicas)
     number = int(row.requests or row.batch) or SENT
     return Traffic(prompt, output, Closed(number * replicas), number * replicas)
-
-
-def _equal(nominal: float) -> Lengths:
-    return Constant(max(round(nominal), 1))
 
 
 def _arrivals(rate: float, cv: float) -> Arrivals:

@@ -1,4 +1,4 @@
-"""What the rules about a figure that is outside its interval may look at."""
+"""What the rules about a figure that is outside its interval may look at, and how they say it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +14,7 @@ from roofline.cost.roof import roof
 from roofline.cost.step import Group, step
 from roofline.cost.work import Op
 from roofline.table import BASES
+from roofline.units import show
 
 POOR: Final = BASES.index("extrapolated")
 """From this basis on a kernel was not measured at this shape on this device."""
@@ -66,10 +67,7 @@ class Poor:
 def poor(each: Known, *, prefill: bool) -> Poor:
     """Part of a run's step that is priced by kernels of other devices or by assumed ones.
 
-    Args:
-        each: The run.
-        prefill: Whether the step computes one prompt; otherwise it decodes all sequences of the
-            run.
+    The step computes one prompt, or decodes all sequences of the run.
     """
     row = each.row
     found = each.deployment
@@ -149,19 +147,51 @@ def load(run: Compared) -> float:
     return row.rate * latency
 
 
+def alike(run: Compared) -> tuple[object, ...]:
+    """Deployment, kind and lengths of a run: runs that share them differ in their load only."""
+    row = run.known.row
+    return row.case, row.engine, row.mode, f"{row.isl:.2g}", f"{row.osl:.2g}"
+
+
 def series(run: Compared, runs: Sequence[Compared]) -> list[Compared]:
     """Runs of the same deployment, kind and lengths, from the lightest load on; one of each load.
 
     Of its own load it is the run itself: the same measured again says nothing of other loads.
     """
 
-    def like(each: Compared) -> tuple[object, ...]:
-        row = each.known.row
-        return row.case, row.engine, row.mode, f"{row.isl:.2g}", f"{row.osl:.2g}"
-
     def loaded(each: Compared) -> tuple[float, float]:
         return each.known.row.batch, each.known.row.rate
 
-    by_load = {loaded(each): each for each in runs if like(each) == like(run)}
+    by_load = {loaded(each): each for each in runs if alike(each) == alike(run)}
     by_load[loaded(run)] = run
     return [by_load[key] for key in sorted(by_load)]
+
+
+def time(seconds: float) -> str:
+    """A time for people."""
+    return show(seconds, "s")
+
+
+def percent(ratio: float) -> str:
+    """How far off the prediction is of a measured figure that is this many times it.
+
+    Predicted over measured, as errors are everywhere.
+
+    >>> percent(1.25), percent(0.8)
+    ('predicted 20 % too low', 'predicted 25 % too high')
+    """
+    word = "low" if ratio >= 1 else "high"
+    return f"predicted {share(abs(1 / ratio - 1))} too {word}"
+
+
+def share(part: float) -> str:
+    """A share in percent."""
+    return f"{100 * part:.0f} %"
+
+
+def many(run: Compared) -> str:
+    """The load of a run."""
+    clients = load(run)
+    if run.known.row.mode == OPEN:
+        return f"{run.known.row.rate:g} requests/s, about {clients:,.0f} in flight"
+    return f"{clients:,.0f} client{'s' if clients > 1 else ''}"

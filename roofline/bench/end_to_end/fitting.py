@@ -107,26 +107,12 @@ def residuals(rows: Sequence[Known], has: Cells, logs: Array) -> Array:
     return out
 
 
-def residuals_at(
-    rows: Sequence[Known], has: Cells, logs: Array, wanted: NDArray[np.bool_] | None = None
-) -> Array:
-    """Logarithm of predicted over measured at several constants, of shape (vectors, cells).
-
-    Args:
-        rows, has: Rows and their cells.
-        logs, wanted: As of `predictions_at`; the cells of rows that are not wanted are 0.
-    """
-    found = predictions_at(rows, logs, wanted)
-    out = np.zeros((len(logs), len(has.row)))
-    for vector, at in enumerate(out):
-        asked = np.ones(len(at), dtype=np.bool_) if wanted is None else wanted[vector, has.row]
-        values = [
-            found[row][vector][metric]
-            for row, metric, each in zip(has.row.tolist(), has.metric, asked, strict=True)
-            if each
-        ]
-        at[asked] = np.log(np.maximum(values, 1e-12)) - has.measured[asked]
-    return out
+def residuals_at(rows: Sequence[Known], has: Cells, logs: Array) -> Array:
+    """Logarithm of predicted over measured at several constants, of shape (vectors, cells)."""
+    found = predictions_at(rows, logs)
+    cells = list(zip(has.row.tolist(), has.metric, strict=True))
+    values = [[found[row][at][metric] for row, metric in cells] for at in range(len(logs))]
+    return np.asarray(np.log(np.maximum(values, 1e-12)) - has.measured)
 
 
 def improved(

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from roofline.bench.end_to_end import profiles
-from roofline.bench.end_to_end.ablation import METRICS, closed_loops, percentages
+from roofline.bench.end_to_end.ablation import METRICS, absolute, closed_loops, percentages
 from roofline.bench.end_to_end.driving import driver
 from roofline.bench.end_to_end.learning import FEWEST, constants_of
 from roofline.bench.end_to_end.metrics import predictions_at
@@ -45,11 +45,7 @@ class GivenRuns:
 
 
 def given_runs(rows: Sequence[Known], number: int = FEWEST) -> list[GivenRuns]:
-    """Errors of each deployment with enough runs.
-
-    Args:
-        rows: Runs of closed loops.
-        number: Runs that are given of each. [1]
+    """Errors of each deployment with enough runs of closed loops, of which some are given.
 
     Raises:
         InputError: Fewer are given than constants are learnt from.
@@ -74,18 +70,9 @@ def _predicted(name: str, mine: Sequence[Known], number: int) -> GivenRuns:
     others = [each for place, each in enumerate(runs) if place not in taken]
     logs = np.stack([profiles.load()[0], constants_of([runs[place] for place in sorted(taken)])])
     found = predictions_at(others, logs)
-    errors: list[dict[str, Array]] = [
-        {
-            metric: np.array(
-                [
-                    abs(metrics[vector][metric] / each.row.measured[metric] - 1.0)
-                    for each, metrics in zip(others, found, strict=True)
-                    if metric in each.row.measured
-                ]
-            )
-            for metric in METRICS
-        }
-        for vector in range(len(logs))
+    errors = [
+        {metric: absolute(zip(others, of, strict=True), metric) for metric in METRICS}
+        for of in zip(*found, strict=True)
     ]
     names = [driver(each.row).name for each in others]
     return GivenRuns(name, max(set(names), key=names.count), len(others), *errors)

@@ -30,7 +30,6 @@ from roofline.bench.end_to_end.fitting import (
 from roofline.bench.end_to_end.held_out import CENTRAL, DEVIATIONS, ENOUGH, FLOOR, Key, Spreads
 from roofline.bench.end_to_end.metrics import PLACE
 from roofline.bench.end_to_end.replay import Known
-from roofline.bench.end_to_end.result import DEVIATIONS as ENDS
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.hardware.engine import Engine
@@ -111,20 +110,13 @@ class Learnt:
 
 
 def constants_of(rows: Sequence[Known]) -> Array:
-    """Logarithms of all constants, those of an engine learnt from its runs.
-
-    Args:
-        rows: Runs of one profile, with prices.
-    """
+    """Logarithms of all constants, those of an engine learnt from runs of its profile."""
     task = _task(rows)
     return _fitted(task, np.ones(len(task.has.row), dtype=np.bool_))[0]
 
 
 def learn(rows: Sequence[Known]) -> Learnt:
-    """Learn the constants of an engine.
-
-    Args:
-        rows: Runs of one profile, with prices.
+    """Constants of an engine, learnt from runs of its profile.
 
     Raises:
         InputError: There are too few of them, or of several engines.
@@ -149,7 +141,7 @@ def learn(rows: Sequence[Known]) -> Learnt:
         runs=len(rows),
         deployments=len({each.group for each in rows}),
         apart=apart,
-        moved=tuple(_moved(engine, task.start, logs, sd)),
+        moved=tuple(_moved(engine, task.near.start, logs, sd)),
         scores=tuple(_scores(task, held, residuals(rows, task.has, logs))),
         logs=logs,
         sd=sd,
@@ -163,10 +155,8 @@ class _Task:
 
     rows: Sequence[Known]
     has: Cells
-    start: Array
+    near: Linear
     believed: tuple[Array, Array]
-    at: Array
-    slopes: Array
 
 
 def _task(rows: Sequence[Known]) -> _Task:
@@ -175,7 +165,7 @@ def _task(rows: Sequence[Known]) -> _Task:
         has = replace(has, group_sd=np.zeros(len(has.group_sd)))
     start, _ = profiles.load()
     near = linear(rows, has, start, tuple(CONSTANTS))
-    return _Task(rows, has, start, (start, WIDER * priors()[1]), near.at, near.slopes)
+    return _Task(rows, has, near, (start, WIDER * priors()[1]))
 
 
 def _fitted(task: _Task, which: NDArray[np.bool_]) -> tuple[Array, Array]:
@@ -184,7 +174,8 @@ def _fitted(task: _Task, which: NDArray[np.bool_]) -> tuple[Array, Array]:
     Derivatives of many runs are taken again only where those of before lead no further.
     """
     (rows, has), old = _some(task, which), False
-    near, covariance = Linear(task.start, task.at[which], task.slopes[which]), np.zeros(0)
+    near = Linear(task.near.start, task.near.at[which], task.near.slopes[which])
+    covariance = np.zeros(0)
     for _ in range(MOST_STEPS):
         tried, covariance = steps(has, near, task.believed)
         logs, at = best(
@@ -229,7 +220,7 @@ def _moved(engine: Engine, before: Array, after: Array, sd: Array) -> list[Moved
     for name, known in CONSTANTS.items():
         place = PLACE[f"{engine.profile}.{name}"]
         width = WIDER * engines.prior(engine.profile, name)[1]
-        ends = [float(np.exp(after[place] + side * ENDS * sd[place])) for side in (-1.0, 1.0)]
+        ends = [float(np.exp(after[place] + side * DEVIATIONS * sd[place])) for side in (-1.0, 1.0)]
         out.append(
             Moved(
                 name,
@@ -251,14 +242,10 @@ def _scores(task: _Task, held: Array, fitted: Array) -> list[Scored]:
     out = []
     for name in [*names, "all"]:
         mine = np.ones(len(metric), dtype=np.bool_) if name == "all" else metric == name
-        off = [_median(each[mine]) for each in (task.at, held, fitted)]
+        missed = (each[mine] for each in (task.near.at, held, fitted))
+        off = [float(np.median(np.abs(np.expm1(each)))) for each in missed]
         out.append(Scored(name, int(mine.sum()), *off))
     return out
-
-
-def _median(missed: Array) -> float:
-    """Median absolute error of predictions, from logarithms of predicted over measured."""
-    return float(np.median(np.abs(np.expm1(missed))))
 
 
 def _spreads(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:

@@ -19,7 +19,7 @@ from roofline.bench.end_to_end.engines import PROFILES, SHARED
 from roofline.bench.end_to_end.fitting import cells, fit, linear
 from roofline.bench.end_to_end.held_out import DEVIATIONS, HeldOut, Spreads
 from roofline.bench.end_to_end.predicting import FITTED, prepared
-from roofline.bench.end_to_end.profiles import Held, Told
+from roofline.bench.end_to_end.profiles import ErrorFile, Told
 from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
 
@@ -84,9 +84,8 @@ def _told(
         off = np.array([error for error, _ in each])
         median, p90 = np.quantile(off, (0.5, 0.9))
         inside = float(np.mean([held for _, held in each]))
-        errors.append(
-            Held(mode, name, len(off), float(median), float(off.mean()), float(p90), inside)
-        )
+        found = {"median": float(median), "mean": float(off.mean()), "p90": float(p90)}
+        errors.append(ErrorFile(mode=mode, metric=name, rows=len(off), inside=inside, **found))
     return Told(
         len(mine),
         digest.hexdigest()[:16],

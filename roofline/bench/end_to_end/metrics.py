@@ -5,10 +5,10 @@ where there are many rows, deployments are shared out over the processors.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from roofline.cost.work import Array
 from roofline.hardware.engine import Engine
 from roofline.study.executors import cores
 
+S = TypeVar("S")
+T = TypeVar("T")
 Metrics: TypeAlias = Mapping[str, float]
 NAMES: Final = (
     *(f"{engine}.{constant}" for engine in PROFILES for constant in CONSTANTS),
@@ -33,12 +35,7 @@ _JOB: list[tuple[Sequence[Known], Array, NDArray[np.bool_]]] = []
 
 
 def profile_of(each: Known, logs: Array) -> EngineProfile:
-    """Constants of a row's engine.
-
-    Args:
-        each: The row.
-        logs: Logarithms in the order of `NAMES`.
-    """
+    """Constants of a row's engine, from logarithms in the order of `NAMES`."""
     return assembled(logs, each.engine)
 
 
@@ -89,7 +86,8 @@ def predictions_at(
     out: list[list[Metrics]] = [[]] * len(rows)
     _JOB.append((rows, logs, every))
     try:
-        for share, found in zip(shares, _served(shares, len(rows)), strict=True):
+        found_in = shared_out(_share, shares, rows=len(rows), many=MANY)
+        for share, found in zip(shares, found_in, strict=True):
             for place, metrics in zip(share, found, strict=True):
                 out[place] = metrics
     finally:
@@ -97,12 +95,21 @@ def predictions_at(
     return out
 
 
-def _served(shares: Sequence[Sequence[int]], rows: int) -> Iterable[list[list[Metrics]]]:
-    """Metrics of the rows of each deployment."""
-    if rows < MANY or cores() == 1 or not hasattr(os, "fork"):
-        return map(_share, shares)
+def shared_out(
+    work: Callable[[S], T], shares: Sequence[S], *, rows: int, many: int, chunk: int = 1
+) -> Iterable[T]:
+    """Results of shares of some rows, by forked processes where there are many rows.
+
+    Args:
+        work: Computes one share.
+        shares: In the order of the results.
+        rows, many: Rows of all shares, and from which number on processes are worth it. [1]
+        chunk: Shares that a process takes at a time. [1]
+    """
+    if rows < many or cores() == 1 or not hasattr(os, "fork"):
+        return map(work, shares)
     with ProcessPoolExecutor(cores(), get_context("fork")) as pool:
-        return list(pool.map(_share, shares))
+        return list(pool.map(work, shares, chunksize=chunk))
 
 
 def _share(places: Sequence[int]) -> list[list[Metrics]]:

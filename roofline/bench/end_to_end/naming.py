@@ -78,11 +78,11 @@ def _network(name: str) -> Architecture:
     except RooflineError:
         pass
     lower = name.rpartition("/")[2].lower()
-    shorter = _EDITIONS.sub("", _VARIANTS.sub("", STORED.sub("", lower)))
-    for text in (lower, STORED.sub("", lower), _VARIANTS.sub("", STORED.sub("", lower)), shorter):
-        if (stem := _stems().get(bare(text))) is not None:
+    shorter = [bare(text) for text in (lower, *_shortened(STORED.sub("", lower)))]
+    for text in shorter:
+        if (stem := _stems().get(text)) is not None:
             return catalog.architecture(stem)
-    wanted = bare(shorter)
+    wanted = shorter[-1]
     longer = [stem for key, stem in _stems().items() if key.startswith(wanted)]
     if len(set(longer)) == 1 and len(wanted) >= len("llama4"):
         return catalog.architecture(longer[0])
@@ -109,18 +109,16 @@ def _stems() -> Mapping[str, str]:
     """Short name of a network by bare name of itself, without its variant and edition."""
     out: dict[str, str] = dict(NETWORKS)
     names = sorted(catalog.names(), key=lambda name: (len(name), name))
-    for shorten in (str, _without_variant, _without_edition):
-        for name in names:
-            out.setdefault(bare(shorten(name)), name)
+    for shortened in zip(*map(_shortened, names), strict=True):
+        for name, text in zip(names, shortened, strict=True):
+            out.setdefault(bare(text), name)
     return out
 
 
-def _without_variant(name: str) -> str:
-    return _VARIANTS.sub("", name)
-
-
-def _without_edition(name: str) -> str:
-    return _EDITIONS.sub("", _VARIANTS.sub("", name))
+def _shortened(name: str) -> tuple[str, str, str]:
+    """A name: itself, without its variant, and without its edition too."""
+    plain = _VARIANTS.sub("", name)
+    return name, plain, _EDITIONS.sub("", plain)
 
 
 def device(name: str) -> tuple[Gpu, str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -69,16 +70,21 @@ class PredictedRows:
 
 
 def predict_rows(frame: "pandas.DataFrame", *, cross_validate: bool) -> PredictedRows:
-    """Predict every row of a table, which is served again.
-
-    Args:
-        frame, cross_validate: As for `end_to_end`.
-    """
+    """Rows of a table, which are served again, with predictions as those of `end_to_end`."""
     rows, unread = read(frame)
     found, unpriced = prepared(rows)
     refused = [*unread, *unpriced]
     if cross_validate:
-        return PredictedRows(found, *_held_out(found, frame), refused)
+        groups = {each.group[1:] for each in found}
+        if len(groups) < FEWEST:
+            raise InputError(
+                f"{len(groups)} groups of engine and model are too few to leave one out",
+                hint="leave --cross-validate out to predict with the shipped profiles",
+            )
+        quality = list(frame["quality"].astype(str)) if "quality" in frame else [OK] * len(frame)
+        fits = np.array([quality[each.row.place] in FITTED for each in found])
+        result = held_out.cross_validate(found, fits)
+        return PredictedRows(found, result.metrics, result.log_sd, refused)
     logs, fitted = profiles.load()
     spreads = [
         {name: held_out.of(fitted, each, name) for name in each.row.measured} for each in found
@@ -98,22 +104,6 @@ def prepared(rows: Sequence[Row]) -> tuple[list[Known], list[Unread]]:
     return found, refused
 
 
-def _held_out(
-    found: Sequence[Known], frame: "pandas.DataFrame"
-) -> tuple[list[Mapping[str, float]], list[Mapping[str, float]]]:
-    """Every row by constants of other groups; rows that are not ok fit nothing."""
-    groups = {each.group[1:] for each in found}
-    if len(groups) < FEWEST:
-        raise InputError(
-            f"{len(groups)} groups of engine and model are too few to leave one out",
-            hint="leave --cross-validate out to predict with the shipped profiles",
-        )
-    quality = list(frame["quality"].astype(str)) if "quality" in frame else [OK] * len(frame)
-    fits = np.array([quality[each.row.place] in FITTED for each in found])
-    result = held_out.cross_validate(found, fits)
-    return result.metrics, result.log_sd
-
-
 def _result(
     number: int, rows: PredictedRows, apart: Sequence["Prediction"], row_kind: tuple[str, ...]
 ) -> EndToEnd:
@@ -121,24 +111,21 @@ def _result(
     done = np.zeros(number, dtype=np.bool_)
     profile, kind, basis = [""] * number, [""] * number, [""] * number
     said = list(rows.refused)
-    for each, metric, spread in zip(rows.known, rows.metrics, rows.log_sd, strict=True):
+    plain = (
+        (each, metric, spread, _basis(each), contradicted(each.row))
+        for each, metric, spread in zip(rows.known, rows.metrics, rows.log_sd, strict=True)
+    )
+    others = ((each.known, each.predicted, each.log_sd, each.basis, "") for each in apart)
+    for each, metric, spread, how, wrong in chain(plain, others):
         place = each.row.place
         done[place] = True
-        profile[place], kind[place] = each.engine.profile, each.kind
-        basis[place] = _basis(each)
-        wrong = contradicted(each.row)
+        profile[place], kind[place], basis[place] = each.engine.profile, each.kind, how
         for name, value in each.row.measured.items():
             columns[name][0, place] = value
             if name == wrong:
                 said.append(Unread(place, "latency_s contradicts ttft_s + (osl - 1) · tpot_s"))
                 continue
             columns[name][1, place], columns[name][2, place] = metric[name], spread[name]
-    for found in apart:
-        place = found.place
-        done[place] = True
-        profile[place], kind[place], basis[place] = found.profile, found.network, found.basis
-        for name, value in found.measured.items():
-            columns[name][:, place] = value, found.predicted[name], found.log_sd[name]
     for each_refused in rows.refused:
         basis[each_refused.place] = each_refused.why
     return EndToEnd(

@@ -77,23 +77,6 @@ class EngineFile(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """How a profile does on groups left out."""
-
-    mode: str
-    metric: str
-    """Of the rows."""
-    rows: int
-    """How many. [1]"""
-    median: float
-    mean: float
-    p90: float
-    """Absolute errors, as shares. [1]"""
-    inside: float
-    """Share of the rows in their central 80 %. [1]"""
-
-
-@dataclass(frozen=True, slots=True)
 class Told:
     """What a file says beside its constants."""
 
@@ -102,7 +85,7 @@ class Told:
     digest: str
     source: str
     """Fingerprint of them, and where they are from."""
-    errors: tuple[Held, ...]
+    errors: tuple[ErrorFile, ...]
     """On groups left out."""
     spreads: Spreads
     """Log standard deviations by what rows are."""
@@ -180,14 +163,7 @@ def _value(document: Document, file: EngineFile, name: str, known: Constant) -> 
 
 
 def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = None) -> Path:
-    """Write a profile, whole or not at all.
-
-    Args:
-        name: Of an engine, or `SHARED`.
-        logs, sd: Logarithms of all constants and their standard deviations.
-        told: What it rests on.
-        path: Where to; None for its place.
-    """
+    """Write a profile of an engine or of `SHARED`, whole or not at all, and return its path."""
     import yaml
 
     if name != SHARED and name not in PROFILES:
@@ -205,13 +181,8 @@ def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = Non
         },
         "errors": [
             {
-                "mode": each.mode,
-                "metric": each.metric,
-                "rows": each.rows,
-                "median": _short(each.median),
-                "mean": _short(each.mean),
-                "p90": _short(each.p90),
-                "inside": _short(each.inside),
+                key: _short(value) if isinstance(value, float) else value
+                for key, value in each.model_dump().items()
             }
             for each in told.errors
         ],
@@ -233,12 +204,11 @@ def _shown(known: Constant, place: int, logs: Array, sd: Array) -> dict[str, str
     ends = (0.0, -DEVIATIONS, DEVIATIONS)
     value, low, high = (float(np.exp(logs[place] + end * sd[place])) for end in ends)
     numbers = {"value": value, "low": low, "high": high, "prior": float(np.exp(center[place]))}
-    told = {key: _unit(number, known.unit) for key, number in numbers.items()}
+    told = {
+        key: show(number, "s", DIGITS) if known.unit == "s" else _short(number)
+        for key, number in numbers.items()
+    }
     return {**told, "meaning": known.meaning}
-
-
-def _unit(value: float, unit: str) -> str | float:
-    return show(value, "s", DIGITS) if unit == "s" else _short(value)
 
 
 def _short(value: float) -> float:
@@ -246,12 +216,7 @@ def _short(value: float) -> float:
 
 
 def profile_of(name: str, own: Path | None = None) -> EngineProfile:
-    """Constants of an engine, as they were fitted; none of one without a file.
-
-    Args:
-        name: As of the catalog of engines: ``"vllm"``.
-        own: As for `load`.
-    """
+    """Constants of an engine of the catalog, as they were fitted; none of one without a file."""
     known = engine(name)
     if known.profile not in PROFILES:
         return NO_ENGINE

@@ -171,10 +171,7 @@ class PublishedResult:
 
 
 def published_results(folder: Path | None = None) -> list[PublishedResult]:
-    """Results of all files, in the order of the files' names.
-
-    Args:
-        folder: Of YAML files; None for the shipped ones.
+    """Results of all files of a folder, or of those that are shipped, in the order of their names.
 
     Raises:
         DocumentError: A file cannot be read, has a figure without a source, or a name twice.
@@ -193,10 +190,7 @@ def published_results(folder: Path | None = None) -> list[PublishedResult]:
 
 
 def read_published(path: Path) -> list[PublishedResult]:
-    """Results of one file.
-
-    Args:
-        path: A YAML file with the shape of those in ``hwspecs/published/``.
+    """Results of one YAML file.
 
     Raises:
         DocumentError: The file cannot be read, a result has no source, or a figure no such unit.
@@ -237,38 +231,26 @@ def _result(document: schema.Document, file: _PublishedFile, place: int) -> Publ
     )
 
 
+_ALIKE: Final = (
+    *("engine", "version", "gpu", "model", "tp", "pp", "ep", "attn_dp"),
+    *("mode", "batch", "requests", "rate", "spread"),
+)
 _COLUMNS: Final[Mapping[str, str]] = {
-    "engine": "engine",
-    "version": "version",
-    "gpu": "gpu",
+    **dict(zip(_ALIKE, _ALIKE, strict=True)),
     "gpus": "n_gpus",
-    "tp": "tp",
-    "pp": "pp",
-    "ep": "ep",
-    "attn_dp": "attn_dp",
-    "model": "model",
     "weights": "w_dtype",
     "experts": "moe_dtype",
     "kv": "kv_dtype",
-    "mode": "mode",
-    "batch": "batch",
     "prompt": "isl",
     "output": "osl",
-    "requests": "requests",
-    "rate": "rate",
-    "spread": "spread",
     "max_sequences": "max_num_seqs",
     "step_tokens": "max_batched_tokens",
 }
-"""Columns of a measured row by the keys of a result."""
+"""Columns of a measured row by the keys of a result, most of which are called alike."""
 
 
 def row_of(result: PublishedResult) -> dict[str, Any]:
-    """Result as a measured row, its throughput that of all devices.
-
-    Args:
-        result: Of a whole server: a pool has no row.
-    """
+    """Result of a whole server as a measured row, its throughput that of all devices."""
     assert result.load["mode"] in MODES, result.name
     said = {**result.ran, **result.load}
     row = {column: said.get(key) for key, column in _COLUMNS.items()}

@@ -182,35 +182,6 @@ def asked_of(row: Row) -> Asked:
     )
 
 
-def settings(each: Known) -> dict[str, Any]:
-    """Keywords of `roofline.simulate` that ask what a row of a closed loop asks."""
-    row, found = each.row, each.deployment
-    traffic, asked = traffic_of(row), asked_of(row)
-    return {
-        "model": found.architecture,
-        "gpu": row.case.gpu,
-        "gpus": int(row.devices),
-        "layout": row.case.layout.spelled,
-        "kv": row.case.kv,
-        "engine": found.engine.name,
-        "calibration": "auto" if found.calibration is None or measured(found) else "usual",
-        "workload": traffic,
-        "max_sequences": asked.max_sequences,
-        "token_budget": asked.token_budget,
-        "recv_interval": asked.recv_interval,
-        "stream_interval": asked.stream_interval,
-        "dp_timeout_iters": asked.dp_timeout_iters,
-        "cold": asked.cold,
-        "memory_utilization": each.utilization,
-        "seed": SEED,
-    }
-
-
-def measured(found: Deployment) -> bool:
-    """Whether kernels that were measured price a deployment."""
-    return found.calibration is not None and found.calibration.name != "usual kernels"
-
-
 def with_profile(found: Deployment, profile: EngineProfile) -> Deployment:
     """A deployment with other constants of its engine."""
     known: Any = found.calibration  # a record with a profile, whichever prices the row

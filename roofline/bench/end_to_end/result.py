@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.end_to_end.cases import METRICS, Unread
+from roofline.bench.end_to_end.held_out import DEVIATIONS
 from roofline.cost.work import Array
 
 Mask = NDArray[np.bool_]
-DEVIATIONS: Final = 1.2815515655446004
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,7 @@ class Metric:
             "n": number,
             "n_total": total,
             "coverage": number / total if total else 0.0,
-            "median": None,
-            "mean": None,
-            "p90": None,
-            "interval_coverage": None,
+            **dict.fromkeys(("median", "mean", "p90", "interval_coverage")),
         }
         if number:
             off = 100 * np.abs(self.predicted[good] / self.measured[good] - 1)
@@ -106,9 +103,7 @@ class EndToEnd:
     ) -> list[tuple[dict[str, str], dict[str, Any]]]:
         """Figures of rows that agree in some columns, in order of their names.
 
-        Args:
-            columns: Of the file, as text; ``kind`` and ``profile`` may be among them.
-            within: Which rows of the file; None for all.
+        Columns are the file's, as text, ``kind`` and ``profile``; rows are all, or those `within`.
         """
         if not columns:
             return []

@@ -5,15 +5,16 @@ loads; the first that holds is the reason. A rule is a guess that says what it r
 proof.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from roofline.bench.end_to_end import scenario_rules
-from roofline.bench.end_to_end.evidence import GAPS, Context
+from roofline.bench.end_to_end.comparing import Compared, Figure
+from roofline.bench.end_to_end.evidence import GAPS, Context, many, percent, series, share, time
 from roofline.bench.end_to_end.held_out import LIKE
-from roofline.bench.end_to_end.phrases import many, percent, share, time
 from roofline.hardware.engine import UNKNOWN
 
 ALIKE: Final = 0.1
@@ -188,4 +189,22 @@ RULES: Final[dict[str, Callable[[Context], str]]] = {
     "open-loop": _assumed,
     "unexplained": _unknown,
 }
-"""From the strongest evidence to the weakest."""
+"""From the strongest evidence to the weakest; the last one always holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a figure is outside its interval."""
+
+    name: str
+    """Of the rule."""
+    text: str
+    """One sentence, with the figures that it rests on."""
+
+
+def reason(figure: Figure, run: Compared, runs: Sequence[Compared]) -> Reason | None:
+    """The likeliest reason for a figure of a run, of all runs; None where it is not outside."""
+    if figure.inside is not False:
+        return None
+    context = Context(figure, run, series(run, runs))
+    return next(Reason(name, text) for name, rule in RULES.items() if (text := rule(context)))

@@ -5,8 +5,7 @@ from typing import Final
 
 from roofline.bench.end_to_end.cases import CONTRADICTION
 from roofline.bench.end_to_end.driving import CLOSED
-from roofline.bench.end_to_end.evidence import GAPS, RATES, Context, load
-from roofline.bench.end_to_end.phrases import percent, share, time
+from roofline.bench.end_to_end.evidence import GAPS, RATES, Context, load, percent, share, time
 from roofline.units import PREFIX
 
 FLAT: Final = 1.1

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.cases import Row, Unread, contradicted
-from roofline.bench.end_to_end.comparing import Compared, Figure
-from roofline.bench.end_to_end.metrics import profile_of
+from roofline.bench.end_to_end.comparing import Compared, Figure, alone
+from roofline.bench.end_to_end.evidence import alike
 from roofline.bench.end_to_end.predicting import PredictedRows, predict_rows
-from roofline.bench.end_to_end.reasons import Reason, reason
-from roofline.bench.end_to_end.replay import OPEN, Known, with_profile
+from roofline.bench.end_to_end.replay import OPEN
+from roofline.bench.end_to_end.rules import Reason, reason
 from roofline.cost.work import Array
-from roofline.serving.phases import first_tokens
 
 if TYPE_CHECKING:
     import pandas
@@ -39,19 +38,15 @@ class ScoredRows:
         """Every figure, with the likeliest reason where it is outside its interval."""
         together: dict[tuple[object, ...], list[Compared]] = {}
         for run in self.runs:
-            together.setdefault(_alike(run.known.row), []).append(run)
+            together.setdefault(alike(run), []).append(run)
         for run in self.runs:
-            near = together[_alike(run.known.row)]
+            near = together[alike(run)]
             for figure in run.figures:
                 yield run, figure, reason(figure, run, near)
 
 
 def score(frame: "pandas.DataFrame", *, cross_validate: bool = False) -> ScoredRows:
-    """Predict every figure of every row, as `roofline validate --kind e2e` does.
-
-    Args:
-        frame, cross_validate: As for `roofline.bench.end_to_end.end_to_end`.
-    """
+    """Figures of all rows with their predictions, as `roofline validate --kind e2e` makes them."""
     found = predict_rows(frame, cross_validate=cross_validate)
     logs, _ = profiles.load()
     return ScoredRows(tuple(_runs(found, logs)), tuple(found.refused))
@@ -61,7 +56,7 @@ def _runs(found: PredictedRows, logs: Array) -> Iterator[Compared]:
     for each, metrics, log_sd in zip(found.known, found.metrics, found.log_sd, strict=True):
         figures = tuple(_figures(each.row, metrics, log_sd))
         asked = each.row.mode == OPEN or any(figure.inside is False for figure in figures)
-        yield Compared(each, figures, _alone(each, logs) if asked else 0.0)
+        yield Compared(each, figures, alone(each, logs) if asked else 0.0)
 
 
 def _figures(
@@ -75,17 +70,6 @@ def _figures(
         devices = row.devices if rate and row.scope == "per_gpu" else 1.0
         metric = COUNTED[row.counts] if rate else name
         yield Figure(metric, "mean", measured * devices, metrics[name] * devices, log_sd[name])
-
-
-def _alone(each: Known, logs: Array) -> float:
-    """TTFT of one prompt with nothing beside it, which only some rules look at. [s]"""
-    priced = with_profile(each.deployment, profile_of(each, logs))
-    return float(first_tokens(priced, 1.0, max(float(int(each.row.isl)), 1.0)).seconds)
-
-
-def _alike(row: Row) -> tuple[object, ...]:
-    """Runs that differ in their load only, as in `roofline.bench.end_to_end.evidence.series`."""
-    return row.case, row.engine, row.mode, f"{row.isl:.2g}", f"{row.osl:.2g}"
 
 
 def refusals(refused: Sequence[Unread]) -> list[tuple[str, int]]:

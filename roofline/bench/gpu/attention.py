@@ -39,8 +39,9 @@ def decode_attention(
         keys, values: Of shape [pages, tokens per page, kv heads, head width].
         block_table: Pages of each sequence, int32, of shape [batch, most pages of a sequence].
         contexts: Keys that the last new token of each sequence sees, int32. [token]
-        partial_output, partial_log_sum: Room for the splits of the context, as `decode_workspace`
-            says; without it the context is not split.
+        partial_output, partial_log_sum: Room for the splits of the context, both float32, of shape
+            [batch, new tokens, query heads, splits, head width] and the same without the last;
+            without it the context is not split.
 
     Raises:
         InputError: If the kernel does not serve the shape.
@@ -96,12 +97,6 @@ def decode_attention(
         (partial_output, partial_log_sum, output, np.int32(splits)),
     )
     return attend, combine
-
-
-def decode_workspace(query: Array, splits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shapes of ``partial_output`` and ``partial_log_sum``, both float32."""
-    *rows, head_dim = query.shape
-    return (*rows, splits, head_dim), (*rows, splits)
 
 
 def decode_splits(

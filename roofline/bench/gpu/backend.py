@@ -8,14 +8,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle, islice
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from roofline.bench.backend import CaptureError, Launch, Timer, missing
 from roofline.bench.gpu.device import Device
 from roofline.bench.gpu.launch import Call, Collective, Multiply
 from roofline.bench.gpu.libraries import Products, Ranks, available
-from roofline.bench.gpu.nvml import Clocks
+from roofline.bench.gpu.nvml import Monitor
 from roofline.bench.probe import Point, Probe
 from roofline.units import parse
 
@@ -74,19 +73,6 @@ class Graphs:
         return self.seconds(lambda: graph.launch(self.stream), lambda: graph.launch(self.stream))
 
 
-class Watch(Protocol):
-    """A driver that is asked while probes run: `roofline.bench.gpu.nvml.Monitor`."""
-
-    def slowed(self) -> tuple[str, ...]:
-        """Why the clock is held down."""
-
-    def clocks(self) -> Clocks:
-        """Clocks, power, temperature."""
-
-    def others(self) -> int:
-        """Other processes that compute on it. [1]"""
-
-
 @dataclass(frozen=True, slots=True)
 class CupyBackend:
     """Probes on a GPU; made by `backend`."""
@@ -95,7 +81,7 @@ class CupyBackend:
     graphs: Graphs
     products: Products
     ranks: Ranks
-    watch: Watch
+    watch: Monitor
     memory_bytes: float
     devices: int = 1
     span_s: float = SPAN_S
@@ -170,11 +156,11 @@ class CupyBackend:
             if captured:
                 return self.graphs.replay(graph(rounds)) / count
 
-            def all_of_them() -> None:
-                for launch in islice(cycle(launches), count):
+            def every() -> None:
+                for launch in list(launches) * rounds:
                     launch()
 
-            return self.graphs.seconds(all_of_them, launches[-1]) / count
+            return self.graphs.seconds(every, launches[-1]) / count
 
         return mean
 
@@ -212,7 +198,7 @@ class CupyBackend:
         return self.device.prepared(call)
 
 
-def backend(device: Device, products: Products, watch: Watch) -> CupyBackend:
+def backend(device: Device, products: Products, watch: Monitor) -> CupyBackend:
     """Probes on that device."""
     runtime = device.cupy.cuda.runtime
     free, _ = runtime.memGetInfo()

@@ -14,7 +14,7 @@ from roofline.bench.gpu.compiling import OLDEST
 from roofline.bench.gpu.device import Device, describe, device
 from roofline.bench.gpu.kernels import nothing, stream
 from roofline.bench.gpu.libraries import products
-from roofline.bench.gpu.nvml import Monitor
+from roofline.bench.gpu.nvml import Clocks, Monitor
 from roofline.bench.gpu.sku import recognised
 from roofline.bench.published import of_gpu
 from roofline.errors import MissingEnvironmentError
@@ -41,14 +41,8 @@ class Calm:
     """Widest difference between the medians of blocks of equal copies, as a share. [1]"""
     others: int
     """Other processes that compute on it. [1]"""
-    sm_hz: float
-    """Clock of the multiprocessors. [Hz]"""
-    slowed: tuple[str, ...]
-    """Why the clock is held down."""
-    limited: tuple[str, ...] = ()
-    """Limits on the clock that an administrator has set."""
-    told: bool = True
-    """True where the driver gives reasons for a lower clock at all."""
+    clocks: Clocks
+    """Clocks after the last copy, and why they are held down."""
 
     @property
     def lost(self) -> float:
@@ -62,22 +56,21 @@ class Calm:
 
     def __str__(self) -> str:
         """Difference in percent, company and clock."""
-        held = f", held down: {', '.join(self.slowed)}" if self.slowed else ""
-        held += f", limited by its settings: {', '.join(self.limited)}" if self.limited else ""
-        held += "" if self.told else "; the driver does not tell when it holds the clock down"
+        now = self.clocks
+        held = f", held down: {', '.join(now.slowed)}" if now.slowed else ""
+        held += f", limited by its settings: {', '.join(now.limited)}" if now.limited else ""
+        held += "" if now.told else "; the driver does not tell when it holds the clock down"
         company = "alone" if not self.others else f"beside {self.others} other process(es)"
         return (
             f"equal copies differed by {self.spread:.1%} (calm: {SPREAD:.0%}), {company}, "
-            f"at {show(self.sm_hz, 'Hz')}{held}"
+            f"at {show(now.sm_hz, 'Hz')}{held}"
         )
 
 
 def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECONDS) -> Calm:
-    """Copy memory for some time, block by block; the first half only warms up.
+    """Calm of a GPU on which memory is copied for some seconds, block by block, by its own clock.
 
-    Args:
-        device, graphs, monitor: The GPU, its stream and its driver.
-        seconds: How long, by the device's own clock. [s]
+    The first half only warms up.
     """
     cupy, words = device.cupy, int(BEYOND * device.sku.l2_bytes) // 16 * 4
     arrays = cupy.ones((2, words), dtype=cupy.uint32)
@@ -95,30 +88,27 @@ def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECO
         blocks.append(float(np.median(samples)))
     clocks = monitor.clocks()
     spread = max(blocks[BLOCKS:]) / min(blocks[BLOCKS:]) - 1.0
-    held = clocks.slowed, clocks.limited, clocks.told
-    return Calm(spread, monitor.others(), clocks.sm_hz, *held)
+    return Calm(spread, monitor.others(), clocks)
 
 
 @contextmanager
-def cupy_place(name: str = "", index: int = 0) -> Iterator[Place]:
+def cupy_place(name: str = "") -> Iterator[Place]:
     """A GPU with all that measuring on it needs; everything is given back at the end.
 
-    Args:
-        name: GPU whose published rates apply, a name or path; the product that it is, if empty.
-        index: Of the device, as CUDA counts.
+    Published rates are those of a GPU by name or path; of the product that it is, if that is empty.
 
     Raises:
         MissingEnvironmentError: There is no GPU, or something to reach it with is missing.
         UnknownNameError: No product of the catalog is like it, or several are.
     """
-    found = device(index)
+    found = device()
     if found.sku.architecture < OLDEST:
         raise MissingEnvironmentError(
             f"the kernels need compute capability {OLDEST / 10:.1f}, this device has "
             f"{found.sku.architecture / 10:.1f}",
             hint="use an A100 or newer",
         )
-    bus = found.cupy.cuda.Device(index).pci_bus_id
+    bus = found.cupy.cuda.Device().pci_bus_id
     with nvml.monitor(bus) as monitor, products(found.cupy) as multiplied:
         board = monitor.board()
         product = gpu(name) if name else recognised(found.sku, board)

@@ -53,6 +53,10 @@ class Given:
                 other.refuse(f"said twice, {said}"[:160], "say it once")
         return every[0] if every else None
 
+    def refuse(self, name: str, message: str, hint: str) -> Never:
+        """Raise an error that is located at a flag, which is there."""
+        self.values[name][0].refuse(message, hint)
+
     def text(self, name: str) -> str | None:
         """Text of a flag; None where it is not there."""
         found = self.find(name)

@@ -84,6 +84,15 @@ def check_name(model: str) -> None:
         )
 
 
+def _check_positive(of: object, *names: str) -> None:
+    """Refuse a field below 1; None is no number."""
+    for name in names:
+        value = getattr(of, name)
+        if value is not None and value < 1:
+            said = f"{name.replace('_', ' ')} is {value}"
+            raise InputError(said, hint="give a number of 1 or more")
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """Settings of a server of one replica."""
@@ -124,14 +133,8 @@ class Served:
     def __post_init__(self) -> None:
         """Refuse names that an engine would read as something else."""
         check_name(self.model)
-        positive = ("max_sequences", "token_budget", "max_context", "recv_interval",
-                    "stream_interval")  # fmt: skip
-        for name in positive:
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(
-                    f"{name.replace('_', ' ')} is {value}", hint="give a number of 1 or more"
-                )
+        counts = ("max_sequences", "token_budget", "max_context", "recv_interval")
+        _check_positive(self, *counts, "stream_interval")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +171,7 @@ class Load:
 
     def __post_init__(self) -> None:
         """Refuse what no benchmark can send."""
-        for name in ("prompt", "output", "concurrency"):
-            value = getattr(self, name)
-            if value < 1:
-                raise InputError(f"{name} is {value}", hint="give a number of 1 or more")
+        _check_positive(self, "prompt", "output", "concurrency")
 
     @property
     def requests(self) -> int:

@@ -169,14 +169,11 @@ def _layout_read(given: Given, notes: list[str]) -> tuple[Layout, int]:
         )
     experts = given.whole("ep-size") or 1
     if whole % experts:
-        anchor = given.find("ep-size")
-        assert anchor is not None
-        anchor.refuse(f"{experts} does not divide --tp-size {whole}", "give a divisor of it")
-    if cp > 1:
-        notes.append(
-            "SGLang's context parallelism does not divide the cache; the model's does: it counts "
-            f"{cp} times too few bytes of it"
+        given.refuse(
+            "ep-size", f"{experts} does not divide --tp-size {whole}", "give a divisor of it"
         )
+    if cp > 1:
+        notes.append(shared.SPLIT_READ.format("SGLang", cp))
     given.find("nnodes")
     tp = whole // (groups * cp)
     stages = shared.stages_of(given.find("stages"), pp)
@@ -203,9 +200,8 @@ def _speculation_read(given: Given) -> Speculation | None:
         width.refuse("a tree of drafts is not read", "roofline speculate --tree prices one")
     row = None if drafted is None else drafted - 1
     if steps is not None and row is not None and steps != row and method != "ngram":
-        at = given.find("speculative-num-draft-tokens")
-        assert at is not None
-        at.refuse(f"{steps} steps draft {steps + 1} tokens with one alternative each", "say one")
+        said = f"{steps} steps draft {steps + 1} tokens with one alternative each"
+        given.refuse("speculative-num-draft-tokens", said, "say one")
     tokens = row if row is not None else steps
     if tokens is None:
         name.refuse("it does not say how many tokens are drafted", "give --speculative-num-steps")
@@ -235,7 +231,10 @@ def write(served: Served, site: Site) -> Command:
         ("python3", "-m", "sglang.launch_server"),
         ("--model-path", served.model),
         *_degrees(layout, notes),
-        *_formats(served, site, notes),
+        *(
+            (f"--{name.replace('_', '-')}", word)
+            for name, word in shared.formats(served, site, notes, "SGLang", KV, ONLINE).items()
+        ),
         *_limits(served, site, notes),
         *_speculative(draft),
     ]
@@ -275,26 +274,8 @@ def _degrees(layout: Layout, notes: Notes) -> list[tuple[str, ...]]:
     )
     if layout.cp == 1:
         return out
-    notes.say(
-        "SGLang's context parallelism shares prefill; it does not divide the cache, of which each "
-        f"device then has {int(layout.cp)} times what is modelled"
-    )
+    notes.say(shared.SPLIT.format("SGLang", int(layout.cp)))
     return [*out, ("--enable-prefill-cp",)]
-
-
-def _formats(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:
-    out: list[tuple[str, ...]] = []
-    if served.weights in shared.DTYPES and site.stored in shared.DTYPES:
-        out.append(("--dtype", shared.DTYPES[served.weights]))
-    elif served.weights in ONLINE and site.stored in shared.DTYPES:
-        out.append(("--quantization", ONLINE[served.weights]))
-    elif served.weights:
-        shared.lose_weights(served, site, notes, "SGLang")
-    if served.kv not in KV:
-        shared.lose_kv(served, notes, "SGLang", KV)
-    elif served.kv != "auto":
-        out.append(("--kv-cache-dtype", KV[served.kv]))
-    return out
 
 
 def _limits(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:

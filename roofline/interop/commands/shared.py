@@ -16,6 +16,15 @@ DTYPES_READ: Mapping[str, str] = {
     "auto": "", "half": "fp16", "float16": "fp16", "bfloat16": "bf16", "float": "fp32",
     "float32": "fp32",
 }  # fmt: skip
+SPLIT_READ = (
+    "{}'s context parallelism does not divide the cache; the model's does: it counts {} times too "
+    "few bytes of it"
+)
+SPLIT = (
+    "{}'s context parallelism shares prefill; it does not divide the cache, of which each device "
+    "then has {} times what is modelled"
+)
+"""Notes about context parallelism that is read and that is written, of an engine and a degree."""
 
 
 def number(value: float) -> str:
@@ -122,21 +131,40 @@ def refuse_layout(layout: Layout, title: str, why: str, hint: str) -> None:
     raise LayoutError(f"{title} cannot do {layout}: {why}", hint=hint)
 
 
-def lose_weights(served: Served, site: Site, notes: Notes, title: str) -> None:
-    """Note a format that the engine only takes from a checkpoint."""
-    notes.lose(
-        "weights",
-        f"{title} does not turn {site.stored} weights into {served.weights} on loading: put a "
-        f"checkpoint that is stored so in place of {served.model}",
-    )
+def formats(
+    served: Served,
+    site: Site,
+    notes: Notes,
+    title: str,
+    kv: Mapping[str, str],
+    online: Mapping[str, str],
+) -> dict[str, str]:
+    """Words of an engine for formats that are not its usual ones; a format without one is noted.
 
-
-def lose_kv(served: Served, notes: Notes, title: str, has: Mapping[str, str]) -> None:
-    """Note a cache format that the engine does not have."""
-    notes.lose(
-        "kv",
-        f"{title} has no {served.kv} cache: it has {', '.join(has)}; left at its default",
-    )
+    Args:
+        served, site, notes, title: What is served and where; what is noted, about which engine.
+        kv: Words of the formats of its cache.
+        online: Words of the formats that it turns a 16-bit checkpoint into on loading.
+    """
+    out = {}
+    plain = site.stored in DTYPES
+    if plain and served.weights in DTYPES:
+        out["dtype"] = DTYPES[served.weights]
+    elif plain and served.weights in online:
+        out["quantization"] = online[served.weights]
+    elif served.weights:
+        notes.lose(
+            "weights",
+            f"{title} does not turn {site.stored} weights into {served.weights} on loading: put a "
+            f"checkpoint that is stored so in place of {served.model}",
+        )
+    if served.kv not in kv:
+        notes.lose(
+            "kv", f"{title} has no {served.kv} cache: it has {', '.join(kv)}; left at its default"
+        )
+    elif served.kv != "auto":
+        out["kv_cache_dtype"] = kv[served.kv]
+    return out
 
 
 def weights_of(given: Given, quantised: Mapping[str, str]) -> str:

@@ -141,9 +141,8 @@ def _layout_read(given: Given) -> Layout:
     cp = given.whole("cp-size") or 1
     experts = given.whole("ep-size") or 1
     if (tp * cp) % experts:
-        at = given.find("ep-size")
-        assert at is not None
-        at.refuse(f"{experts} does not divide the {tp * cp} devices of a stage", "give a divisor")
+        said = f"{experts} does not divide the {tp * cp} devices of a stage"
+        given.refuse("ep-size", said, "give a divisor")
     dp = tp if given.switch("enable-attention-dp") else 1
     stages = shared.stages_of(given.find("stages"), pp)
     return Layout(tp=tp // dp, cp=cp, dp=dp, ep=experts, pp=pp, stages=stages)
@@ -255,15 +254,11 @@ def _file(served: Served, site: Site, notes: Notes) -> dict[str, Any]:
         }
     if served.layout.stages:
         out["pp_partition"] = list(served.layout.stages)
-    if served.weights in shared.DTYPES and site.stored in shared.DTYPES:
-        out["dtype"] = shared.DTYPES[served.weights]
-    elif served.weights:
-        shared.lose_weights(served, site, notes, "TensorRT-LLM")
+    stored = shared.formats(served, site, notes, "TensorRT-LLM", KV, {})
     cache: dict[str, Any] = {}
-    if served.kv not in KV:
-        shared.lose_kv(served, notes, "TensorRT-LLM", KV)
-    elif served.kv != "auto":
-        cache["dtype"] = KV[served.kv]
+    if "kv_cache_dtype" in stored:
+        cache["dtype"] = stored.pop("kv_cache_dtype")
+    out |= stored
     if not served.prefix_caching:
         cache["enable_block_reuse"] = False
     if cache:

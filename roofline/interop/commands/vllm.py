@@ -203,10 +203,7 @@ def _layout_read(given: Given, notes: list[str]) -> Layout:
             "is not modelled"
         )
     if cp > 1:
-        notes.append(
-            "vLLM's context parallelism does not divide the cache; the model's does: it counts "
-            f"{cp} times too few bytes of it"
-        )
+        notes.append(shared.SPLIT_READ.format("vLLM", cp))
     experts = tp * dp * cp if given.switch("enable-expert-parallel") else 1
     stages = shared.stages_of(given.find("stages"), pp)
     nodes = given.find("nnodes")
@@ -318,7 +315,7 @@ def bench(model: str, site: Site, port: int) -> tuple[tuple[str, ...], ...]:
 def engine_settings(served: Served, site: Site, notes: Notes) -> dict[str, Any]:
     """Engine arguments by name, with underscores: numbers, text, truth values and mappings."""
     out = _degrees(served.layout, notes)
-    out |= _formats(served, site, notes)
+    out |= shared.formats(served, site, notes, "vLLM", KV, ONLINE)
     sequences, tokens = shared.divided(served, int(served.layout.dp), notes, "vLLM")
     if tokens is not None and tokens < (sequences or 0):
         raise InputError(
@@ -364,10 +361,7 @@ def _degrees(layout: Layout, notes: Notes) -> dict[str, Any]:
         if degree != 1:
             out[name] = int(degree)
     if layout.cp != 1:
-        notes.say(
-            "vLLM's context parallelism shares prefill; it does not divide the cache, of which "
-            f"each device then has {int(layout.cp)} times what is modelled"
-        )
+        notes.say(shared.SPLIT.format("vLLM", int(layout.cp)))
     if layout.ep != 1:
         if layout.ep != layout.stage_devices:
             shared.refuse_layout(
@@ -378,21 +372,6 @@ def _degrees(layout: Layout, notes: Notes) -> dict[str, Any]:
                 f"use --ep {int(layout.stage_devices)} or leave it out",
             )
         out["enable_expert_parallel"] = True
-    return out
-
-
-def _formats(served: Served, site: Site, notes: Notes) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    if served.weights in shared.DTYPES and site.stored in shared.DTYPES:
-        out["dtype"] = shared.DTYPES[served.weights]
-    elif served.weights in ONLINE and site.stored in shared.DTYPES:
-        out["quantization"] = ONLINE[served.weights]
-    elif served.weights:
-        shared.lose_weights(served, site, notes, "vLLM")
-    if served.kv not in KV:
-        shared.lose_kv(served, notes, "vLLM", KV)
-    elif served.kv != "auto":
-        out["kv_cache_dtype"] = KV[served.kv]
     return out
 
 

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -175,6 +176,22 @@ def header(content: Content) -> tuple[str, ...]:
         return ()
 
 
+def lines(content: Content) -> Iterator[tuple[int, list[str]]]:
+    """Number and values of each line of a CSV file.
+
+    Raises:
+        DocumentError: At the line that is no CSV.
+    """
+    reader = csv.reader(content.text.split("\n"), strict=True)
+    try:
+        for cells in reader:
+            yield reader.line_num, cells
+    except csv.Error:
+        raise content.error(
+            "the line is not CSV", "check commas and quotes", reader.line_num
+        ) from None
+
+
 def rows(content: Content) -> list[Node]:
     """Rows of a CSV file as mappings from column to text; empty cells are left out.
 
@@ -186,27 +203,17 @@ def rows(content: Content) -> list[Node]:
         raise content.error("this is no table", "name a CSV file with a header", 1)
     if len(set(names)) != len(names):
         raise content.error("a column is there twice", "remove one of them", 1)
-    reader = csv.reader(content.text.split("\n"), strict=True)
     found: list[tuple[int, list[str]]] = []  # a table that is too long costs no more than its text
-    try:
-        for cells in reader:
-            if len(cells) > len(names):
-                raise _ragged(content, reader.line_num, len(cells), len(names))
-            if not any(cell.strip() for cell in cells):
-                continue
-            if len(cells) != len(names):
-                raise _ragged(content, reader.line_num, len(cells), len(names))
-            if len(found) > MOST_DOCUMENTS:
-                raise content.error(
-                    f"the table has more than {MOST_DOCUMENTS:,} rows",
-                    "save one row for each run",
-                    reader.line_num,
-                )
-            found.append((reader.line_num, cells))
-    except csv.Error:
-        raise content.error(
-            "the line is not CSV", "check commas and quotes", reader.line_num
-        ) from None
+    for line, cells in lines(content):
+        blank = not any(cell.strip() for cell in cells)
+        if len(cells) > len(names) or (len(cells) < len(names) and not blank):
+            raise _ragged(content, line, len(cells), len(names))
+        if blank:
+            continue
+        if len(found) > MOST_DOCUMENTS:
+            message = f"the table has more than {MOST_DOCUMENTS:,} rows"
+            raise content.error(message, "save one row for each run", line)
+        found.append((line, cells))
     return [
         Node(
             {name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()},

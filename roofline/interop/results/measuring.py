@@ -1,9 +1,9 @@
 """Figures of a file as measurements, scaled to base units, and engines by name."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
-from roofline.interop.results.node import Node, number
+from roofline.interop.results.node import Node, count, number
 from roofline.interop.results.run import STATISTIC, Measurement
 from roofline.units import PREFIX
 
@@ -58,39 +58,16 @@ def several(
     return list(out.values())
 
 
-def affixed(
-    node: Node,
-    metric: str,
-    name: str,
-    definition: str,
-    *,
-    suffix: str = "",
-    scale: float = 1.0,
-) -> list[Measurement]:
-    """The statistics of keys like ``p99_ttft_ms``.
-
-    Args:
-        node: Mapping that has them.
-        metric, definition, scale: As for `one`.
-        name, suffix: What is between the statistic and the end of a key; what ends it.
-    """
-    out = []
-    end = f"_{name}{suffix}"
-    for key in node.names():
-        found = statistic(key.removesuffix(end)) if key.endswith(end) else ""
-        if found:
-            out += one(node, key, metric, definition, scale=scale, of=found)
-    return out
-
-
 def latencies(
     node: Node, latency: str, *, suffix: str = "", scale: float = 1.0
 ) -> Iterator[Measurement]:
     """Times of requests and tokens as the benchmarks of vLLM and its relatives define them.
 
     Args:
-        node, suffix, scale: As for `affixed`.
+        node: Mapping that has keys like ``p99_ttft_ms``.
         latency: Name of the time of a whole request.
+        suffix: End of the keys.
+        scale: As for `one`.
     """
     for metric, name, definition in (
         ("ttft", "ttft", "from sending a request to its first token"),
@@ -98,7 +75,11 @@ def latencies(
         ("itl", "itl", "gaps between chunks of all requests together"),
         ("latency", latency, "from sending a request to its last token"),
     ):
-        yield from affixed(node, metric, name, definition, suffix=suffix, scale=scale)
+        end = f"_{name}{suffix}"
+        for key in node.names():
+            found = statistic(key.removesuffix(end)) if key.endswith(end) else ""
+            if found:
+                yield from one(node, key, metric, definition, scale=scale, of=found)
 
 
 def spread(low: float | None, mean: float | None, high: float | None) -> float | None:
@@ -112,17 +93,27 @@ def spread(low: float | None, mean: float | None, high: float | None) -> float |
     return max(high - low, 0.0) / (2 * mean)
 
 
-def request_rate(run: Node, *at_once: str) -> float | None:
-    """Requests a second; None where all were sent at once, as words that begin so say. [1/s]"""
-    found = run.get("request_rate")
-    if found is None or str(found.value).lower().startswith(at_once):
-        return None
-    return found.number() or None
+def client(run: Node, *at_once: str) -> dict[str, Any]:
+    """Load and mean lengths, fields of `Scenario`, as the clients of vLLM and SGLang write them.
 
-
-def ratio(above: float | None, below: float | None) -> float | None:
-    """A quotient of two numbers that a file may lack."""
-    return above / below if above and below else None
+    Args:
+        run: What a client wrote.
+        at_once: Beginnings of the words in place of a rate that say that all were sent at once.
+    """
+    answered = run.at("completed").count()
+    prompt, output = (run.at(f"total_{side}_tokens").number() for side in ("input", "output"))
+    asked, clients = run.get("request_rate"), count(run, "max_concurrency")
+    rate = None
+    if asked is not None and not str(asked.value).lower().startswith(at_once):
+        rate = asked.number() or None
+    return {
+        "load": "open" if rate else "closed" if clients else "burst",
+        "concurrency": clients,
+        "rate": rate,
+        "requests": answered or None,
+        "prompt": prompt / answered if prompt and answered else None,
+        "output": output / answered if output and answered else None,
+    }
 
 
 SECONDS: Final[Mapping[str, float]] = {

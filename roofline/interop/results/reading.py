@@ -23,11 +23,7 @@ def known_formats() -> tuple[Format, ...]:
 
 
 def read_results(path: Path, *, format_: str = "") -> tuple[MeasuredRun, ...]:
-    """Read the runs of a file.
-
-    Args:
-        path: What a benchmark wrote; ``.gz`` is unpacked.
-        format_: Name of the format; empty to have it told by the content.
+    """Runs of a file that a benchmark wrote, by the name of its format or as the content tells.
 
     Raises:
         DocumentError: Where the file cannot be read as that: file, line, field.

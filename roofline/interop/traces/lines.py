@@ -2,7 +2,6 @@
 
 import gzip
 from collections.abc import Iterator
-from io import BufferedReader
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -57,7 +56,8 @@ def lines(path: Path) -> Iterator[Line]:
     """
     source = source_of(path)
     hints = {"folder": "name a file in it", "packed": "copy the whole file again"}
-    with readable(source, **hints), _opened(path) as file:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with readable(source, **hints), opened(path, "rb") as file:
         most = _unpacked(path, source)
         read, number, last, rest = 0, 1, 0, b""
         while True:
@@ -97,10 +97,6 @@ def _unpacked(path: Path, source: str) -> float:
 def _too_packed(source: str, line: int) -> DocumentError:
     message = f"it unpacks to more than {MOST_PACKED} times its size"
     return located(source, line, message, "check that this is a trace; unpack it first if it is")
-
-
-def _opened(path: Path) -> gzip.GzipFile | BufferedReader:
-    return gzip.GzipFile(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 
 def _lines(content: bytes, source: str, number: int, whole: bool) -> Iterator[Line]:

@@ -29,12 +29,7 @@ _SCAN: Final = _DECODER.scan_once
 
 
 def convert(read: Sequence[Line], source: str, block: int) -> Rows:
-    """Rows of some lines.
-
-    Args:
-        read: Lines, each one object.
-        source: The file, as it is shown.
-        block: Tokens of a block. [token]
+    """Rows of some lines, each one object, whose blocks have so many tokens.
 
     Raises:
         DocumentError: At the first line that is not a request.

@@ -72,7 +72,7 @@ def numbers(texts: Texts, column: str, place: Place) -> Array:
     return made
 
 
-def tokens(texts: Texts, column: str, place: Place, *, least: int = 1) -> Ints:
+def tokens(texts: Texts, column: str, place: Place, *, least: int) -> Ints:
     """Whole numbers of tokens of a column.
 
     Raises:
@@ -113,14 +113,26 @@ class Format:
     name: str
     title: str
     """Short name; where it is from."""
-    columns: tuple[str, ...]
-    """Columns that it must have, as they are spelled."""
-    convert: Callable[[Texts, Place], Rows]
-    """Columns of text to rows."""
+    columns: tuple[str, str, str]
+    """Columns of arrival, prompt and answer, as they are spelled."""
+    seconds: Callable[[Texts, str, Place], Array]
+    """Reads arrivals. [s]"""
+    least: int = 0
+    """Least tokens of a length: 0 where requests without an answer are recorded. [token]"""
     optional: tuple[str, ...] = ()
     """Columns that it may have."""
-    failures: bool = False
-    """True if requests without an answer are recorded, with 0 tokens."""
+
+    def convert(self, texts: Texts, place: Place) -> Rows:
+        """Rows from columns of text."""
+        time, prompt, output = self.columns
+        rows = Rows(
+            seconds=self.seconds(texts, time, place),
+            prompt=tokens(texts, prompt, place, least=self.least),
+            output=tokens(texts, output, place, least=self.least),
+        )
+        if "priority" not in texts:
+            return rows
+        return replace(rows, priority=tokens(texts, "priority", place, least=0))
 
 
 def _clock(texts: Texts, column: str, place: Place) -> Array:
@@ -146,49 +158,19 @@ def _clock(texts: Texts, column: str, place: Place) -> Array:
     return parts + whole.astype(np.int64)
 
 
-def _azure(texts: Texts, place: Place) -> Rows:
-    return Rows(
-        seconds=_clock(texts, "TIMESTAMP", place),
-        prompt=tokens(texts, "ContextTokens", place, least=0),
-        output=tokens(texts, "GeneratedTokens", place, least=0),
-    )
-
-
-def _burstgpt(texts: Texts, place: Place) -> Rows:
-    return Rows(
-        seconds=numbers(texts, "Timestamp", place),
-        prompt=tokens(texts, "Request tokens", place, least=0),
-        output=tokens(texts, "Response tokens", place, least=0),
-    )
-
-
-def _plain(texts: Texts, place: Place) -> Rows:
-    rows = Rows(
-        seconds=numbers(texts, "arrival_s", place),
-        prompt=tokens(texts, "prompt", place),
-        output=tokens(texts, "output", place),
-    )
-    if "priority" not in texts:
-        return rows
-    return replace(rows, priority=tokens(texts, "priority", place, least=0))
-
-
 FORMATS: Final = (
     Format(
         "azure",
         "Azure LLM inference trace (2023, 2024)",
         ("TIMESTAMP", "ContextTokens", "GeneratedTokens"),
-        _azure,
-        failures=True,
+        _clock,
     ),
     Format(
         "burstgpt",
         "BurstGPT (arXiv 2401.17644)",
         ("Timestamp", "Request tokens", "Response tokens"),
-        _burstgpt,
-        optional=("Session ID", "Elapsed time", "Model", "Total tokens", "Log Type"),
-        failures=True,
+        numbers,
     ),
-    Format("csv", "plain table", ("arrival_s", "prompt", "output"), _plain, ("priority",)),
+    Format("csv", "plain table", ("arrival_s", "prompt", "output"), numbers, 1, ("priority",)),
 )
 """Tables, told apart by their columns."""

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from roofline.bench.end_to_end.cases import Case, Row
-from roofline.bench.end_to_end.replay import Known, known
+from roofline.bench.end_to_end.driving import traffic_of
+from roofline.bench.end_to_end.replay import SEED, Known, asked_of, known
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.layout import Layout
 from roofline.cost.measured import Measured
@@ -85,3 +86,28 @@ def prefill(prompts: int, tokens: int) -> float:
 def decode(sequences: int, context: float) -> float:
     """Time of a step that decodes sequences of a mean context by the law. [s]"""
     return WEIGHTS + sequences * (TOKEN + KEY * context)
+
+
+def settings(each: Known) -> dict[str, Any]:
+    """Keywords of `roofline.simulate` that ask what a row of a closed loop asks."""
+    row, found = each.row, each.deployment
+    traffic, asked = traffic_of(row), asked_of(row)
+    usual = found.calibration is not None and found.calibration.name == "usual kernels"
+    return {
+        "model": found.architecture,
+        "gpu": row.case.gpu,
+        "gpus": int(row.devices),
+        "layout": row.case.layout.spelled,
+        "kv": row.case.kv,
+        "engine": found.engine.name,
+        "calibration": "usual" if usual else "auto",
+        "workload": traffic,
+        "max_sequences": asked.max_sequences,
+        "token_budget": asked.token_budget,
+        "recv_interval": asked.recv_interval,
+        "stream_interval": asked.stream_interval,
+        "dp_timeout_iters": asked.dp_timeout_iters,
+        "cold": asked.cold,
+        "memory_utilization": each.utilization,
+        "seed": SEED,
+    }

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofline.bench.end_to_end import end_to_end, profiles
+from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.cases import read
 from roofline.bench.end_to_end.comparing import SPREAD_OF, Figure, compare, statistics
 from roofline.bench.end_to_end.evidence import bounds, poor
-from roofline.bench.end_to_end.predicting import prepared
+from roofline.bench.end_to_end.predicting import end_to_end, prepared
 from roofline.bench.end_to_end.replay import Known
 from tests.bench.end_to_end.test_cases import GOOD
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofline.bench.end_to_end import end_to_end, profiles
+from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.cases import row_of
 from roofline.bench.end_to_end.kinds.drafted_rows import accepted, drafted_row
 from roofline.bench.end_to_end.kinds.mlperf_datasets import DATASETS
@@ -18,6 +18,7 @@ from roofline.bench.end_to_end.kinds.pooled_rows import pooled_row
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction
 from roofline.bench.end_to_end.kinds.row_kinds import kind_of
 from roofline.bench.end_to_end.metrics import profile_of
+from roofline.bench.end_to_end.predicting import end_to_end
 from roofline.bench.end_to_end.replay import known
 from roofline.errors import InputError
 from roofline.serving.traffic.lengths import Lognormal, mean

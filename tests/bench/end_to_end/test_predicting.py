@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofline.bench.end_to_end import end_to_end
 from roofline.bench.end_to_end.cases import read
-from roofline.bench.end_to_end.predicting import prepared
+from roofline.bench.end_to_end.predicting import end_to_end, prepared
 from roofline.errors import InputError
 from tests.bench.end_to_end.test_cases import GOOD
 

@@ -8,8 +8,7 @@ import pandas as pd
 
 from roofline.bench.end_to_end.comparing import Compared, compare
 from roofline.bench.end_to_end.evidence import bounds
-from roofline.bench.end_to_end.reasons import Reason, reason
-from roofline.bench.end_to_end.rules import RULES
+from roofline.bench.end_to_end.rules import RULES, Reason, reason
 from tests.bench.end_to_end.test_cases import GOOD
 
 BASE: dict[str, Any] = GOOD | {

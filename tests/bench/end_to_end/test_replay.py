@@ -8,11 +8,11 @@ import pytest
 
 import roofline
 from roofline.bench.end_to_end import replay
-from roofline.bench.end_to_end.replay import itl_of, known, settings, throughput, tpot_of
+from roofline.bench.end_to_end.replay import itl_of, known, throughput, tpot_of
 from roofline.bench.engine_profiles import shipped_profile
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.layout import Layout
-from tests.bench.end_to_end.synthetic import CASE, decode, lawful, limited, prefill, row
+from tests.bench.end_to_end.synthetic import CASE, decode, lawful, limited, prefill, row, settings
 
 MIDDLE = 1025 + 63 / 2
 """Mean context of a step that decodes an answer of 65 tokens to a prompt of 1,024. [token]"""

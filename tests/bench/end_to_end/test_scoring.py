@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofline.bench.end_to_end import end_to_end
+from roofline.bench.end_to_end.predicting import end_to_end
 from roofline.bench.end_to_end.scoring import refusals, score
 from tests.bench.end_to_end.test_cases import GOOD
 from tests.bench.end_to_end.test_predicting import ROWS

@@ -5,7 +5,7 @@ taken: the prediction lies between its ends, and its interval holds both.
 """
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -14,7 +14,7 @@ import numpy as np
 
 from roofline.bench.end_to_end.cases import Row, row_of
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Spreads
-from roofline.bench.end_to_end.kinds.prediction import Prediction, wider
+from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.record import said
 from roofline.bench.end_to_end.replay import (
@@ -28,7 +28,7 @@ from roofline.bench.end_to_end.replay import (
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving import drafts
-from roofline.serving.acceptance import PUBLISHED, Acceptance, conditional
+from roofline.serving.acceptance import PUBLISHED, conditional
 from roofline.serving.draft_trees import Tree, chain
 from roofline.serving.run.serve import Fleet, drafting_fleet, serve
 from roofline.serving.simulate.drafting import Drafting
@@ -92,32 +92,20 @@ def _ends(network: str, length: int) -> list[Tree]:
     """Chains by what was published of a network, that of the fewest tokens first."""
     names = {network, SAME.get(network, network)}
     known = (each.acceptance for each in PUBLISHED if each.draft == "MTP" and each.target in names)
-    found = [chain(each, length) for each in known if _reaches(each, length)]
+    found = [
+        chain(each, length) for each in known if each.deepest is None or each.deepest >= length
+    ]
     return sorted(found, key=lambda tree: tree.tokens)
 
 
-def _reaches(acceptance: Acceptance, length: int) -> bool:
-    return acceptance.deepest is None or acceptance.deepest >= length
-
-
 @dataclass(frozen=True)
-class DraftedRow:
+class DraftedRow(ApartRow):
     """A measured row of speculative decoding."""
 
     row: Row
     """The row as if it decoded plainly."""
     length: int
     """Tokens drafted in a row; 0 for none. [token]"""
-
-    @property
-    def place(self) -> int:
-        """Place in the file, from 0. [1]"""
-        return self.row.place
-
-    @property
-    def group(self) -> Hashable:
-        """Deployment."""
-        return self.row.case
 
     @cached_property
     def known(self) -> Known:
@@ -139,26 +127,19 @@ class DraftedRow:
             drafted = f"{self.length} tokens by MTP, {found.tree.tokens:.2f} tokens of a round"
         served = serve(fleet, each.requests, concurrency=each.clients)
         return Prediction(
-            place=self.place,
-            measured=self.row.measured,
+            each,
             predicted=request_metrics(self.row, served, served.totals.makespan_s),
             log_sd={
                 name: wider(spreads, each, name, 0.0 if name == FIRST else unsure)
                 for name in self.row.measured
             },
-            profile=each.engine.profile,
-            network=each.kind,
             basis=f"drafts {drafted}, constants fitted for {each.engine.profile} that decodes "
             "plainly",
         )
 
 
 def drafted_row(place: int, record: Mapping[str, Any]) -> DraftedRow:
-    """Row of speculative decoding.
-
-    Args:
-        place: In the file, from 0. [1]
-        record: Its columns; ``server_args`` says how many tokens are drafted.
+    """Row of speculative decoding; ``server_args`` says how many tokens are drafted.
 
     Raises:
         InputError: It does not say what drafts, or how many tokens.
@@ -175,4 +156,5 @@ def drafted_row(place: int, record: Mapping[str, Any]) -> DraftedRow:
         raise InputError(
             "how many tokens are drafted is not said", hint="give the flag in server_args"
         )
-    return DraftedRow(row_of(place, {**record, "speculation": ""}), found[0])
+    row = row_of(place, {**record, "speculation": ""})
+    return DraftedRow(place, row.case, row, found[0])

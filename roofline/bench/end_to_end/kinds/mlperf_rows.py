@@ -12,7 +12,7 @@ limits, keep them), latent attention data-parallel with experts apart. That give
 NVIDIA's submissions state: Llama-2-70B on 2 H100 and on 1 H200.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
@@ -33,7 +33,7 @@ from roofline.bench.end_to_end.kinds.mlperf_datasets import (
     Dataset,
     Limit,
 )
-from roofline.bench.end_to_end.kinds.prediction import Prediction, wider
+from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.record import number, said
 from roofline.bench.end_to_end.replay import SEED, Known, throughput
@@ -44,7 +44,6 @@ from roofline.model.architecture import Mla
 from roofline.serving.requests import Requests
 from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.simulate.steady import arriving, most, share_of
-from roofline.serving.simulate.steady.closed_form import Steady
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Closed, Traffic
@@ -80,8 +79,8 @@ TENSORRT: Final = "TensorRT"
 """Words of notes for the engine, where the column leaves it open."""
 
 
-@dataclass(frozen=True, slots=True)
-class MlperfRow:
+@dataclass(frozen=True)
+class MlperfRow(ApartRow):
     """A measured row of a benchmark."""
 
     candidates: tuple[Row, ...]
@@ -90,16 +89,6 @@ class MlperfRow:
     """One of `MODES`."""
     dataset: Dataset
     """Its requests."""
-
-    @property
-    def place(self) -> int:
-        """Place in the file, from 0. [1]"""
-        return self.candidates[0].place
-
-    @property
-    def group(self) -> Hashable:
-        """Deployment of the smallest replica."""
-        return self.candidates[0].case
 
     def predict(self, logs: Array, spreads: Spreads) -> Prediction:
         """Prediction by constants of engines, and their spreads."""
@@ -134,7 +123,9 @@ class MlperfRow:
         share = share_of(each.requests, each.prices(profile_of(each, logs)), each.server)
         full = most(share)
         found = arriving(share, RATES * full.requests_per_s, full)
-        good = np.flatnonzero(_keeps(found, limit))
+        kept = found.ttft_percentile(KEPT) <= limit.ttft_s
+        kept &= found.tpot_percentile(KEPT) <= limit.tpot_s
+        good = np.flatnonzero(found.stable & kept)
         if not len(good):
             return None
         best = int(good[-1])
@@ -154,21 +145,12 @@ class MlperfRow:
         alike, unsure = (each, UNSURE) if self.scenario == OFFLINE else (loop, UNSURE * LIMITED)
         case = each.row.case
         return Prediction(
-            place=self.place,
-            measured=each.row.measured,
+            each,
             predicted=metrics,
             log_sd={name: wider(spreads, alike, name, unsure) for name in each.row.measured},
-            profile=each.engine.profile,
-            network=each.kind,
             basis=f"lengths of {self.dataset.name}, assumed: {case.weights} weights, "
             f"{each.row.replicas:.0f} x {case.layout.spelled}",
         )
-
-
-def _keeps(found: Steady, limit: Limit) -> Any:
-    """Which rates keep the limits."""
-    first = found.ttft_percentile(KEPT) <= limit.ttft_s
-    return found.stable & first & (found.tpot_percentile(KEPT) <= limit.tpot_s)
 
 
 @cache
@@ -180,10 +162,6 @@ def _requests(prompt: Lengths, output: Lengths, page: int) -> Requests:
 
 def mlperf_row(place: int, record: Mapping[str, Any]) -> MlperfRow:
     """Row of a benchmark.
-
-    Args:
-        place: In the file, from 0. [1]
-        record: Its columns.
 
     Raises:
         InputError: Its requests cannot be described, or it does not say how many devices it has.
@@ -210,10 +188,10 @@ def mlperf_row(place: int, record: Mapping[str, Any]) -> MlperfRow:
         "batch": 0,
     }
     latent = any(isinstance(block.mixer, Mla) for block in network.kinds)
-    candidates = [
+    candidates = tuple(
         row_of(place, {**told, **_degrees(size, latent)}) for size in REPLICA if devices % size == 0
-    ]
-    return MlperfRow(tuple(candidates), scenario, DATASETS[network.name])
+    )
+    return MlperfRow(place, candidates[0].case, candidates, scenario, DATASETS[network.name])
 
 
 def _engine(record: Mapping[str, Any]) -> dict[str, str]:

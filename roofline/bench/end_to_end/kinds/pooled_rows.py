@@ -10,7 +10,7 @@ number of these within 8 % in four of five rows that have a latency.
 
 import json
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -18,7 +18,7 @@ from typing import Any, Final
 from roofline.bench.end_to_end.cases import Row, row_of
 from roofline.bench.end_to_end.driving import CLOSED, waiting_clients
 from roofline.bench.end_to_end.held_out import Spreads
-from roofline.bench.end_to_end.kinds.prediction import Prediction, wider
+from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.record import number, said
 from roofline.bench.end_to_end.replay import Known, known, request_metrics
@@ -41,7 +41,7 @@ CONFIGS: Final = ("prefill_cfg", "decode_cfg")
 
 
 @dataclass(frozen=True)
-class PooledRow:
+class PooledRow(ApartRow):
     """A measured row of a disaggregated server."""
 
     prefill: Row
@@ -50,16 +50,6 @@ class PooledRow:
     instance."""
     instances: tuple[int, int]
     """Instances of each pool. [1]"""
-
-    @property
-    def place(self) -> int:
-        """Place in the file, from 0. [1]"""
-        return self.decode.place
-
-    @property
-    def group(self) -> Hashable:
-        """Deployments of both pools."""
-        return self.prefill.case, self.decode.case
 
     @cached_property
     def pools(self) -> tuple[Known, Known]:
@@ -101,14 +91,11 @@ class PooledRow:
         span = float(served.finish.max() - served.arrival.min())
         sides = {"ttft_s": before}
         return Prediction(
-            place=self.place,
-            measured=self.decode.measured,
+            after,
             predicted=request_metrics(whole, served, span),
             log_sd={
                 name: wider(spreads, sides.get(name, after), name) for name in self.decode.measured
             },
-            profile=after.engine.profile,
-            network=after.kind,
             basis=f"two pools of {after.row.case.gpu}, caches over the {wires}, constants fitted "
             f"for {after.engine.profile} where one server prefills and decodes",
         )
@@ -126,10 +113,6 @@ def _behind_a_router(prices: StepPrices) -> StepPrices:
 
 def pooled_row(place: int, record: Mapping[str, Any]) -> PooledRow:
     """Row of a disaggregated server.
-
-    Args:
-        place: In the file, from 0. [1]
-        record: Its columns.
 
     Raises:
         InputError: It does not say which instances there were, or how many clients.
@@ -150,8 +133,9 @@ def pooled_row(place: int, record: Mapping[str, Any]) -> PooledRow:
         )
         for layout, _ in sides
     ]  # fmt: skip
-    rows = [_bounded(row) for row in rows]
-    return PooledRow(rows[0], rows[1], (sides[0][1], sides[1][1]))
+    prefill, decode = map(_bounded, rows)
+    cases = prefill.case, decode.case
+    return PooledRow(place, cases, prefill, decode, (sides[0][1], sides[1][1]))
 
 
 def _bounded(row: Row) -> Row:

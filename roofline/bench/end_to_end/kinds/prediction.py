@@ -1,8 +1,9 @@
 """A predicted row of its own kind, and what predicts one."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -19,31 +20,26 @@ UNFITTED: Final = LONE
 class Prediction:
     """A predicted row."""
 
-    place: int
-    """In the file, from 0. [1]"""
-    measured: Mapping[str, float]
+    known: Known
+    """The row as a plain server would serve it."""
     predicted: Mapping[str, float]
     """Metrics that the row has, in SI units, by name."""
     log_sd: Mapping[str, float]
     """Log standard deviation of each prediction. [1]"""
-    profile: str
-    network: str
-    """Profile of its engine, and kind of its network."""
     basis: str
     """Sentence about how it is known."""
 
 
-class ApartRow(Protocol):
+@dataclass(frozen=True)
+class ApartRow(ABC):
     """A row that is read, and can be predicted."""
 
-    @property
-    def place(self) -> int:
-        """Place in the file, from 0. [1]"""
+    place: int
+    """Place in the file, from 0. [1]"""
+    group: Hashable
+    """Deployment, or several: the same tables price the rows that share it."""
 
-    @property
-    def group(self) -> Hashable:
-        """Key that rows share which the same tables price."""
-
+    @abstractmethod
     def predict(self, logs: Array, spreads: Spreads) -> Prediction:
         """Prediction by constants of engines, and their spreads.
 
@@ -55,10 +51,6 @@ class ApartRow(Protocol):
 def wider(spreads: Spreads, each: Known, metric: str, more: float = 0.0) -> float:
     """Log standard deviation of a metric of a row of a kind that nothing was fitted to. [1]
 
-    Args:
-        spreads: Of the profiles.
-        each: The row as a plain server would serve it.
-        metric: Which.
-        more: Log standard deviation of what else is not known. [1]
+    `more` is that of what else is not known than how a plain server would serve the row. [1]
     """
     return float(np.hypot(held_out.of(spreads, each, metric) * UNFITTED, more))

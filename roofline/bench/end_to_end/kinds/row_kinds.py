@@ -1,9 +1,6 @@
 """Kind of a measured row, and predictions of rows that no plain server served."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline.bench.end_to_end import profiles
@@ -11,6 +8,7 @@ from roofline.bench.end_to_end.cases import Unread
 from roofline.bench.end_to_end.held_out import Spreads
 from roofline.bench.end_to_end.kinds import drafted_rows, mlperf_rows, pooled_rows
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction
+from roofline.bench.end_to_end.metrics import shared_out
 from roofline.bench.end_to_end.record import said
 from roofline.cost.work import Array
 from roofline.errors import RooflineError, described
@@ -61,13 +59,9 @@ def kinds(frame: "pandas.DataFrame") -> tuple[str, ...]:
 def predicted_apart(
     frame: "pandas.DataFrame", kind: Sequence[str]
 ) -> tuple[list[Prediction], list[Unread]]:
-    """Rows that are predicted apart, and those of them that cannot be.
+    """Rows of a table that are predicted apart, and those of them that cannot be.
 
     Constants are the shipped ones, which are fitted to none of these rows.
-
-    Args:
-        frame: Columns of the shared measurements.
-        kind: Kind of each row.
     """
     places = [place for place, name in enumerate(kind) if name in READERS]
     rows: list[ApartRow] = []
@@ -90,15 +84,12 @@ def _predicted(rows: Sequence[ApartRow]) -> list[Predicted]:
         shares.setdefault(row.group, []).append(row)
     _JOB.append(profiles.load())
     try:
-        if len(rows) < MANY or cores() == 1 or not hasattr(os, "fork"):
-            found = [_share(share) for share in shares.values()]
-        else:
-            with ProcessPoolExecutor(cores(), get_context("fork")) as pool:
-                together = -(-len(shares) // cores())
-                found = list(pool.map(_share, shares.values(), chunksize=together))
+        together = max(-(-len(shares) // cores()), 1)
+        deployments = list(shares.values())
+        found = shared_out(_share, deployments, rows=len(rows), many=MANY, chunk=together)
+        return [each for share in found for each in share]
     finally:
         _JOB.pop()
-    return [each for share in found for each in share]
 
 
 def _share(rows: Sequence[ApartRow]) -> list[Predicted]:

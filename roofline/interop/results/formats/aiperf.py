@@ -17,12 +17,11 @@ have commas for thousands. GenAI-Perf says "Time To First Token (ms)" and "(per 
 to First Token (ms)" and "(tokens/sec)". Neither says what was run, nor its own version.
 """
 
-import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from roofline.interop.results.content import Content, header
+from roofline.interop.results.content import Content, header, lines
 from roofline.interop.results.measuring import only, seconds_in, several, spread
 from roofline.interop.results.node import Node, count, number, text
 from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
@@ -58,7 +57,7 @@ def _read_json(content: Content) -> Iterator[MeasuredRun]:
             "AIPerf" if stated or run.get("aiperf_version") else "AIPerf or GenAI-Perf",
             run.where,
             _scenario(run),
-            tuple(_measured(run)),
+            tuple(_measured(run.get, ".avg")),
             version=text(run, "aiperf_version"),
         )
 
@@ -125,16 +124,18 @@ def _gpu(run: Node) -> str:
     return only(names)
 
 
-def _measured(run: Node) -> Iterator[Measurement]:
+def _measured(get: Callable[[str], Node | None], end: str = "") -> Iterator[Measurement]:
+    """Figures of the metrics that have a mean, or one value; names of fields end alike."""
     for metric, (name, definition) in TIMES.items():
-        node = run.get(name)
+        node = get(name)
         if node is not None:
             scale = seconds_in(node.at("unit"))
             yield from several(node, metric, definition, scale=scale)
     for metric, (name, definition) in RATES.items():
-        value = number(run, name, "avg")
+        node = get(name)
+        value = number(node, "value") or number(node, "avg")
         if value is not None:
-            yield Measurement(metric, "mean", value, f"{name}.avg", definition)
+            yield Measurement(metric, "mean", value, f"{name}{end}", definition)
 
 
 def _is_csv(content: Content) -> bool:
@@ -157,7 +158,7 @@ def _read_csv(content: Content) -> Iterator[MeasuredRun]:
             output=mean,
             spread=spread(low, mean, high),
         ),
-        tuple(_rows_measured(tables)),
+        tuple(_measured(tables.get)),
     )
 
 
@@ -184,15 +185,9 @@ def _tables(content: Content) -> dict[str, Node]:
 
 
 def _lines(content: Content) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(content.text.split("\n"), strict=True)
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                yield reader.line_num, [cell.strip() for cell in cells]
-    except csv.Error:
-        raise content.error(
-            "the line is not CSV", "check commas and quotes", reader.line_num
-        ) from None
+    for line, cells in lines(content):
+        if any(cell.strip() for cell in cells):
+            yield line, [cell.strip() for cell in cells]
 
 
 def _gpu_in_lines(content: Content) -> str:
@@ -208,18 +203,6 @@ def _gpu_in_lines(content: Content) -> str:
         elif 0 <= column < len(cells):
             names.append(cells[column])
     return only(names)
-
-
-def _rows_measured(tables: dict[str, Node]) -> Iterator[Measurement]:
-    for metric, (name, definition) in TIMES.items():
-        row = tables.get(name)
-        if row is not None:
-            yield from several(row, metric, definition, scale=seconds_in(row.at("unit")))
-    for metric, (name, definition) in RATES.items():
-        row = tables.get(name)
-        value = number(row, "value") or number(row, "avg")
-        if value is not None:
-            yield Measurement(metric, "mean", value, name, definition)
 
 
 CSV = Format("aiperf-csv", "AIPerf or GenAI-Perf (CSV)", _is_csv, _read_csv)

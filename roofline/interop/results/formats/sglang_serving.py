@@ -9,16 +9,9 @@ streaming, TTFT and the gaps are 0 and were not measured. A rate may be written 
 from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
-from roofline.interop.results.measuring import (
-    engine_of,
-    latencies,
-    one,
-    ratio,
-    request_rate,
-    spread,
-)
+from roofline.interop.results.measuring import client, engine_of, latencies, one, spread
 from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
 from roofline.units import PREFIX
 
 
@@ -40,11 +33,7 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
 
 
 def _scenario(run: Node, server: Node | None) -> Scenario:
-    answered = run.at("completed").count()
-    prompt = ratio(run.at("total_input_tokens").number(), answered)
-    output = ratio(run.at("total_output_tokens").number(), answered)
-    rate, clients = request_rate(run, "inf", "trace"), count(run, "max_concurrency")
-    load: Load = "open" if rate else "closed" if clients else "burst"
+    sent = client(run, "inf", "trace")
     accepted = number(run, "accept_length")
     tp, cache = count(server, "tp_size"), text(server, "kv_cache_dtype")
     return Scenario(
@@ -57,13 +46,8 @@ def _scenario(run: Node, server: Node | None) -> Scenario:
         engine_version=text(server, "version"),
         weights=text(server, "quantization"),
         kv="" if cache == "auto" else cache,
-        load=load,
-        concurrency=clients,
-        rate=rate,
-        requests=answered or None,
-        prompt=prompt,
-        output=output,
-        spread=_spread(run, output),
+        **sent,
+        spread=_spread(run, sent["output"]),
         beyond=(
             f"speculative decoding, {accepted:.2f} tokens a step"
             if accepted and accepted > 1

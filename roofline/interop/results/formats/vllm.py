@@ -26,17 +26,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from roofline.interop.results.content import Content
-from roofline.interop.results.measuring import (
-    engine_of,
-    latencies,
-    one,
-    ratio,
-    request_rate,
-    several,
-    spread,
-)
+from roofline.interop.results.measuring import client, engine_of, latencies, one, several, spread
 from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
 from roofline.units import PREFIX
 
 _BATCH: Final = "from the start of a batch to its last token"
@@ -75,26 +67,17 @@ def _read_serve(content: Content) -> Iterator[MeasuredRun]:
 
 
 def _scenario(run: Node) -> Scenario:
-    answered = run.at("completed").count()
-    prompt = ratio(run.at("total_input_tokens").number(), answered)
-    output = ratio(run.at("total_output_tokens").number(), answered)
-    rate, clients = request_rate(run, "inf"), count(run, "max_concurrency")
+    sent = client(run, "inf")
     shape = number(run, "burstiness")  # gaps are gamma distributed
-    load: Load = "open" if rate else "closed" if clients else "burst"
     return Scenario(
         model=text(run, "model_id"),
         gpu=text(run, "gpu"),
         gpus=count(run, "gpus"),
         tp=count(run, "tensor_parallel_size"),
         engine=engine_of(text(run, "backend") or text(run, "endpoint_type")),
-        load=load,
-        concurrency=clients,
-        rate=rate,
+        **sent,
         cv=None if shape is None else shape**-0.5,
-        requests=answered or None,
-        prompt=prompt,
-        output=output,
-        spread=_spread(run.get("output_lens"), output),
+        spread=_spread(run.get("output_lens"), sent["output"]),
         beyond=_beyond(run),
     )
 
