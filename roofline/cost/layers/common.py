@@ -1,17 +1,20 @@
 """The pass of a step, and operators that every kind of layer has."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from roofline.cost import linear
 from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.deployment import Deployment
-from roofline.cost.work import NOTHING, Formula, Made, Number, Op, Part, Work, anywhere, by
+from roofline.cost.work import NOTHING, Formula, Kind, Made, Number, Op, Part, Work, anywhere, by
 from roofline.model.architecture import Block, Linear
 from roofline.model.precision import Product, dequantisation, quantisation
 from roofline.units import BITS_PER_BYTE
+
+Sequences: TypeAlias = tuple[str, Number, Number, Number]
+"""Name, count [1], new tokens and context [token] of a group of sequences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +23,8 @@ class Pass:
 
     deployment: Deployment
     """Network, formats, layout and options."""
-    groups: tuple[tuple[str, Number, Number, Number], ...]
-    """Name, count [1], new tokens and context [token] of each group of sequences of this device
-    and those it shares them with."""
+    groups: tuple[Sequences, ...]
+    """Groups of sequences of this device and those it shares them with."""
     tokens: Number
     """New tokens that the device's products see. [token]"""
     rows: Number
@@ -129,6 +131,39 @@ def elementwise(
     return Op(name, "pointwise", work, layers, dims={"m": m, "reads": reads, "writes": writes})
 
 
+def attending(
+    p: Pass,
+    name: str,
+    group: Sequences,
+    work: Work,
+    layers: int,
+    dims: Mapping[str, Number],
+    *,
+    kind: Kind | None = None,
+    kv: str = "",
+) -> Op:
+    """Operator that reads the cache of a group of sequences.
+
+    Args:
+        p, group, work, layers: The step; whose cache is read, what that takes, and how often.
+        name: Of the operator, to which that of the group is added.
+        dims: Shape beside that of the sequences.
+        kind: Kind of kernel; that of softmax attention in the group's phase if not given.
+        kv: Number format of what is read; that of the cache if not given.
+    """
+    told, count, new, context = group
+    precision = p.deployment.precision
+    return Op(
+        called(name, told),
+        kind or ("decode-attention" if is_one(new) else "prefill-attention"),
+        work,
+        layers,
+        precision.attention_arithmetic,
+        dims={"count": count, "new": new, "context": context, **dims},
+        formats={"activations": precision.activations.name, "kv": kv or precision.kv.name},
+    )
+
+
 def kv_store(p: Pass, cached: Number, layers: int) -> Op:
     """Store of each new token's keys and values, as they are computed and as they are kept."""
     kv_width = p.deployment.precision.kv.width
@@ -214,11 +249,6 @@ def often(op: Op, times: Number) -> Op:
 def is_one(new: Number) -> bool:
     """Whether every sequence decodes one token: a question about scalars only."""
     return isinstance(new, (int, float)) and new == 1
-
-
-def phase_kind(new: Number) -> str:
-    """``"decode"`` or ``"prefill"``, whose kernels differ."""
-    return "decode" if is_one(new) else "prefill"
 
 
 def called(name: str, group: str) -> str:
