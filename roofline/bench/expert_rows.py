@@ -156,4 +156,4 @@ def made(
     narrow, rates = BITS[name["dtype"]][1], gpu(name["gpu"]).flops_per_s
     arithmetic = next(each for each in ARITHMETIC[narrow] if each in rates)
     alike = families(rows, family, SPLIT, FEW)
-    return group_of(name, form, experts.expert_dims(**dims, tiles=tiles), rows, alike, arithmetic)
+    return group_of(name, form, experts.expert_dims(dims, tiles), rows, alike, arithmetic)

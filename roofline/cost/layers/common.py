@@ -76,14 +76,12 @@ def product(
     if anywhere(beside):
         work = work + other("weight_bytes", "biases and scales", beside)
     copied = dequantisation(made, n, k)
-    if anywhere(copied.bytes_read):
-        both = copied.bytes_read + copied.bytes_written
-        work = work + other("weight_bytes", "converted copy", both)
+    if anywhere(copied):
+        work = work + other("weight_bytes", "converted copy", copied + copied)
     if made.quantised is not None:
         yield quantised(made, name, m, k, layers)
     shape = {"m": m, "n": n, "k": k}
-    activations = made.activations if made.quantised is None else made.quantised
-    formats = {"weights": made.stored.name, "activations": activations.name}
+    formats = {"weights": made.stored.name, "activations": made.multiplied.name}
     for number, (arithmetic, share) in enumerate(made.shares.items()):
         part = work
         if share != 1.0:
@@ -96,23 +94,22 @@ def product(
 
 def quantised(made: Product, name: str, m: Number, k: Number, layers: int) -> Op:
     """Activations are read and written in the format of the product: a kernel of its own."""
-    each = quantisation(made, 1.0, k)
-    both = each.bytes_read + each.bytes_written
+    read, written = quantisation(made, 1.0, k)
     work = Work(
-        activation_bytes=both * m,
-        made=by(_QUANTISED, {"m": m, "read": each.bytes_read, "written": each.bytes_written}),
+        activation_bytes=(read + written) * m,
+        made=by(_QUANTISED, {"m": m, "read": read, "written": written}),
     )
     dims = {"m": m, "reads": k, "writes": k}
     return Op(f"quantise-{name}", "pointwise", work, layers, dims=dims)
 
 
-def split(p: Pass, matrix: Linear, layers: int, tokens: Number | None = None) -> Iterator[Op]:
+def split(p: Pass, matrix: Linear, layers: int) -> Iterator[Op]:
     """Product with a matrix that is split as it says, over the tensor-parallel group."""
     tp = p.tp
     n = matrix.n / tp if matrix.split == "column" else float(matrix.n)
     k = matrix.k / tp if matrix.split == "row" else float(matrix.k)
     biased = matrix.biased / tp if matrix.split == "column" else float(matrix.biased)
-    yield from product(p, matrix.name, n, k, layers, biased=biased, tokens=tokens)
+    yield from product(p, matrix.name, n, k, layers, biased=biased)
 
 
 def elementwise(

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 from roofline.model.architecture import Architecture, Attention, Block, FeedForward, Mixer, Mlp, Moe
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.layers import no_windows
-from roofline.model.huggingface.storage import weight_storage
+from roofline.model.huggingface.storage import plain_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ def stack(
     """
     known: dict[Block, Block] = {}
     blocks = tuple(known.setdefault(block, block) for block in layers)
-    storage = weight_storage(fields)
+    plain = plain_format(fields)
     if shape.context is None:
         fields.notes.append("the config gives no longest context")
     values: dict[str, Any] = {
@@ -271,8 +271,8 @@ def stack(
         "embedding_width": shape.d_model,
         "final_norm_parameters": shape.d_model,
         "max_context": shape.context,
-        "weight_format": storage.linear,
-        "plain_format": storage.plain,
+        "weight_format": plain,
+        "plain_format": plain,
     }
     return Architecture(**(values | more))
 

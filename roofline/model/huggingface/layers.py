@@ -46,17 +46,14 @@ def no_windows(fields: Fields, layers: int) -> tuple[int | None, ...]:
     return windows(fields, layers, size=None, sliding=[False] * layers)
 
 
-def every_layer(fields: Fields, layers: int, default: int | None = None) -> tuple[int | None, ...]:
+def every_layer(fields: Fields, layers: int) -> tuple[int | None, ...]:
     """Windows of a model type whose ``sliding_window`` holds in all layers."""
-    size = window_size(fields, default)
-    return windows(fields, layers, size=size, sliding=[True] * layers)
+    return windows(fields, layers, size=window_size(fields, None), sliding=[True] * layers)
 
 
-def every_nth_full(
-    fields: Fields, layers: int, *, pattern: int, default: int
-) -> tuple[int | None, ...]:
+def every_nth_full(fields: Fields, layers: int, *, pattern: int) -> tuple[int | None, ...]:
     """Windows of a model type in which every n-th layer sees everything."""
-    size = window_size(fields, default)
+    size = window_size(fields, 4096)
     period = fields.integer(
         "sliding_window_pattern",
         "sliding_window_pattern",
@@ -143,13 +140,13 @@ def divides(fields: Fields, key: str, heads: int, groups: int, what: str) -> Non
         )
 
 
-def at_most(fields: Fields, experts: int, default: int) -> int:
+def at_most(fields: Fields, experts: int) -> int:
     """Experts per token, which are not more than there are. [1]
 
     Raises:
         UnsupportedModelError: They are.
     """
-    active = fields.integer("active_experts", "num_experts_per_tok", default=min(default, experts))
+    active = fields.integer("active_experts", "num_experts_per_tok", default=min(2, experts))
     if active > experts > 1:
         fields.refuse(
             "num_experts_per_tok",

@@ -113,12 +113,10 @@ def _kinds(fields: Fields, layers: int) -> Sequence[str]:
     return kinds
 
 
-def _shared_experts(fields: Fields, *, width: int) -> Moe:
+def _shared_experts(fields: Fields) -> Moe:
     return routed(
         fields,
-        shared_width=fields.integer(
-            "shared_width", "shared_expert_intermediate_size", default=width
-        ),
+        shared_width=fields.integer("shared_width", "shared_expert_intermediate_size", default=512),
         shared_gate=True,
     )
 
@@ -127,7 +125,7 @@ def _shared_experts(fields: Fields, *, width: int) -> Moe:
 def qwen3_next(fields: Fields) -> Architecture:
     """Qwen3-Next: gated DeltaNet and gated attention, experts in every layer."""
     shape = geometry(fields, kv_heads=2, head_dim=256)
-    moe = _shared_experts(fields, width=512)
+    moe = _shared_experts(fields)
     sparse = stepped(fields, shape.layers)
     fields.seen.add("intermediate_size")
     return _qwen(fields, shape, moe if all(sparse) else placed(gated(fields), moe, sparse))
@@ -146,7 +144,7 @@ def qwen3_5_moe(fields: Fields) -> Architecture:
     """Qwen3.5 and 3.6 with experts in every layer."""
     neutral(fields, mlp_only_layers=([],))
     shape = geometry(fields, kv_heads=2, head_dim=256)
-    return _qwen(fields, shape, _shared_experts(fields, width=512))
+    return _qwen(fields, shape, _shared_experts(fields))
 
 
 def _qwen(

@@ -73,7 +73,7 @@ def gemma2(fields: Fields) -> Architecture:
     """Gemma 2: norms before and after both parts; layers 0, 2, 4 … slide."""
     neutral(fields, use_bidirectional_attention=False)
     shape = geometry(fields, kv_heads=4, head_dim=256)
-    spans = every_nth_full(fields, shape.layers, pattern=2, default=4096)
+    spans = every_nth_full(fields, shape.layers, pattern=2)
     return decoder(fields, shape, spans=spans, **biases(fields), tied=True, norms=4)
 
 
@@ -93,7 +93,7 @@ def gemma3_text(fields: Fields) -> Architecture:
     # Published Gemma 3 configs nest this part, and leave out what is at its default.
     defaults = GEMMA3_TEXT if fields.nested else {}
     shape = geometry(fields, kv_heads=4, head_dim=256, defaults=defaults)
-    spans = every_nth_full(fields, shape.layers, pattern=6, default=4096)
+    spans = every_nth_full(fields, shape.layers, pattern=6)
     mlp, norm = gated(fields, default=9216 if fields.nested else None), 2 * shape.head_dim
     return decoder(fields, shape, mlp, spans=spans, **biases(fields), norm=norm, tied=True, norms=4)
 
@@ -124,7 +124,7 @@ def olmo2(fields: Fields) -> Architecture:
 def olmo3(fields: Fields) -> Architecture:
     """OLMo 3: as OLMo 2; three of four layers slide."""
     shape = geometry(fields)
-    spans = every_nth_full(fields, shape.layers, pattern=4, default=4096)
+    spans = every_nth_full(fields, shape.layers, pattern=4)
     return decoder(fields, shape, spans=spans, **biases(fields), norm=shape.qk_width)
 
 
@@ -151,7 +151,7 @@ def cohere2(fields: Fields) -> Architecture:
     fields.seen.add("layer_switch")
     shape = geometry(fields, explicit_head_dim=False)
     neutral(fields, head_dim=shape.head_dim)
-    spans = every_nth_full(fields, shape.layers, pattern=4, default=4096)
+    spans = every_nth_full(fields, shape.layers, pattern=4)
     rotary = [span is not None for span in spans]
     return decoder(
         fields,

@@ -75,7 +75,7 @@ def jamba(fields: Fields) -> Architecture:
     )
     inner = fields.integer("mlp_width", "intermediate_size")
     experts = fields.integer("experts", "num_experts", "num_local_experts", default=16)
-    active = at_most(fields, experts, 2)
+    active = at_most(fields, experts)
     parts: tuple[FeedForward, FeedForward] = (
         Mlp(inner, True, activation=activation(fields)),
         Moe(experts, active, inner, activation=activation(fields)),
@@ -135,7 +135,7 @@ def granite(fields: Fields) -> Architecture:
         each = fields.integer("expert_width", "intermediate_size")
         part = Moe(
             experts,
-            at_most(fields, experts, 2),
+            at_most(fields, experts),
             each,
             activation=activation(fields),
             shared_width=shared,

@@ -47,7 +47,6 @@ def dbrx(fields: Fields) -> Architecture:
     )
     for part in (inner, routing):
         part.finish()
-        fields.provenance.update(part.provenance)
     fields.seen.add("output_router_logits")
     return decoder(fields, shape, moe, spans=[None] * shape.layers)
 
@@ -161,7 +160,6 @@ def _sliding_heads(fields: Fields, heads: int) -> int:
         inner.only(key, *given, reason="only the number of heads may differ")
     number = inner.integer("sliding_heads", "num_attention_heads", default=heads)
     inner.finish()
-    fields.provenance.update(inner.provenance)
     return number
 
 
@@ -183,4 +181,4 @@ def step3p7(fields: Fields) -> Architecture:
     return wrapped(STEP_3P7, fields) if "text_config" in fields.data else step(fields)
 
 
-STEP_3P7: Final = Wrapper(text=step, text_type="step3p5", sizes={}, tower=None, tied=False)
+STEP_3P7: Final = Wrapper(text=step, text_type="step3p5")

@@ -141,7 +141,7 @@ def _parts(fields: Fields, shape: Geometry, kinds: set[str]) -> dict[str, Block]
         experts = fields.integer("experts", "n_routed_experts", default=8)
         moe = Moe(
             experts,
-            at_most(fields, experts, 2),
+            at_most(fields, experts),
             fields.integer("expert_width", "moe_intermediate_size", default=7688),
             gated=False,
             activation=act,
