@@ -175,7 +175,7 @@ def exchange_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             sms,
             np.full_like(tokens, NARROW if name["op"] == "dispatch" else WIDE),
             np.full_like(tokens, rate),
-            crossing,
+            crossing=crossing,
         )
         alike = families(rows.assign(octave=octaves(tokens)), SHAPE, ("sms", "octave"), FEW_SHAPES)
         yield group_of({**name, "dtype": "bfloat16"}, exchange.FORM, dims, rows, alike)

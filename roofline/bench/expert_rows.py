@@ -145,4 +145,4 @@ def made(
     (*_, narrow), rates = WEIGHTS[name["dtype"]], gpu(name["gpu"]).flops_per_s
     arithmetic = next(each for each in ARITHMETIC[narrow] if each in rates)
     alike = families(rows, family, SPLIT, FEW)
-    return group_of(name, form, experts.expert_dims(**dims, tiles=tiles), rows, alike, arithmetic)
+    return group_of(name, form, experts.expert_dims(dims, tiles), rows, alike, arithmetic)

@@ -278,17 +278,6 @@ def cheapest_placed(
     return cheapest([*inside, *(where(nodes > 1, way) for way in across)])
 
 
-def least(ways: Sequence[Transfer]) -> Transfer:
-    """Cheapest of some ways, named even where nothing moves.
-
-    Source: as `cheapest`.
-
-    Args:
-        ways: To choose from.
-    """
-    return cheapest(ways, named=True)
-
-
 def cheapest(ways: Sequence[Transfer], *, named: bool = False) -> Transfer:
     """The way that takes least time, scenario by scenario; the first of equals.
 

@@ -22,7 +22,6 @@ from roofline.cost.algorithms import (
     cheapest,
     cheapest_placed,
     flat,
-    least,
     on_link,
     on_network,
     passing,
@@ -58,8 +57,12 @@ def all_reduce(payload: Number, ranks: Ranks) -> Transfer:
         alone = [on_link(way, ranks) for way in reducing(payload, ranks.size, ranks.link)]
     if np.all(nodes == 1):
         return cheapest(alone)
-    scattered = least([on_link(w, ranks) for w in passing(payload, inside, ranks.link)])
-    summed = least([on_network(w, ranks) for w in reducing(payload / inside, nodes, ranks.network)])
+    scattered = cheapest(
+        [on_link(w, ranks) for w in passing(payload, inside, ranks.link)], named=True
+    )
+    summed = cheapest(
+        [on_network(w, ranks) for w in reducing(payload / inside, nodes, ranks.network)], named=True
+    )
     levels = Transfer(
         scattered.work * 2.0 + summed.work,
         2.0 * scattered.seconds + summed.seconds,
@@ -88,9 +91,13 @@ def all_gather(payload: Number, ranks: Ranks) -> Transfer:
         alone = [on_link(way, ranks) for way in passing(payload, ranks.size, ranks.link)]
     if np.all(ranks.nodes == 1):
         return cheapest(alone)
-    near = least([on_link(w, ranks) for w in passing(payload, ranks.inside, ranks.link)])
+    near = cheapest(
+        [on_link(w, ranks) for w in passing(payload, ranks.inside, ranks.link)], named=True
+    )
     shard = payload / ranks.inside
-    far = least([on_network(w, ranks) for w in passing(shard, ranks.nodes, ranks.network)])
+    far = cheapest(
+        [on_network(w, ranks) for w in passing(shard, ranks.nodes, ranks.network)], named=True
+    )
     levels = Transfer(
         near.work + far.work,
         near.seconds + far.seconds,

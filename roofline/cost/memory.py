@@ -100,14 +100,14 @@ def kv_bytes_per_sequence(
     layers = stage.layers if stage is not None else deployment.architecture.kinds.items()
     total: Number = 0.0
     for block, number in layers:
-        total = total + number * kept_by_layer(deployment, block, context, one_page_table)
+        total = total + number * kept(deployment, block, context, one_page_table).value
     return total
 
 
-def kept_by_layer(
+def kept(
     deployment: Deployment, block: Block, context: Number, one_page_table: bool = False
-) -> Number:
-    """Cache of one sequence in one layer on one device. See `kv_bytes_per_sequence`. [B]
+) -> Part:
+    """Cache of one sequence in one layer on one device, with the formula that makes it. [B]
 
     Source: definitions of the kinds of layer in `roofline.model`.
 
@@ -115,19 +115,6 @@ def kept_by_layer(
         deployment, block: Network, formats and layout; the layer.
         context: Tokens of the sequence. [token]
         one_page_table: As in `kv_bytes_per_sequence`.
-    """
-    return kept(deployment, block, context, one_page_table).value
-
-
-def kept(
-    deployment: Deployment, block: Block, context: Number, one_page_table: bool = False
-) -> Part:
-    """`kept_by_layer` with the formula that makes it.
-
-    Source: as `kept_by_layer`.
-
-    Args:
-        deployment, block, context, one_page_table: As for `kept_by_layer`.
     """
     precision, tp, part = deployment.precision, deployment.tp, block.mixer
     if part is None:
@@ -313,7 +300,7 @@ def _passed_around(deployment: Deployment, context: Number, step_tokens: Number)
         return 0.0
     largest: Number = 0.0
     for block in deployment.architecture.kinds:
-        largest = np.maximum(largest, kept_by_layer(deployment, block, context) * cp)
+        largest = np.maximum(largest, kept(deployment, block, context).value * cp)
     share = 2.0 / cp if deployment.options.ring_attention else 1.0
     contexts = np.maximum(step_tokens / (deployment.layout.dp * context), 1.0)
     return np.where(np.asarray(cp) > 1, largest * share * contexts, 0.0)[()]

@@ -11,8 +11,6 @@ import numpy as np
 from roofline.cost.work import Array, Formula, Number, Work, by
 from roofline.errors import InputError
 
-TILE = 64  # rows of a grouped-GEMM tile that small batches use
-
 
 @dataclass(frozen=True, slots=True)
 class Routing:
@@ -97,25 +95,6 @@ def touched(tokens: Number, experts: int, active: int, routing: Routing = UNIFOR
     missed = (1.0 - chance) ** np.asarray(tokens, float)[..., None]
     expected: Number = np.sum(1.0 - missed, axis=-1)
     return expected
-
-
-def padded_rows(rows: Number, experts: Number, tile: float = TILE) -> Number:
-    """Rows that a grouped GEMM computes: those of each touched expert, rounded up to tiles. [1]
-
-    Taken as spread evenly over the touched experts. Source: grouped-GEMM kernels work on whole
-    tiles of one expert.
-
-    Args:
-        rows: Rows of all experts together, t·k. [1]
-        experts: Experts touched. [1]
-        tile: Rows of a tile. [1]
-
-    Examples:
-        >>> float(padded_rows(100.0, 10.0, tile=16))
-        160.0
-    """
-    # No rows touch no experts: nothing is divided by nothing.
-    return experts * (np.ceil(rows / np.maximum(experts * tile, 1.0)) * tile)
 
 
 def experts_gemm(

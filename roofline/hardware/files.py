@@ -14,14 +14,10 @@ Topology = Literal["switch", "mesh", "ring", "host"]
 Confidence = Literal["high", "medium", "assumed"]
 
 
-class Claim(Strict):
-    """A truth value and its source; `Sourced` is the same for figures."""
+class Claim(Sourced):
+    """A truth value and its source."""
 
     value: bool
-    source: Annotated[str, Field(min_length=1)]
-    where: str = ""
-    note: str = ""
-    date: str = ""
 
 
 class MemoryFile(Strict):

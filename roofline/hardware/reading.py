@@ -87,11 +87,11 @@ def facts_of(
             is.
     """
     match part:
-        case Sourced():
-            yield ".".join(path), _figure(document, part, sources, path, kinds)
         case Claim():
             text, value = ("true", 1.0) if part.value else ("false", 0.0)
             yield ".".join(path), _traced(document, part, sources, path, text, value)
+        case Sourced():
+            yield ".".join(path), _figure(document, part, sources, path, kinds)
         case Strict():
             for name in type(part).model_fields:
                 yield from facts_of(
@@ -128,7 +128,7 @@ def _figure(
 
 def _traced(
     document: Document,
-    said: Sourced | Claim,
+    said: Sourced,
     sources: Mapping[str, SourceEntry],
     path: tuple[str, ...],
     text: str,

@@ -177,11 +177,6 @@ def kv_bytes_per_token(architecture: Architecture, bytes_per_element: int = 2) -
     return kv_elements_per_token(architecture) * bytes_per_element
 
 
-def kv_bytes_per_token_beyond_window(architecture: Architecture, bytes_per_element: int = 2) -> int:
-    """Cache growth per token once the context is longer than every window. [B]"""
-    return kv_elements_per_token(architecture, beyond_window=True) * bytes_per_element
-
-
 def state_elements_per_sequence(architecture: Architecture) -> int:
     """Recurrent state of a sequence, whatever its length. [1]"""
     return sum(

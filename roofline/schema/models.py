@@ -45,26 +45,25 @@ class Sourced(Strict):
     """Date of the figure, if that matters."""
 
 
-def check_sources(document: Document, listed: str = "sources") -> None:
+def check_sources(document: Document) -> None:
     """Hold a document to its sources: those used are listed, those listed are used.
 
     Every mapping with the key ``source`` counts as a figure, wherever it is. A source ``assumed``
     needs no entry, but a ``note``.
 
     Args:
-        document: Whose top level has the entries under one key.
-        listed: That key.
+        document: Whose top level has the entries under ``sources``.
 
     Raises:
         DocumentError: At the figure without an entry or note, or at the entry that nothing uses.
     """
     data = document.data if isinstance(document.data, dict) else {}
-    entries = data.get(listed)
+    entries = data.get("sources")
     names = list(entries) if isinstance(entries, dict) else []
     used: set[str] = set()
     # Reversed, so that the stack gives figures in the order of the document.
     waiting: list[tuple[tuple[str | int, ...], Any]] = [
-        ((key,), value) for key, value in reversed(data.items()) if key != listed
+        ((key,), value) for key, value in reversed(data.items()) if key != "sources"
     ]
     while waiting:
         path, value = waiting.pop()
@@ -79,7 +78,7 @@ def check_sources(document: Document, listed: str = "sources") -> None:
             raise DocumentError(
                 f"the source {shown(name)} is listed but nothing uses it",
                 hint="remove it, or name it at the figures that are taken from it",
-                where=document.where_key(listed, name),
+                where=document.where_key("sources", name),
             )
 
 

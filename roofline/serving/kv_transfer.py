@@ -13,7 +13,7 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import SINGLE, Stage, pipeline
-from roofline.cost.memory import kept_by_layer, kv_bytes_per_sequence
+from roofline.cost.memory import kept, kv_bytes_per_sequence
 from roofline.errors import LayoutError
 
 Wires = Literal["network", "link"]
@@ -118,7 +118,7 @@ def transfer(
     """
     alone = replace(prefill, layout=SINGLE)
     kinds = prefill.architecture.kinds.items()
-    keeping = sum(n for block, n in kinds if float(kept_by_layer(alone, block, float(prompt))))
+    keeping = sum(n for block, n in kinds if float(kept(alone, block, float(prompt)).value))
     return Transfer(
         prompt_bytes=prompt_bytes(prefill, float(prompt)),
         together=together,

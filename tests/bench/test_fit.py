@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from roofline.bench.fit import OUTER, cross_validate, families_of, fit, grouped
 from roofline.bench.held_out import coverage, errors
@@ -17,7 +18,7 @@ from roofline.cost.kernels.calibrated import (
     octaves,
     seconds,
 )
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, one_regime
+from roofline.cost.kernels.form import Constant, Dims, Form, Machine
 from roofline.cost.kernels.gemm import waves
 from roofline.cost.kernels.residual import value
 from roofline.cost.work import Array
@@ -32,6 +33,10 @@ def roofed(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Arra
     compute = 2 * m * n * k / (constants["compute"] * machine.flops_per_s)
     memory = 2 * (m * k + k * n + m * n) / (constants["memory"] * machine.hbm_bytes_per_s)
     return constants["launch"] + np.hypot(compute, memory)
+
+
+def one_regime(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> NDArray[np.intp]:
+    return np.zeros(len(dims["m"]), dtype=np.intp)
 
 
 FORM: Final = Form(

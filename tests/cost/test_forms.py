@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -61,23 +60,20 @@ def expanded_module() -> Dims:
 
 def routed() -> Dims:
     rows, one = sizes(0, 12), np.ones(ROWS)
-    loads: dict[str, Any] = {
+    shape = {
+        "tokens": rows,
+        "hidden": sizes(10, 13),
+        "inter": sizes(8, 12),
+        "active": 8 * one,
+        "local": 8 * one,
+        "matrices": 3 * one,
+        "weight_width": one,
+        "width": 2 * one,
+        "highest": 128 * one,
         "rows": rows,
         "touched": np.minimum(rows, 8),
-        "tiles": {height: 8 + rows / height for height in experts.HEIGHTS},
     }
-    return experts.expert_dims(
-        rows,
-        sizes(10, 13),
-        sizes(8, 12),
-        8 * one,
-        8 * one,
-        3 * one,
-        one,
-        2 * one,
-        128 * one,
-        **loads,
-    )
+    return experts.expert_dims(shape, {each: 8 + rows / each for each in experts.HEIGHTS})
 
 
 LINEAR = {"m": sizes(0, 14), "n": sizes(8, 14), "k": sizes(8, 14), "width": sizes(8, 14)}

@@ -68,20 +68,20 @@ def some_experts() -> Columns:
     _, rows, touched, tiles = routing.columns(
         tokens, np.full(COUNT, 64.0), four, four, np.zeros(COUNT)
     )
-    return experts.expert_dims(
-        tokens,
-        wide,
-        wide / 4,
-        np.full(COUNT, 4.0),
-        np.full(COUNT, 16.0),
-        np.full(COUNT, 3.0),
-        np.full(COUNT, 2.0),
-        np.full(COUNT, 2.0),
-        np.full(COUNT, 128.0),
-        rows=rows,
-        touched=touched,
-        tiles=tiles,
-    )
+    shape = {
+        "tokens": tokens,
+        "hidden": wide,
+        "inter": wide / 4,
+        "active": np.full(COUNT, 4.0),
+        "local": np.full(COUNT, 16.0),
+        "matrices": np.full(COUNT, 3.0),
+        "weight_width": np.full(COUNT, 2.0),
+        "width": np.full(COUNT, 2.0),
+        "highest": np.full(COUNT, 128.0),
+        "rows": rows,
+        "touched": touched,
+    }
+    return experts.expert_dims(shape, tiles)
 
 
 def some_exchange() -> Columns:

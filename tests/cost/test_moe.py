@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.moe import UNIFORM, Routing, chances, padded_rows, touched
+from roofline.cost.moe import UNIFORM, Routing, chances, touched
 from roofline.cost.step import decode, prefill, step
 from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Work
@@ -203,15 +203,6 @@ def test_a_column_of_steps_prices_like_its_rows() -> None:
     for row, batch in enumerate(batches):
         alone = total(step(deployment, decode(float(batch), 9.0)))
         assert row_of(together, row, 3) == pytest.approx(row_of(alone, 0, 1), rel=1e-14)
-
-
-@given(st.integers(1, 200), st.integers(1, 20), st.sampled_from([1, 8, 64]))
-def test_padded_rows_are_whole_tiles_of_experts_that_have_as_many_rows(
-    each: int, experts: int, tile: int
-) -> None:
-    # Rows spread evenly: every expert has `each` of them, and computes whole tiles.
-    tiles = sum(len(range(0, each, tile)) for _ in range(experts))
-    assert padded_rows(float(each * experts), float(experts), tile) == tiles * tile
 
 
 def _difference(a: Work, b: Work) -> Work:

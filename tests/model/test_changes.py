@@ -293,7 +293,7 @@ def test_a_patched_network_is_its_base_with_the_changes() -> None:
     base = catalog.architecture("llama-3-70b")
     assert catalog.architecture("llama-3-70b-mla").layers == changed(base, "mla", "512").layers
     local = catalog.architecture("llama-3-70b-local")
-    assert parameters.kv_bytes_per_token_beyond_window(local) == 13 * 2 * 2 * 8 * 128
+    assert 2 * parameters.kv_elements_per_token(local, beyond_window=True) == 13 * 2 * 2 * 8 * 128
 
 
 HEAD = "schema_version: 1\nname: mine\nsource: {title: mine}\n"

@@ -90,8 +90,10 @@ def test_a_window_changes_no_parameter_and_only_late_cache_growth(
     slides = network(**plain | {"sliding_window": window})
     assert parameters.parts(full) == parameters.parts(slides)
     assert parameters.kv_bytes_per_token(full) == parameters.kv_bytes_per_token(slides)
-    assert parameters.kv_bytes_per_token_beyond_window(slides) == 0
-    assert parameters.kv_bytes_per_token_beyond_window(full) == parameters.kv_bytes_per_token(full)
+    assert 2 * parameters.kv_elements_per_token(slides, beyond_window=True) == 0
+    assert 2 * parameters.kv_elements_per_token(
+        full, beyond_window=True
+    ) == parameters.kv_bytes_per_token(full)
 
 
 def test_a_narrow_embedding_is_projected_in_and_out() -> None:
@@ -116,7 +118,7 @@ def test_an_fp32_cache_is_twice_a_bf16_one() -> None:
     found = architecture("gemma-2-9b")
     assert parameters.kv_bytes_per_token(found) == 344_064
     assert parameters.kv_bytes_per_token(found, 4) == 2 * 344_064
-    assert parameters.kv_bytes_per_token_beyond_window(found) == 344_064 // 2
+    assert 2 * parameters.kv_elements_per_token(found, beyond_window=True) == 344_064 // 2
 
 
 def test_softmax_attention_has_no_recurrent_state_and_no_index() -> None:

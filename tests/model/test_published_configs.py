@@ -70,7 +70,7 @@ def counts(network: Architecture) -> dict[str, int]:
         *parameters.active(network).values(),
         parameters.kv_elements_per_token(network),
         parameters.kv_bytes_per_token(network),
-        parameters.kv_bytes_per_token_beyond_window(network),
+        2 * parameters.kv_elements_per_token(network, beyond_window=True),
         parameters.state_elements_per_sequence(network),
         parameters.weight_bytes(network),
     )

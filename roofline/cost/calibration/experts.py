@@ -52,7 +52,7 @@ def experts(op: Op, gpu: Gpu) -> KernelQuery | None:
     if float(np.mean(d["matrices"])) < GATED:
         plain = tuple(f"{variant}-nongated" for variant in variants)
         variants = (*plain, *variants)
-    made = expert_dims(**shape, tiles=tiles)
+    made = expert_dims(shape, tiles)
     part = _part(op)
     special = (
         ("limited", np.full(shape["tokens"].shape, bool(d["limited"])), made),
@@ -68,7 +68,7 @@ def experts(op: Op, gpu: Gpu) -> KernelQuery | None:
     phase = "decode" if few else "prefill"
     if few:
         # A mask tells how many rows of each expert are tokens: nothing is sorted.
-        made = expert_dims(**{**shape, "tokens": shape["rows"] / shape["active"]}, tiles=tiles)
+        made = expert_dims({**shape, "tokens": shape["rows"] / shape["active"]}, tiles)
     wide = KernelQuery("moe-wideep", (f"{own}-{phase}", own), made, arithmetic, part=part)
     return wide._replace(own=True, otherwise=whole)
 

@@ -23,40 +23,23 @@ from roofline.cost.kernels.form import (
 )
 from roofline.cost.work import Array
 
+SENT: Final = ("tokens", "hidden", "copies", "experts", "sms", "width", "bytes_per_s")
+"""Shape of an exchange: tokens of one device [token]; numbers of a token, times it is sent (its
+experts, or the devices that they are on), experts of all devices, and SMs set aside for it, 0 in
+the low-latency mode [1]; bytes per number: 1 where dispatch quantises to fp8, 2 of what is combined
+[B]; published rate of a device's link in one direction [B/s]."""
 
-def exchange_dims(
-    tokens: Array,
-    hidden: Array,
-    copies: Array,
-    experts: Array,
-    sms: Array,
-    width: Array,
-    bytes_per_s: Array,
-    crossing: Array | None = None,
-) -> dict[str, Array]:
+
+def exchange_dims(*sent: Array, crossing: Array | None = None) -> dict[str, Array]:
     """Columns of the form.
 
     Args:
-        tokens: Of one device. [token]
-        hidden: Numbers of a token. [1]
-        copies: Times a token is sent: its experts, or the devices that they are on. [1]
-        experts: Of all devices. [1]
-        sms: Set aside for the exchange; 0 in the low-latency mode. [1]
-        width: Bytes per number: 1 where dispatch quantises to fp8, 2 of what is combined. [B]
-        bytes_per_s: Published rate of a device's link in one direction. [B/s]
+        sent: Columns `SENT`.
         crossing: Copies of a token that take the link: all of them if not stated, of an exchange
             between nodes those that leave the node. [1]
     """
-    return {
-        "tokens": tokens,
-        "hidden": hidden,
-        "copies": copies,
-        "experts": experts,
-        "sms": sms,
-        "width": width,
-        "bytes_per_s": bytes_per_s,
-        "crossing": copies if crossing is None else crossing,
-    }
+    dims = dict(zip(SENT, sent, strict=True))
+    return {**dims, "crossing": dims["copies"] if crossing is None else crossing}
 
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array, Array]:

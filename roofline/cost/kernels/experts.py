@@ -58,22 +58,8 @@ def tallest(weight_bits: float, activation_bits: float) -> float:
     return TALLEST[weight_bits < activation_bits]
 
 
-def expert_dims(
-    tokens: Array,
-    hidden: Array,
-    inter: Array,
-    active: Array,
-    local: Array,
-    matrices: Array,
-    weight_width: Array,
-    width: Array,
-    highest: Array,
-    *,
-    rows: Array,
-    touched: Array,
-    tiles: Mapping[int, Array],
-) -> dict[str, Array]:
-    """Columns of the form.
+def expert_dims(shape: Dims, tiles: Mapping[int, Array]) -> dict[str, Array]:
+    """Columns of the form: a shape, and what follows from it.
 
     The height is the power of two at or above the rows that each expert on the device would have
     if every token chose only among those: kernels pick it before they know the loads. Source:
@@ -81,33 +67,22 @@ def expert_dims(
     (``num_tokens * top_k / num_local_experts``); Marlin and Triton's matmul_ogs do alike.
 
     Args:
-        tokens: Of all groups of devices: each sorts what its experts take from them. [token]
-        hidden, inter: D, and F of one device. [1]
-        active, local: Experts of a token, and those on the device. [1]
-        matrices: Of an expert, 3 where it is gated. [1]
-        weight_width, width: Bytes per weight and activation. [B]
-        highest: Rows of the highest tile of the kernel, as `tallest`. [1]
-        rows, touched: Of the device's experts, as `roofline.cost.kernels.routing.Loads`. [1]
+        shape: ``tokens`` of all groups of devices: each sorts what its experts take from them
+            [token]; ``hidden`` D and ``inter`` F of one device, ``active`` experts of a token and
+            those ``local`` to the device, ``matrices`` of an expert, 3 where it is gated [1];
+            bytes per weight, ``weight_width``, and activation, ``width`` [B]; rows of the
+            ``highest`` tile of the kernel, as `tallest`; ``rows`` and experts ``touched`` of the
+            device, as `roofline.cost.kernels.routing.Loads` [1].
         tiles: Tiles of each of `HEIGHTS`, the last one of each expert part full. [1]
     """
-    expected = np.maximum(tokens * active / local, 1.0)
-    height = np.clip(2.0 ** np.ceil(np.log2(expected)), HEIGHTS[0], highest)
+    expected = np.maximum(shape["tokens"] * shape["active"] / shape["local"], 1.0)
+    height = np.clip(2.0 ** np.ceil(np.log2(expected)), HEIGHTS[0], shape["highest"])
     place = np.searchsorted(HEIGHTS, height)
-    chosen = np.choose(place, np.broadcast_arrays(*(tiles[each] for each in HEIGHTS)))
     return {
-        "tokens": tokens,
-        "hidden": hidden,
-        "inter": inter,
-        "active": active,
-        "local": local,
-        "matrices": matrices,
-        "weight_width": weight_width,
-        "width": width,
-        "rows": rows,
-        "touched": touched,
-        "each": rows / touched,
+        **shape,
+        "each": shape["rows"] / shape["touched"],
         "height": height,
-        "tiles": chosen,
+        "tiles": np.choose(place, np.broadcast_arrays(*(tiles[each] for each in HEIGHTS))),
         "padded": LEAST * tiles[LEAST],
     }
 

@@ -143,14 +143,22 @@ def pinned(form: Form, names: Container[str]) -> Form:
     return replace(form, constants=tuple(constants))
 
 
+def known(form: Form, values: Values) -> Form:
+    """Form some of whose constants are known, and not fitted."""
+
+    def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+        return form.seconds(dims, machine, {**values, **constants})
+
+    def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+        return form.regime(dims, machine, {**values, **constants})
+
+    fitted = tuple(each for each in form.constants if each.name not in values)
+    return replace(form, constants=fitted, seconds=seconds, regime=regime)
+
+
 def free(form: Form) -> int:
     """Number of constants that a fit looks for. [1]"""
     return sum(constant.low < constant.high for constant in form.constants)
-
-
-def one_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """One regime for all rows."""
-    return np.zeros(len(next(iter(dims.values()))), dtype=np.intp)
 
 
 def take(dims: Dims, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> dict[str, Array]:

@@ -30,29 +30,21 @@ UNPACKED_TURNED: Final = 1200.0
 """The same of m·n where one operand is transposed; same file."""
 
 
-def _bytes(name: str, prior: str, meaning: str) -> Constant:
-    """A rate, from what a slow core moves to what the caches of a socket do."""
-    low, high = parse("100 MB/s", "B/s"), parse("2 TB/s", "B/s")
-    return Constant(name, low, high, parse(prior, "B/s"), "B/s", meaning)
+RANGES: Final = {
+    "B/s": ("100 MB/s", "2 TB/s"),
+    "s": ("0.001 ns", "1 ms"),
+    "FLOP/s": ("500 MFLOP/s", "20 TFLOP/s"),
+    "B": ("64 KiB", "1 GiB"),
+}
+"""Bounds by unit: from what a slow core moves to what the caches of a socket do; from a part of a
+clock to what an interpreter wastes; from one scalar unit to a socket with matrix tiles; from a
+core's own cache to that of a socket."""
 
 
-def _time(name: str, prior: str, meaning: str) -> Constant:
-    """A time, from a part of a clock to what an interpreter wastes."""
-    low, high = parse("0.001 ns", "s"), parse("1 ms", "s")
-    return Constant(name, low, high, parse(prior, "s"), "s", meaning)
-
-
-def _compute() -> Constant:
-    """Arithmetic, from one scalar unit to a socket with matrix tiles."""
-    low, high = parse("500 MFLOP/s", "FLOP/s"), parse("20 TFLOP/s", "FLOP/s")
-    prior = parse("80 GFLOP/s", "FLOP/s")
-    return Constant("compute", low, high, prior, "FLOP/s", "multiplies and adds of large products")
-
-
-def _capacity(prior: str, meaning: str) -> Constant:
-    """Capacity of a cache, from a core's own to that of a socket."""
-    low, high = parse("64 KiB", "B"), parse("1 GiB", "B")
-    return Constant("capacity", low, high, parse(prior, "B"), "B", meaning)
+def _constant(name: str, unit: str, prior: str, meaning: str) -> Constant:
+    """A constant of that unit."""
+    low, high = (parse(end, unit) for end in RANGES[unit])
+    return Constant(name, low, high, parse(prior, unit), unit, meaning)
 
 
 def product(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -195,9 +187,14 @@ def missed(reuse: Array, capacity: float) -> Array:
     return 1.0 / (1.0 + (capacity / reuse) ** SHARPNESS)
 
 
-_START: Final = _time("start", "5 µs", "calls that do nothing yet")
-_READ: Final = _bytes("read", "25 GB/s", "operands that are read once, in the last-level cache")
-_MEMORY: Final = _bytes("memory", "25 GB/s", "the same in memory, in addition")
+_COMPUTE: Final = _constant(
+    "compute", "FLOP/s", "80 GFLOP/s", "multiplies and adds of large products"
+)
+_START: Final = _constant("start", "s", "5 µs", "calls that do nothing yet")
+_READ: Final = _constant(
+    "read", "B/s", "25 GB/s", "operands that are read once, in the last-level cache"
+)
+_MEMORY: Final = _constant("memory", "B/s", "25 GB/s", "the same in memory, in addition")
 
 FORMS: Final[Mapping[str, Form]] = {
     "processor-product": Form(
@@ -205,13 +202,20 @@ FORMS: Final[Mapping[str, Form]] = {
         (
             _START,
             _READ,
-            _time("row", "10 ns", "each row of the weights, where there is one row of activations"),
+            _constant(
+                "row",
+                "s",
+                "10 ns",
+                "each row of the weights, where there is one row of activations",
+            ),
             _MEMORY,
-            _bytes("packing", "8 GB/s", "weights that are packed, in the last-level cache"),
-            _bytes("unpacked", "25 GB/s", "the same in memory, in addition"),
+            _constant(
+                "packing", "B/s", "8 GB/s", "weights that are packed, in the last-level cache"
+            ),
+            _constant("unpacked", "B/s", "25 GB/s", "the same in memory, in addition"),
             Constant("hiding", 1.0, 1e5, 64.0, "1", "rows whose arithmetic hides half of that"),
-            _bytes("sweep", "50 GB/s", "packed weights, for a block of rows"),
-            _compute(),
+            _constant("sweep", "B/s", "50 GB/s", "packed weights, for a block of rows"),
+            _COMPUTE,
         ),
         product,
         ("m", "n", "k"),
@@ -221,13 +225,13 @@ FORMS: Final[Mapping[str, Form]] = {
         "decode-attention",
         (
             _START,
-            _time("call", "500 ns", "each key head of each sequence"),
+            _constant("call", "s", "500 ns", "each key head of each sequence"),
             _READ,
             _MEMORY,
-            _bytes("packing_keys", "8 GB/s", "keys that are packed"),
-            _bytes("packing_values", "8 GB/s", "values that are packed"),
-            _time("score", "0.5 ns", "softmax of a score"),
-            _compute(),
+            _constant("packing_keys", "B/s", "8 GB/s", "keys that are packed"),
+            _constant("packing_values", "B/s", "8 GB/s", "values that are packed"),
+            _constant("score", "s", "0.5 ns", "softmax of a score"),
+            _COMPUTE,
         ),
         decode,
         ("context", "count", "heads", "kv_heads", "head_dim"),
@@ -237,12 +241,14 @@ FORMS: Final[Mapping[str, Form]] = {
         "prefill-attention",
         (
             _START,
-            _time("call", "500 ns", "each key head of each sequence"),
-            _time("row", "50 ns", "each query of each head"),
-            _time("score", "1 ns", "mask and softmax of a score"),
-            _time("miss", "0.3 ns", "the same, where it is not in the caches, in addition"),
-            _capacity("16 MiB", "scores of which half are not in the caches"),
-            _compute(),
+            _constant("call", "s", "500 ns", "each key head of each sequence"),
+            _constant("row", "s", "50 ns", "each query of each head"),
+            _constant("score", "s", "1 ns", "mask and softmax of a score"),
+            _constant(
+                "miss", "s", "0.3 ns", "the same, where it is not in the caches, in addition"
+            ),
+            _constant("capacity", "B", "16 MiB", "scores of which half are not in the caches"),
+            _COMPUTE,
         ),
         prefill,
         ("new", "context", "count", "heads", "kv_heads", "head_dim"),
@@ -252,11 +258,11 @@ FORMS: Final[Mapping[str, Form]] = {
         "pointwise",
         (
             _START,
-            _time("row", "10 ns", "each row"),
-            _bytes("cache", "20 GB/s", "what is counted, in a core's own caches"),
-            _bytes("shared", "40 GB/s", "what misses those, in addition"),
-            _bytes("memory", "40 GB/s", "what misses the last-level cache, in addition"),
-            _capacity("2 MiB", "touched, where half misses a core's own caches"),
+            _constant("row", "s", "10 ns", "each row"),
+            _constant("cache", "B/s", "20 GB/s", "what is counted, in a core's own caches"),
+            _constant("shared", "B/s", "40 GB/s", "what misses those, in addition"),
+            _constant("memory", "B/s", "40 GB/s", "what misses the last-level cache, in addition"),
+            _constant("capacity", "B", "2 MiB", "touched, where half misses a core's own caches"),
         ),
         passes,
         ("rows", "bytes"),
@@ -266,8 +272,8 @@ FORMS: Final[Mapping[str, Form]] = {
         "any",
         (
             _START,
-            _bytes("memory", "10 GB/s", "what is counted, in memory"),
-            _compute(),
+            _constant("memory", "B/s", "10 GB/s", "what is counted, in memory"),
+            _COMPUTE,
         ),
         roofed,
         ("bytes", "rows"),

@@ -7,7 +7,6 @@ Symbols: B sequences of T new tokens, C channels of the convolution, h heads wit
 (key by value width), k heads that keys are made for, Q tokens of a chunk.
 """
 
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from roofline.cost.kernels.form import (
     Machine,
     Regimes,
     Values,
+    known,
     longest,
     soft_maximum,
     summed,
@@ -251,19 +251,8 @@ STEP: Final = summed(
 recurrent kernel of flash-linear-attention."""
 
 
-def known(form: Form, **values: float) -> Form:
-    """A form some of whose constants are known: for kernels of which few rows were measured."""
-
-    def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-        return form.seconds(dims, machine, {**values, **constants})
-
-    def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-        return form.regime(dims, machine, {**values, **constants})
-
-    free = tuple(each for each in form.constants if each.name not in values)
-    return replace(form, constants=free, seconds=seconds, regime=regime)
-
-
-CONVOLUTION_TOKEN: Final = known(CONVOLUTION_STEP, token=1e-7, window=0.5, cache=0.35, held=0.7)
-TOKEN: Final = known(STEP, token=8e-7, block=1e-8, cache=0.6, held=0.7)
+CONVOLUTION_TOKEN: Final = known(
+    CONVOLUTION_STEP, {"token": 1e-7, "window": 0.5, "cache": 0.35, "held": 0.7}
+)
+TOKEN: Final = known(STEP, {"token": 8e-7, "block": 1e-8, "cache": 0.6, "held": 0.7})
 """Steps of one token each. What is known is what fits of many rows find on an H100."""

@@ -24,6 +24,7 @@ from roofline.cost.kernels.form import (
     Regimes,
     Values,
     cache_bytes_per_s,
+    known,
     longest,
     soft_maximum,
 )
@@ -242,24 +243,18 @@ CONSTANTS: Final = (
 )
 
 
-def _form(kind: str, names: Sequence[str], coordinates: tuple[str, ...]) -> Form:
-    """The equation with some of the constants fitted, the others at their priors."""
-    fixed = {c.name: c.prior for c in CONSTANTS if c.name not in names}
-
-    def time(dims: Dims, machine: Machine, constants: Values) -> Array:
-        return seconds(dims, machine, {**fixed, **constants})
-
-    def part(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-        return regime(dims, machine, {**fixed, **constants})
-
-    fitted = tuple(c for c in CONSTANTS if c.name in names)
-    return Form(kind, fitted, time, coordinates, part, EQUATION)
-
-
 EQUATION: Final = (
     "(launch + Σ projections + scores + choice + [block^q + load^q + bytes^q]^(1/q))"
     " · exp(residual)"
 )
+
+
+def _form(kind: str, names: Sequence[str], coordinates: tuple[str, ...]) -> Form:
+    """The equation with some of the constants fitted, the others at their priors."""
+    whole = Form(kind, CONSTANTS, seconds, coordinates, regime, EQUATION)
+    return known(whole, {c.name: c.prior for c in CONSTANTS if c.name not in names})
+
+
 OF_INDEX: Final = (
     "index", "index_memory", "index_step", "index_start", "spread", "choose", "row", "lane", "long",
     "abreast", "skip", "idle",

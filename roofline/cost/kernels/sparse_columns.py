@@ -7,7 +7,7 @@ import numpy as np
 
 from roofline.cost.attention import pairs
 from roofline.cost.kernels.sparse import ROWS
-from roofline.cost.work import Array
+from roofline.cost.work import Array, Number
 
 BLOCK: Final = 128.0
 """Query rows of a block of a dense prefill, and keys that MiniMax's index chooses together."""
@@ -111,15 +111,13 @@ def latent(
         kv_width: Bytes per element of the cache. [B]
     """
     new, context = dims["new"], dims["context"]
-    one = np.ones_like(new)
-    return {
-        **_shared(heads * one),
-        "met": one * pairs(new, context, window=top_k) / new,
-        "unique": np.minimum(context, new * top_k),
-        "pair_macs": one * (2.0 * latent + rope),
-        "key_bytes": one * (latent + rope) * kv_width,
-        "ends": one * (2.0 * latent + rope),
-    }
+    return _attending(
+        heads * np.ones_like(new),
+        met=pairs(new, context, window=top_k) / new,
+        unique=np.minimum(context, new * top_k),
+        macs=2.0 * latent + rope,
+        key_bytes=(latent + rope) * kv_width,
+    )
 
 
 def compressed(
@@ -143,7 +141,6 @@ def compressed(
         kv_width: Bytes per element of the cache. [B]
     """
     new, context = dims["new"], dims["context"]
-    one = np.ones_like(new)
     met = pairs(new, context, window=window) / new
     unique = np.minimum(context, new + window - 1.0)
     if ratio:
@@ -151,14 +148,10 @@ def compressed(
         met = met + pairs(new, context, window=span) / new / ratio
         entries = context / ratio
         unique = unique + (entries if top_k is None else np.minimum(entries, new * top_k))
-    return {
-        **_shared(heads * one),
-        "met": one * met,
-        "unique": one * unique,
-        "pair_macs": one * 2.0 * head_dim,
-        "key_bytes": one * head_dim * kv_width,
-        "ends": one * 2.0 * head_dim,
-    }
+    key_bytes = head_dim * kv_width
+    return _attending(
+        heads * np.ones_like(new), met=met, unique=unique, macs=2.0 * head_dim, key_bytes=key_bytes
+    )
 
 
 def grouped(
@@ -180,19 +173,15 @@ def grouped(
         kv_width: Bytes per element of the cache. [B]
     """
     new, context = dims["new"], dims["context"]
-    one = np.ones_like(new)
-    return {
-        "attends": one,
-        "heads": heads * one,
-        "rows": heads / kv_heads * one,
-        "groups": kv_heads * one,
-        "together": one,
-        "met": one * pairs(new, context, window=top_k) / new,
-        "unique": np.minimum(context, new * top_k) * kv_heads,
-        "pair_macs": one * 2.0 * head_dim,
-        "key_bytes": one * 2.0 * head_dim * kv_width,
-        "ends": one * 2.0 * head_dim,
-    }
+    return _attending(
+        heads * np.ones_like(new),
+        rows=heads / kv_heads,
+        groups=kv_heads,
+        met=pairs(new, context, window=top_k) / new,
+        unique=np.minimum(context, new * top_k) * kv_heads,
+        macs=2.0 * head_dim,
+        key_bytes=2.0 * head_dim * kv_width,
+    )
 
 
 def dense(
@@ -207,28 +196,49 @@ def dense(
         width: Bytes per element of keys and values. [B]
     """
     new, context = dims["new"], dims["context"]
-    one = np.ones_like(new)
     together = np.minimum(new, BLOCK)
+    return _attending(
+        heads * np.ones_like(new),
+        rows=together,
+        groups=heads,
+        together=together,
+        met=pairs(new, context) / new,
+        unique=context * heads,
+        macs=key + value,
+        key_bytes=(key + value) * width,
+    )
+
+
+def _attending(
+    heads: Array,
+    *,
+    met: Number,
+    unique: Array,
+    macs: float,
+    key_bytes: Array | float,
+    rows: Array | None = None,
+    groups: Array | None = None,
+    together: Array | float = 1.0,
+) -> dict[str, Array]:
+    """Columns of attention; queries and outputs are as wide as what is multiplied for a pair.
+
+    Args:
+        heads: On the device. [1]
+        met, unique: Keys that a query meets, and different ones of a sequence. [token]
+        macs, key_bytes: Multiplications for each pair [1]; of a key and its value [B].
+        rows, groups, together: Query rows of a block, groups of heads with keys of their own, and
+            neighbouring queries of a block; as of heads that share keys if not given. [1]
+    """
+    one = np.ones_like(heads)
     return {
         "attends": one,
-        "heads": heads * one,
-        "rows": together,
-        "groups": heads * one,
-        "together": together,
-        "met": one * pairs(new, context) / new,
-        "unique": context * heads,
-        "pair_macs": one * (key + value),
-        "key_bytes": one * (key + value) * width,
-        "ends": one * (key + value),
-    }
-
-
-def _shared(heads: Array) -> dict[str, Array]:
-    """Heads that share their keys are rows of blocks."""
-    return {
-        "attends": np.ones_like(heads),
         "heads": heads,
-        "rows": np.minimum(heads, ROWS),
-        "groups": np.ceil(heads / ROWS),
-        "together": np.ones_like(heads),
+        "rows": one * (np.minimum(heads, ROWS) if rows is None else rows),
+        "groups": one * (np.ceil(heads / ROWS) if groups is None else groups),
+        "together": one * together,
+        "met": one * met,
+        "unique": one * unique,
+        "pair_macs": one * macs,
+        "key_bytes": one * key_bytes,
+        "ends": one * macs,
     }

@@ -10,17 +10,17 @@ from roofline.cost.attention import Mask, attention, naive_attention
 from roofline.cost.collectives import all_gather, all_reduce, ring
 from roofline.cost.layers.common import (
     Pass,
+    attending,
     collective,
     elementwise,
     index_store,
     is_one,
     kv_store,
-    phase_kind,
     product,
     split,
 )
 from roofline.cost.placement import kv_heads_per_device, qkv_biased_per_device
-from roofline.cost.work import Kind, Number, Op, Part, anywhere, times
+from roofline.cost.work import Number, Op, Part, anywhere, times
 from roofline.model.architecture import Attention, Indexer
 
 
@@ -53,18 +53,13 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
     if part.index is not None:
         window = float(part.index.top_k)
     mask = mask_of(p)
-    told = _told(p, part)
+    told = "-".join(["attention", *_told(p, part)])
     # What kernels of a network without these do not do.
-    apart = {
-        name: 1.0
-        for name, present in (
-            ("sparse", part.index is not None),
-            ("square", not deployment.architecture.causal),
-            ("naive", deployment.options.attention == "naive"),
-        )
-        if present
-    }
-    for name, count, new, context in p.groups:
+    apart = {} if part.index is None else {"sparse": 1.0, "top_k": float(part.index.top_k)}
+    apart |= {} if deployment.architecture.causal else {"square": 1.0}
+    apart |= {"naive": 1.0} if deployment.options.attention == "naive" else {}
+    for group in p.groups:
+        _, count, new, context = group
         widths = {"width": p.width, "kv_width": precision.kv.width, "value_dim": v}
         if deployment.options.attention == "naive":
             work = naive_attention(
@@ -85,20 +80,8 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
                 **shape,
                 **widths,
             )
-        kind: Kind = "decode-attention" if phase_kind(new) == "decode" else "prefill-attention"
-        op = Op(
-            "-".join(["attention", *told, *([name] if name else [])]),
-            kind,
-            work,
-            layers,
-            precision.attention_arithmetic,
-            dims=shape
-            | {"count": count, "new": new, "context": context}
-            | {"value_dim": v, "window": window or 0.0, "chunk": chunk or 0.0}
-            | apart
-            | ({} if part.index is None else {"top_k": float(part.index.top_k)}),
-            formats={"activations": precision.activations.name, "kv": precision.kv.name},
-        )
+        dims = {**shape, "value_dim": v, "window": window or 0.0, "chunk": chunk or 0.0, **apart}
+        op = attending(p, told, group, work, layers, dims)
         seen = _seen(part, context, deployment.layout.cp)
         cache = (kv_heads * (h + v) * precision.kv.width) * times(count, seen)
         yield from gathered(p, new, cache, layers)
@@ -147,34 +130,17 @@ def index(p: Pass, part: Indexer, layers: int, **attention: Number) -> Iterator[
     """
     if not part.computes:
         return
-    precision = p.deployment.precision
     for matrix in part.linears(p.deployment.architecture.d_model):
         yield from split(p, matrix, layers)
     shape = {"heads": float(part.heads), "head_dim": float(part.head_dim)}
     cached = float(part.bytes_per_token)
     yield index_store(p, cached, layers)
-    for name, count, new, context in p.groups:
+    dims = {**shape, "top_k": float(part.top_k), "entry_bytes": cached, **attention}
+    for group in p.groups:
         work = latent.index_scores(
-            count,
-            new,
-            context,
-            bytes_per_token=cached,
-            width=p.width,
-            mask=mask_of(p),
-            **shape,
+            *group[1:], bytes_per_token=cached, width=p.width, mask=mask_of(p), **shape
         )
-        yield Op(
-            f"index-scores-{name}" if name else "index-scores",
-            "index",
-            work,
-            layers,
-            precision.attention_arithmetic,
-            dims=shape
-            | {"count": count, "new": new, "context": context}
-            | {"top_k": float(part.top_k), "entry_bytes": cached}
-            | attention,
-            formats={"activations": precision.activations.name, "kv": precision.kv.name},
-        )
+        yield attending(p, "index-scores", group, work, layers, dims, kind="index")
 
 
 def gathered(p: Pass, new: Number, cache: Number, layers: int) -> Iterator[Op]:

@@ -1,17 +1,20 @@
 """The pass of a step, and operators that every kind of layer has."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from roofline.cost import linear
 from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.deployment import Deployment
-from roofline.cost.work import NOTHING, Formula, Made, Number, Op, Part, Work, anywhere, by
+from roofline.cost.work import NOTHING, Formula, Kind, Made, Number, Op, Part, Work, anywhere, by
 from roofline.model.architecture import Block, Linear
 from roofline.model.precision import Product, dequantisation, quantisation
 from roofline.units import BITS_PER_BYTE
+
+Sequences: TypeAlias = tuple[str, Number, Number, Number]
+"""Name, count [1], new tokens and context [token] of a group of sequences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +23,8 @@ class Pass:
 
     deployment: Deployment
     """Network, formats, layout and options."""
-    groups: tuple[tuple[str, Number, Number, Number], ...]
-    """Name, count [1], new tokens and context [token] of each group of sequences of this device
-    and those it shares them with."""
+    groups: tuple[Sequences, ...]
+    """Groups of sequences of this device and those it shares them with."""
     tokens: Number
     """New tokens that the device's products see. [token]"""
     rows: Number
@@ -74,14 +76,12 @@ def product(
     if anywhere(beside):
         work = work + other("weight_bytes", "biases and scales", beside)
     copied = dequantisation(made, n, k)
-    if anywhere(copied.bytes_read):
-        both = copied.bytes_read + copied.bytes_written
-        work = work + other("weight_bytes", "converted copy", both)
+    if anywhere(copied):
+        work = work + other("weight_bytes", "converted copy", copied + copied)
     if made.quantised is not None:
         yield quantised(made, name, m, k, layers)
     shape = {"m": m, "n": n, "k": k}
-    activations = made.activations if made.quantised is None else made.quantised
-    formats = {"weights": made.stored.name, "activations": activations.name}
+    formats = {"weights": made.stored.name, "activations": made.multiplied.name}
     for number, (arithmetic, share) in enumerate(made.shares.items()):
         part = work
         if share != 1.0:
@@ -94,23 +94,22 @@ def product(
 
 def quantised(made: Product, name: str, m: Number, k: Number, layers: int) -> Op:
     """Activations are read and written in the format of the product: a kernel of its own."""
-    each = quantisation(made, 1.0, k)
-    both = each.bytes_read + each.bytes_written
+    read, written = quantisation(made, 1.0, k)
     work = Work(
-        activation_bytes=both * m,
-        made=by(_QUANTISED, {"m": m, "read": each.bytes_read, "written": each.bytes_written}),
+        activation_bytes=(read + written) * m,
+        made=by(_QUANTISED, {"m": m, "read": read, "written": written}),
     )
     dims = {"m": m, "reads": k, "writes": k}
     return Op(f"quantise-{name}", "pointwise", work, layers, dims=dims)
 
 
-def split(p: Pass, matrix: Linear, layers: int, tokens: Number | None = None) -> Iterator[Op]:
+def split(p: Pass, matrix: Linear, layers: int) -> Iterator[Op]:
     """Product with a matrix that is split as it says, over the tensor-parallel group."""
     tp = p.tp
     n = matrix.n / tp if matrix.split == "column" else float(matrix.n)
     k = matrix.k / tp if matrix.split == "row" else float(matrix.k)
     biased = matrix.biased / tp if matrix.split == "column" else float(matrix.biased)
-    yield from product(p, matrix.name, n, k, layers, biased=biased, tokens=tokens)
+    yield from product(p, matrix.name, n, k, layers, biased=biased)
 
 
 def elementwise(
@@ -127,6 +126,39 @@ def elementwise(
     m = p.tokens if tokens is None else tokens
     work = linear.pointwise(m, reads=reads, writes=writes, width=p.width, parameters=parameters)
     return Op(name, "pointwise", work, layers, dims={"m": m, "reads": reads, "writes": writes})
+
+
+def attending(
+    p: Pass,
+    name: str,
+    group: Sequences,
+    work: Work,
+    layers: int,
+    dims: Mapping[str, Number],
+    *,
+    kind: Kind | None = None,
+    kv: str = "",
+) -> Op:
+    """Operator that reads the cache of a group of sequences.
+
+    Args:
+        p, group, work, layers: The step; whose cache is read, what that takes, and how often.
+        name: Of the operator, to which that of the group is added.
+        dims: Shape beside that of the sequences.
+        kind: Kind of kernel; that of softmax attention in the group's phase if not given.
+        kv: Number format of what is read; that of the cache if not given.
+    """
+    told, count, new, context = group
+    precision = p.deployment.precision
+    return Op(
+        called(name, told),
+        kind or ("decode-attention" if is_one(new) else "prefill-attention"),
+        work,
+        layers,
+        precision.attention_arithmetic,
+        dims={"count": count, "new": new, "context": context, **dims},
+        formats={"activations": precision.activations.name, "kv": kv or precision.kv.name},
+    )
 
 
 def kv_store(p: Pass, cached: Number, layers: int) -> Op:
@@ -214,11 +246,6 @@ def often(op: Op, times: Number) -> Op:
 def is_one(new: Number) -> bool:
     """Whether every sequence decodes one token: a question about scalars only."""
     return isinstance(new, (int, float)) and new == 1
-
-
-def phase_kind(new: Number) -> str:
-    """``"decode"`` or ``"prefill"``, whose kernels differ."""
-    return "decode" if is_one(new) else "prefill"
 
 
 def called(name: str, group: str) -> str:

@@ -8,8 +8,8 @@ from roofline.cost import latent
 from roofline.cost.attention import MET, keys_read, pairs
 from roofline.cost.latent import chosen
 from roofline.cost.layers.attention import mask_of
-from roofline.cost.layers.common import Pass, elementwise, index_store, is_one, kv_store, split
-from roofline.cost.work import Formula, Number, Op, Work, by, times
+from roofline.cost.layers.common import Pass, attending, elementwise, index_store, kv_store, split
+from roofline.cost.work import Formula, Op, Work, by, times
 from roofline.model.architecture import CompressedAttention
 
 _ENTRIES: Final = Formula(
@@ -27,8 +27,8 @@ def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iter
     A query meets the tokens of its window, and an entry for every ``ratio`` tokens before, or the
     best few. Entries are counted as if groups completed continuously.
     """
-    precision, tp = p.deployment.precision, p.tp
-    heads, h = part.heads / tp, float(part.head_dim)
+    kv_width = p.deployment.precision.kv.width
+    heads, h = part.heads / p.tp, float(part.head_dim)
     *into, down, up = part.linears(int(d))
     for matrix in into:
         yield from split(p, matrix, layers)
@@ -42,7 +42,8 @@ def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iter
     yield kv_store(p, h + float(part.entry_elements), layers)
     if part.index is not None:
         yield index_store(p, float(part.index.bytes_per_token), layers)
-    for name, count, new, context in p.groups:
+    for group in p.groups:
+        _, count, new, context = group
         met = pairs(new, context, mask=mask_of(p), window=float(part.window))
         seen = keys_read(new, context, float(part.window))
         if part.ratio:
@@ -53,66 +54,45 @@ def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iter
             seen = seen + (entries if best is None else chosen(new, entries, best))
         if part.index is not None:
             shape = {"heads": float(part.index.heads), "head_dim": float(part.index.head_dim)}
+            entry_bytes = float(part.index.bytes_per_token * part.ratio)
             scores = latent.index_scores(
                 count,
                 new,
                 context * (1.0 / part.ratio),
-                bytes_per_token=float(part.index.bytes_per_token * part.ratio),  # of an entry
+                bytes_per_token=entry_bytes,
                 width=p.width,
                 mask="square",
                 **shape,
             )
-            yield Op(
-                f"index-scores-{name}" if name else "index-scores",
-                "index",
-                # Under a causal mask a query scores the entries before it: half, from empty.
-                replace(
-                    scores.telling(pairs_met=pairs(new, context, mask=mask_of(p)) / part.ratio),
-                    flops=scores.flops * _share(p, new, context),
-                ),
-                layers,
-                precision.attention_arithmetic,
-                dims=shape
-                | {"count": count, "new": new, "context": context}
-                | {"top_k": float(part.index.top_k), "ratio": float(part.ratio)}
-                | {"entry_bytes": float(part.index.bytes_per_token * part.ratio), "queries": heads},
-                formats={"activations": precision.activations.name, "kv": precision.kv.name},
+            # Under a causal mask a query scores the entries before it: half, from empty.
+            before = pairs(new, context, mask=mask_of(p))
+            work = replace(
+                scores.telling(pairs_met=before / part.ratio),
+                flops=scores.flops * (before / (new * context)),
             )
+            told = {"top_k": float(part.index.top_k), "ratio": float(part.ratio)}
+            dims = {**shape, **told, "entry_bytes": entry_bytes, "queries": heads}
+            yield attending(p, "index-scores", group, work, layers, dims, kind="index")
         work = Work(
             flops=(4.0 * heads * h) * times(count, met),
             activation_bytes=(2.0 * heads * h * p.width) * times(count, new),
-            kv_bytes=(h * precision.kv.width) * times(count, seen),
+            kv_bytes=(h * kv_width) * times(count, seen),
             made=by(
                 _ENTRIES,
                 {"heads": heads, "head_dim": h, "count": count, "new": new, "pairs_met": met}
-                | {"keys": seen, "width": p.width, "kv_width": precision.kv.width},
+                | {"keys": seen, "width": p.width, "kv_width": kv_width},
             ),
         )
-        yield Op(
-            f"attention-compressed-{name}" if name else "attention-compressed",
-            "decode-attention" if is_one(new) else "prefill-attention",
-            work,
-            layers,
-            precision.attention_arithmetic,
-            dims={
-                "count": count,
-                "new": new,
-                "context": context,
-                "heads": heads,
-                "kv_heads": 1.0,
-                "head_dim": h,
-                "value_dim": h,
-                "window": float(part.window),
-                "chunk": 0.0,
-                "ratio": float(part.ratio),
-                "top_k": 0.0 if part.index is None else float(part.index.top_k),
-            },
-            formats={"activations": precision.activations.name, "kv": precision.kv.name},
-        )
+        dims = {
+            "heads": heads,
+            "kv_heads": 1.0,
+            "head_dim": h,
+            "value_dim": h,
+            "window": float(part.window),
+            "chunk": 0.0,
+            "ratio": float(part.ratio),
+            "top_k": 0.0 if part.index is None else float(part.index.top_k),
+        }
+        yield attending(p, "attention-compressed", group, work, layers, dims)
     yield from split(p, down, layers)
     yield from split(p, up, layers)
-
-
-def _share(p: Pass, new: Number, context: Number) -> Number:
-    """Pairs that a causal mask leaves, over all of them."""
-    return pairs(new, context, mask=mask_of(p)) / (new * context)

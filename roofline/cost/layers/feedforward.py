@@ -17,10 +17,9 @@ from roofline.cost.layers.common import (
     quantised,
     split,
 )
-from roofline.cost.moe import experts_gemm, padded_rows
+from roofline.cost.moe import experts_gemm
 from roofline.cost.work import Formula, Number, Op, Part, anywhere, by
 from roofline.model.architecture import Linear, Mlp, Moe
-from roofline.model.precision import Product
 
 
 def dense(p: Pass, part: Mlp, d: float, layers: int) -> Iterator[Op]:
@@ -83,7 +82,7 @@ def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
         "own": mine.tokens,
     }
     made = p.made(up.name)
-    formats = {"weights": made.stored.name, "activations": _multiplied(made)}
+    formats = {"weights": made.stored.name, "activations": made.multiplied.name}
     yield from _grouped(p, up, up.n / layout.expert_tp, float(up.k), rows, met, layers, fused)
     wide = inner * (2 if part.gated else 1)
     activation = elementwise(p, "experts-activation", wide, inner, layers, tokens=rows)
@@ -118,8 +117,7 @@ def _moved(
     if not anywhere(layout.apart):
         return
     apart, ep = layout.apart, layout.ep
-    made = p.made(up.name)
-    width = p.width if back or made.quantised is None else made.quantised.width
+    width = p.width if back else p.made(up.name).multiplied.width
     ranks = p.deployment.ranks(ep, layout.expert_tp)
     # The device with most to send, or that with most to receive.
     arriving = rows * ep / (layout.stage_devices * float(part.active))
@@ -192,11 +190,6 @@ def _grouped(
         work,
         layers,
         made.arithmetic,
-        dims={"m": rows, "n": n, "k": k, "padded": padded_rows(rows, met), **fused},
-        formats={"weights": made.stored.name, "activations": _multiplied(made)},
+        dims={"m": rows, "n": n, "k": k, **fused},
+        formats={"weights": made.stored.name, "activations": made.multiplied.name},
     )
-
-
-def _multiplied(made: Product) -> str:
-    """Format in which activations meet the weights."""
-    return made.activations.name if made.quantised is None else made.quantised.name

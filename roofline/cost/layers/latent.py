@@ -10,6 +10,8 @@ from roofline.cost.latent import absorbed_attention, chosen, expanded_attention
 from roofline.cost.layers.attention import gathered, index, mask_of, shared
 from roofline.cost.layers.common import (
     Pass,
+    Sequences,
+    attending,
     called,
     elementwise,
     is_one,
@@ -53,9 +55,7 @@ def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
     yield from split(p, matrices["attn-out"], layers)
 
 
-def _group(
-    p: Pass, part: Mla, group: tuple[str, Number, Number, Number], layers: int
-) -> Iterator[Op]:
+def _group(p: Pass, part: Mla, group: Sequences, layers: int) -> Iterator[Op]:
     expanded, absorbed = _expanded(p, part, group, layers), _absorbed(p, part, group, layers)
     choice = p.deployment.options.mla
     hidden = False if part.index is None else np.asarray(group[3]) > part.index.top_k
@@ -82,9 +82,7 @@ def _seconds(p: Pass, ops: list[Op]) -> Number:
     return total
 
 
-def _expanded(
-    p: Pass, part: Mla, group: tuple[str, Number, Number, Number], layers: int
-) -> list[Op]:
+def _expanded(p: Pass, part: Mla, group: Sequences, layers: int) -> list[Op]:
     """Keys and values are made from the latent of every context token, then attended."""
     name, count, new, context = group
     precision, heads = p.deployment.precision, part.heads / p.tp
@@ -106,25 +104,16 @@ def _expanded(
     work = expanded_attention(
         count, new, context, width=p.width, mask=mask_of(p), top_k=top_k, **shape
     )
-    attention = Op(
-        called("attention-expanded", name),
-        "decode-attention" if is_one(new) else "prefill-attention",
-        work,
-        layers,
-        precision.attention_arithmetic,
-        dims={
-            "count": count,
-            "new": new,
-            "context": context,
-            "heads": heads,
-            "kv_heads": heads,
-            "head_dim": shape["query_dim"],
-            "value_dim": shape["value_dim"],
-            "window": top_k or 0.0,
-            "chunk": 0.0,
-        },
-        formats={"activations": precision.activations.name, "kv": precision.activations.name},
-    )
+    dims = {
+        "heads": heads,
+        "kv_heads": heads,
+        "head_dim": shape["query_dim"],
+        "value_dim": shape["value_dim"],
+        "window": top_k or 0.0,
+        "chunk": 0.0,
+    }
+    made = precision.activations.name
+    attention = attending(p, "attention-expanded", group, work, layers, dims, kv=made)
     return [_with(up[0], read), *up[1:], *_shared(p, part, attention, shape["value_dim"])]
 
 
@@ -143,12 +132,10 @@ def _shared(p: Pass, part: Mla, attention: Op, out: Number) -> Iterator[Op]:
     return shared(p, attention, cache=cache, out=dims["heads"] * (out + 2.0))
 
 
-def _absorbed(
-    p: Pass, part: Mla, group: tuple[str, Number, Number, Number], layers: int
-) -> list[Op]:
+def _absorbed(p: Pass, part: Mla, group: Sequences, layers: int) -> list[Op]:
     """Queries are taken into the latent, attended there, and values taken out of it."""
     name, count, new, context = group
-    precision, heads = p.deployment.precision, part.heads / p.tp
+    heads = part.heads / p.tp
     top_k = None if part.index is None else float(part.index.top_k)
     mine = 1.0 if is_one(new) else p.deployment.layout.cp  # prefill has its share of the queries
     tokens = count * new * (1.0 / mine)
@@ -156,35 +143,14 @@ def _absorbed(
     q_absorb, v_absorb = called("q-absorb", name), called("v-absorb", name)
     into = product(p, q_absorb, n_in, part.nope_dim, layers, tokens=tokens, role="kv-up")
     out = product(p, v_absorb, n_out, part.latent, layers, tokens=tokens, role="kv-up")
-    work = absorbed_attention(
-        count,
-        new,
-        context,
-        heads=heads,
-        latent=float(part.latent),
-        rope=float(part.rope_dim),
-        width=p.width,
-        kv_width=precision.kv.width,
-        mask=mask_of(p),
-        top_k=top_k,
-    )
-    attention = Op(
-        called("attention-absorbed", name),
-        "latent-attention",
-        work,
-        layers,
-        precision.attention_arithmetic,
-        dims={
-            "count": count,
-            "new": new,
-            "context": context,
-            "heads": heads,
-            "latent": float(part.latent),
-            "rope": float(part.rope_dim),
-            "window": top_k or 0.0,
-        }
-        | ({} if top_k is None else {"sparse": 1.0, "top_k": top_k}),
-        formats={"activations": precision.activations.name, "kv": precision.kv.name},
+    shape = {"heads": heads, "latent": float(part.latent), "rope": float(part.rope_dim)}
+    widths = {"width": p.width, "kv_width": p.deployment.precision.kv.width}
+    work = absorbed_attention(count, new, context, **shape, **widths, mask=mask_of(p), top_k=top_k)
+    dims = {**shape, "window": top_k or 0.0}
+    if top_k is not None:
+        dims |= {"sparse": 1.0, "top_k": top_k}
+    attention = attending(
+        p, "attention-absorbed", group, work, layers, dims, kind="latent-attention"
     )
     return [
         *(_own_inputs(p, op, heads, part.nope_dim, tokens) for op in into),

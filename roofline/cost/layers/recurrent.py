@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from roofline.cost.layers.common import Pass, called, elementwise, other, split
+from roofline.cost.layers.common import Pass, Sequences, called, elementwise, other, split
 from roofline.cost.recurrent import chunked_scan, recurrent_steps
-from roofline.cost.work import Number, Op, Work, times
+from roofline.cost.work import Op, Work, times
 from roofline.model.architecture import Recurrent
 from roofline.model.precision import named
 
@@ -32,9 +32,7 @@ def _taps(part: Recurrent) -> float:
     return float(part.conv_width * part.conv_kernel)
 
 
-def _convolution(
-    p: Pass, part: Recurrent, group: tuple[str, Number, Number, Number], layers: int
-) -> Op:
+def _convolution(p: Pass, part: Recurrent, group: Sequences, layers: int) -> Op:
     """Short convolution over the channels, with the last inputs of each sequence in and out."""
     tp, (name, count, new, _) = p.tp, group
     wide, kept = part.conv_width / tp, (part.state_elements - part.matrix_elements) / tp
@@ -56,9 +54,7 @@ def _convolution(
     )
 
 
-def _state(
-    p: Pass, part: Recurrent, group: tuple[str, Number, Number, Number], layers: int
-) -> Iterator[Op]:
+def _state(p: Pass, part: Recurrent, group: Sequences, layers: int) -> Iterator[Op]:
     """One token is a step of the recurrence; several are computed in chunks where there are any."""
     name, count, new, _ = group
     precision, tp = p.deployment.precision, p.tp

@@ -49,15 +49,9 @@ NETWORK: Final[Mapping[str, NetworkChange]] = {
         pruning.d_model, pruning.d_model_reason, "4096", ("d_model",), "distil", textbook=True
     ),
     "experts": NetworkChange(pruning.experts, pruning.experts_reason, "8/2"),
-    "mha": NetworkChange(
-        attention.mha, attention.gqa_reason, "", ("kv_heads",), "retrain", textbook=True
-    ),
-    "mqa": NetworkChange(
-        attention.mqa, attention.gqa_reason, "", ("kv_heads",), "retrain", textbook=True
-    ),
-    "gqa": NetworkChange(
-        attention.gqa, attention.gqa_reason, "8", ("kv_heads",), "retrain", textbook=True
-    ),
+    "mha": NetworkChange(attention.mha, attention.gqa_reason, "", ("kv_heads",), textbook=True),
+    "mqa": NetworkChange(attention.mqa, attention.gqa_reason, "", ("kv_heads",), textbook=True),
+    "gqa": NetworkChange(attention.gqa, attention.gqa_reason, "8", ("kv_heads",), textbook=True),
     "window": NetworkChange(attention.window, attention.window_reason, "1024", ("window",)),
     "local": NetworkChange(attention.local, attention.window_reason, "1024/6", ("window",)),
     "global_every": NetworkChange(

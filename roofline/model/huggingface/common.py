@@ -6,7 +6,8 @@ from typing import Any, Final, TypeAlias
 
 from roofline.model.architecture import Architecture, Attention, Block, FeedForward, Mixer, Mlp, Moe
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
-from roofline.model.huggingface.storage import weight_storage
+from roofline.model.huggingface.layers import no_windows
+from roofline.model.huggingface.storage import plain_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,11 @@ class Geometry:
     def qkv_width(self) -> int:
         """Outputs of the q, k and v projections together. [1]"""
         return (self.heads + 2 * self.kv_heads) * self.head_dim
+
+    @property
+    def qk_width(self) -> int:
+        """Outputs of the q and k projections together. [1]"""
+        return (self.heads + self.kv_heads) * self.head_dim
 
 
 def geometry(
@@ -185,6 +191,26 @@ def gated(fields: Fields, *, bias: bool = False, default: int | None = None) -> 
     return Mlp(width, True, bias, bias, activation(fields))
 
 
+def ungated(
+    fields: Fields,
+    function: str,
+    key: str = "intermediate_size",
+    *,
+    bias: bool = True,
+    default: int | None = None,
+) -> Mlp:
+    """Up and down of a width.
+
+    Args:
+        fields, function: The config; the activation function where it names none.
+        key: Of the width.
+        bias: Whether both matrices have biases.
+        default: Width where the key is absent, four times that of the model. [1]
+    """
+    width = fields.integer("mlp_width", key, default=default, why="4·D when absent or null")
+    return Mlp(width, False, bias, bias, activation(fields, function))
+
+
 def attention(
     shape: Geometry,
     spans: Sequence[int | None],
@@ -211,11 +237,10 @@ def attention(
     ]
 
 
-def biases(fields: Fields, *, default: bool = False) -> dict[str, bool]:
-    """Arguments of `attention` by ``attention_bias``, for the projections in and the one out."""
-    return dict.fromkeys(
-        ("qkv_bias", "out_bias"), fields.flag("attention_bias", "attention_bias", default=default)
-    )
+def biases(fields: Fields, key: str = "attention_bias", *, default: bool = False) -> dict[str, Any]:
+    """Arguments of `attention` by one switch, for the projections in and the one out."""
+    bias = fields.flag("attention_bias", key, default=default)
+    return {"qkv_bias": bias, "out_bias": bias}
 
 
 def stack(
@@ -233,7 +258,7 @@ def stack(
     """
     known: dict[Block, Block] = {}
     blocks = tuple(known.setdefault(block, block) for block in layers)
-    storage = weight_storage(fields)
+    plain = plain_format(fields)
     if shape.context is None:
         fields.notes.append("the config gives no longest context")
     values: dict[str, Any] = {
@@ -246,8 +271,8 @@ def stack(
         "embedding_width": shape.d_model,
         "final_norm_parameters": shape.d_model,
         "max_context": shape.context,
-        "weight_format": storage.linear,
-        "plain_format": storage.plain,
+        "weight_format": plain,
+        "plain_format": plain,
     }
     return Architecture(**(values | more))
 
@@ -286,3 +311,32 @@ def assemble(
     ]
     last = width if final_norm is None else final_norm
     return stack(fields, shape, layers, final_norm_parameters=last, **more)
+
+
+def decoder(
+    fields: Fields,
+    shape: Geometry,
+    feedforward: FeedForward | Iterable[FeedForward] | None = None,
+    *,
+    spans: Sequence[int | None] | None = None,
+    qkv_bias: bool = False,
+    out_bias: bool = False,
+    norm: int = 0,
+    rotary: bool | Sequence[bool] = True,
+    **more: Any,
+) -> Architecture:
+    """A network of layers of softmax attention.
+
+    Args:
+        fields, shape: The config and its sizes.
+        feedforward: As in `assemble`; `gated` if not given.
+        spans: Window of each layer; those of a model type without windows if not given. [token]
+        qkv_bias, out_bias, norm, rotary: As in `attention`.
+        more: As in `assemble`.
+    """
+    windows = no_windows(fields, shape.layers) if spans is None else spans
+    mixers = attention(
+        shape, windows, qkv_bias=qkv_bias, out_bias=out_bias, norm=norm, rotary=rotary
+    )
+    parts = gated(fields) if feedforward is None else feedforward
+    return assemble(fields, shape, mixers, parts, **more)

@@ -95,18 +95,12 @@ def _network(
     return further_tokens(fields, body)
 
 
-@family("deepseek_v3", "kimi_k2")
+@family("deepseek_v2", "deepseek_v3", "kimi_k2")
 def deepseek(fields: Fields) -> Architecture:
-    """DeepSeek-V3 and R1, Kimi K2."""
+    """DeepSeek-V3 and R1, Kimi K2; V2 has two shared experts, and no dense layers unless told."""
     shape = _outline(fields)
-    return _network(fields, shape, [None] * shape.layers, dense=3, shared=1)
-
-
-@family("deepseek_v2")
-def deepseek_v2(fields: Fields) -> Architecture:
-    """DeepSeek-V2: two shared experts, and no dense layers unless the config has some."""
-    shape = _outline(fields)
-    return _network(fields, shape, [None] * shape.layers, dense=0, shared=2)
+    dense, shared = (0, 2) if fields.model_type == "deepseek_v2" else (3, 1)
+    return _network(fields, shape, [None] * shape.layers, dense=dense, shared=shared)
 
 
 @family("deepseek_v32", "glm_moe_dsa")

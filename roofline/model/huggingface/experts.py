@@ -3,12 +3,13 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from roofline.model.architecture import Architecture, Attention
+from typing import Any
+
+from roofline.model.architecture import Architecture
 from roofline.model.huggingface.common import (
     Geometry,
-    assemble,
-    attention,
     biases,
+    decoder,
     family,
     gated,
     geometry,
@@ -18,7 +19,6 @@ from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import (
     every_layer,
     further_tokens,
-    no_windows,
     window_size,
     windows,
 )
@@ -36,24 +36,20 @@ from roofline.model.huggingface.routing import (
 def mixtral(fields: Fields) -> Architecture:
     """Mixtral: experts in every layer; ``sliding_window`` holds in all of them."""
     shape = geometry(fields, kv_heads=8)
-    return assemble(
-        fields,
-        shape,
-        attention(shape, every_layer(fields, shape.layers)),
-        routed(fields, width=("intermediate_size",)),
-    )
+    moe = routed(fields, width=("intermediate_size",))
+    return decoder(fields, shape, moe, spans=every_layer(fields, shape.layers))
 
 
 @family("phimoe")
 def phimoe(fields: Fields) -> Architecture:
     """Phi 3.5 MoE: Mixtral with norms that have biases."""
     shape = geometry(fields, kv_heads=8)
-    spans = every_layer(fields, shape.layers)
-    return assemble(
+    return decoder(
         fields,
         shape,
-        attention(shape, spans, **biases(fields)),
         routed(fields, width=("intermediate_size",)),
+        spans=every_layer(fields, shape.layers),
+        **biases(fields),
         norm_width=2 * shape.d_model,
         head_bias=fields.flag("head_bias", "lm_head_bias", default=False),
     )
@@ -76,11 +72,12 @@ def qwen2_moe(fields: Fields) -> Architecture:
         "shared_experts_width", "shared_expert_intermediate_size", default=5632, low=0
     )
     moe = routed(fields, shared_width=shared, shared_gate=True)
-    return assemble(
+    return decoder(
         fields,
         shape,
-        attention(shape, spans, qkv_bias=fields.flag("qkv_bias", "qkv_bias", default=True)),
         placed(gated(fields), moe, stepped(fields, shape.layers)),
+        spans=spans,
+        qkv_bias=fields.flag("qkv_bias", "qkv_bias", default=True),
     )
 
 
@@ -91,13 +88,13 @@ def qwen3_moe(fields: Fields) -> Architecture:
     shape = geometry(fields, kv_heads=4)
     used, size = _switched_window(fields)
     fields.seen.add("max_window_layers")
-    spans = [size if used else None] * shape.layers
-    moe = routed(fields)
-    return assemble(
+    return decoder(
         fields,
         shape,
-        attention(shape, spans, **biases(fields), norm=2 * shape.head_dim),
-        placed(gated(fields), moe, stepped(fields, shape.layers)),
+        placed(gated(fields), routed(fields), stepped(fields, shape.layers)),
+        spans=[size if used else None] * shape.layers,
+        **biases(fields),
+        norm=2 * shape.head_dim,
     )
 
 
@@ -116,8 +113,7 @@ def glm4_moe(fields: Fields) -> Architecture:
     shape = geometry(fields, kv_heads=8)
     bias = fields.flag("attention_bias", "attention_bias", default=False)
     norm = 2 * shape.head_dim if fields.flag("qk_norm", "use_qk_norm", default=False) else 0
-    mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, norm=norm)
-    return _shared_after_dense(fields, shape, mixers, dense=1, shared=1)
+    return _shared_after_dense(fields, shape, dense=1, shared=1, qkv_bias=bias, norm=norm)
 
 
 @family("dots1")
@@ -128,20 +124,19 @@ def dots1(fields: Fields) -> Architecture:
     first = fields.integer("max_window_layers", "max_window_layers", default=62, low=0)
     late = [size is not None and i >= first for i in range(shape.layers)]
     spans = windows(fields, shape.layers, size=size, sliding=late)
-    mixers = attention(shape, spans, **biases(fields), norm=2 * shape.head_dim)
-    return _shared_after_dense(fields, shape, mixers, dense=0, shared=None)
+    how = {**biases(fields), "norm": 2 * shape.head_dim}
+    return _shared_after_dense(fields, shape, dense=0, shared=None, spans=spans, **how)
 
 
 def _shared_after_dense(
-    fields: Fields, shape: Geometry, mixers: list[Attention], *, dense: int, shared: int | None
+    fields: Fields, shape: Geometry, *, dense: int, shared: int | None, **more: Any
 ) -> Architecture:
     """Dense layers first, then experts with shared ones beside them."""
     sparse = after_dense(fields, shape.layers, dense)
     width = fields.integer("expert_width", "moe_intermediate_size")
     moe = routed(fields, shared_width=shared_width(fields, width, shared))
     mlps = placed(gated(fields), moe, sparse)
-    body = assemble(fields, shape, mixers, mlps)
-    return further_tokens(fields, body)
+    return further_tokens(fields, decoder(fields, shape, mlps, **more))
 
 
 @family("minimax_m2")
@@ -155,13 +150,8 @@ def minimax_m2(fields: Fields) -> Architecture:
     if fields.data.get("use_mtp"):
         fields.notes.append("multi-token prediction layers are not in the checkpoint")
     fields.seen |= {"use_mtp", "mtp_transformer_layers", "num_mtp_modules"}
-    norm = (shape.heads + shape.kv_heads) * shape.head_dim
-    return assemble(
-        fields,
-        shape,
-        attention(shape, no_windows(fields, shape.layers), norm=norm),
-        routed(fields, width=("intermediate_size",)),
-    )
+    moe = routed(fields, width=("intermediate_size",))
+    return decoder(fields, shape, moe, norm=shape.qk_width)
 
 
 @family("granitemoe", "granitemoeshared")
@@ -173,23 +163,13 @@ def granitemoe(fields: Fields) -> Architecture:
         shared = fields.integer(
             "shared_experts_width", "shared_intermediate_size", default=0, low=0
         )
-    return assemble(
-        fields,
-        shape,
-        attention(shape, no_windows(fields, shape.layers), **biases(fields)),
-        routed(fields, width=("intermediate_size",), shared_width=shared),
-    )
+    moe = routed(fields, width=("intermediate_size",), shared_width=shared)
+    return decoder(fields, shape, moe, **biases(fields))
 
 
 @family("olmoe")
 def olmoe(fields: Fields) -> Architecture:
     """OLMoE: a norm over all of q and of k; experts in every layer."""
     shape = geometry(fields)
-    norm = (shape.heads + shape.kv_heads) * shape.head_dim
-    spans = no_windows(fields, shape.layers)
-    return assemble(
-        fields,
-        shape,
-        attention(shape, spans, **biases(fields), norm=norm),
-        routed(fields, width=("intermediate_size",)),
-    )
+    moe = routed(fields, width=("intermediate_size",))
+    return decoder(fields, shape, moe, **biases(fields), norm=shape.qk_width)

@@ -231,7 +231,7 @@ class Fields:
         self.provenance[name] = f"{key} = {_show(value)}, {reason}"
 
     def finish(self) -> None:
-        """Refuse whatever has not been understood and may change the cost.
+        """Refuse whatever has not been understood and may change the cost; tell the outer config.
 
         Raises:
             UnsupportedModelError: A number, a true, a list or a mapping under a key that nobody has
@@ -251,6 +251,8 @@ class Fields:
                 "and may change the cost",
                 "remove the field if it does not change the network's shape",
             )
+        if self.outer is not None:
+            self.outer.provenance.update(self.provenance)
 
 
 def refuse_infinity(fields: Fields) -> None:

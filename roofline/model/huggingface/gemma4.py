@@ -4,17 +4,17 @@ Shapes and defaults are those of the ``transformers`` config class of the same n
 """
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from roofline.model.architecture import Architecture, Attention, Block, FeedForward, Linear, Moe
+from roofline.model.architecture import Architecture, Attention, Block, FeedForward, Linear
 from roofline.model.huggingface.common import (
     Geometry,
-    assemble,
     check_groups,
     family,
     gated,
     geometry,
     neutral,
+    stack,
 )
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import window_size, windows
@@ -54,17 +54,41 @@ def gemma4_text(fields: Fields) -> Architecture:
             for mixer in mixers
         ]
     wide = fields.flag("double_wide_mlp", "use_double_wide_mlp", default=False)
-    mlp = gated(fields)
+    mlp, width, norms, scales = gated(fields), shape.d_model, NORMS, 0
     feedforward: list[FeedForward] = [
         replace(mlp, width=mlp.width * (2 if wide and reuses else 1)) for reuses in reused
     ]
     if fields.flag("experts_beside", "enable_moe_block", default=False):
         moe = routed(fields, experts=("num_experts",), active=("top_k_experts",))
         feedforward = [replace(moe, shared_width=part.width) for part in feedforward]
+        # What the router reads is scaled, and so is what each expert says.
+        norms, scales = norms + MOE_NORMS, width + moe.experts
     else:
         fields.seen |= {"num_experts", "top_k_experts", "moe_intermediate_size"}
-    body = assemble(fields, shape, mixers, feedforward, tied=True, norms=NORMS)
-    return _with_layer_inputs(fields, replace(body, layers=_scaled(body)))
+    inner = fields.integer("layer_input_width", "hidden_size_per_layer_input", default=256, low=0)
+    rows = fields.integer("layer_input_vocab", "vocab_size_per_layer_input", default=262_144, low=0)
+    # A small embedding of each token for each layer, projected in beside the residual stream.
+    extra: tuple[Linear, ...] = ()
+    beside: dict[str, Any] = {}
+    if inner:
+        norms += 1
+        extra = (
+            Linear("layer-input", inner, width, split="none"),
+            Linear("layer-gate", inner, width, split="none"),
+            Linear("layer-projection", width, inner, split="none"),
+        )
+        beside["embedding_norm_parameters"] = inner
+        beside["other_parameters"] = {"per-layer embeddings": rows * layers * inner}
+    blocks = [
+        Block(mixer, part, norms, norms * width, extra=extra, extra_parameters=scales)
+        for mixer, part in zip(mixers, feedforward, strict=True)
+    ]
+    body = stack(fields, shape, blocks, tied=True, **beside)
+    if inner:
+        fields.notes.append(
+            "per-layer embeddings are looked up, not multiplied: counted under other parameters"
+        )
+    return body
 
 
 def _mixers(fields: Fields, shape: Geometry) -> list[Attention]:
@@ -85,52 +109,3 @@ def _mixers(fields: Fields, shape: Geometry) -> list[Attention]:
     spans = windows(fields, shape.layers, size=size, sliding=slides)
     # Whatever the list says, the last layer sees everything.
     return [full if span is None else local for span in spans[:-1]] + [full]
-
-
-def _scaled(body: Architecture) -> tuple[Block, ...]:
-    """Layers with the norms and scales that experts bring."""
-    width = body.d_model
-    known: dict[Block, Block] = {}
-    for block in body.kinds:
-        known[block] = block
-        if isinstance(block.feedforward, Moe):
-            known[block] = replace(
-                block,
-                norms=NORMS + MOE_NORMS,
-                norm_parameters=(NORMS + MOE_NORMS) * width,
-                # What the router reads is scaled, and so is what each expert says.
-                extra_parameters=width + block.feedforward.experts,
-            )
-    return tuple(known[block] for block in body.layers)
-
-
-def _with_layer_inputs(fields: Fields, body: Architecture) -> Architecture:
-    """A small embedding of each token for each layer, projected in beside the residual stream."""
-    inner = fields.integer("layer_input_width", "hidden_size_per_layer_input", default=256, low=0)
-    rows = fields.integer("layer_input_vocab", "vocab_size_per_layer_input", default=262_144, low=0)
-    if not inner:
-        return body
-    width = body.d_model
-    extra = (
-        Linear("layer-input", inner, width, split="none"),
-        Linear("layer-gate", inner, width, split="none"),
-        Linear("layer-projection", width, inner, split="none"),
-    )
-    known = {
-        block: replace(
-            block,
-            norms=block.norms + 1,
-            norm_parameters=block.norm_parameters + width,
-            extra=extra,
-        )
-        for block in body.kinds
-    }
-    fields.notes.append(
-        "per-layer embeddings are looked up, not multiplied: counted under other parameters"
-    )
-    return replace(
-        body,
-        layers=tuple(known[block] for block in body.layers),
-        embedding_norm_parameters=inner,
-        other_parameters={"per-layer embeddings": rows * len(body.layers) * inner},
-    )

@@ -13,16 +13,15 @@ from roofline.model.huggingface.common import (
     Geometry,
     Names,
     activation,
-    assemble,
-    attention,
     biases,
     check_groups,
+    decoder,
     family,
     geometry,
     neutral,
+    ungated,
 )
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.layers import no_windows
 
 BLOOM_NAMES: Final = Names(
     width=("hidden_size", "n_embed"),
@@ -57,14 +56,14 @@ def opt(fields: Fields) -> Architecture:
     width = fields.integer(
         "embedding_width", "word_embed_proj_dim", default=shape.d_model, why="as wide as the model"
     )
-    inner = fields.integer("mlp_width", "ffn_dim")
     norm = 2 * shape.d_model if affine else 0
-    spans = no_windows(fields, shape.layers)
-    return assemble(
+    return decoder(
         fields,
         shape,
-        attention(shape, spans, qkv_bias=bias, out_bias=bias, rotary=False),
-        Mlp(inner, False, bias, bias, activation(fields, "relu")),
+        ungated(fields, "relu", "ffn_dim", bias=bias),
+        qkv_bias=bias,
+        out_bias=bias,
+        rotary=False,
         tied=True,
         norm_width=norm,
         final_norm=norm if before and not removed else 0,
@@ -77,8 +76,7 @@ def opt(fields: Fields) -> Architecture:
 def gpt2(fields: Fields) -> Architecture:
     """GPT-2: learned positions, biases everywhere."""
     neutral(fields, add_cross_attention=False)
-    shape = geometry(fields, GPT_NAMES, explicit_head_dim=False)
-    return _learned_positions(fields, shape)
+    return _learned_positions(fields, geometry(fields, GPT_NAMES, explicit_head_dim=False))
 
 
 @family("gpt_bigcode")
@@ -95,12 +93,13 @@ def gpt_bigcode(fields: Fields) -> Architecture:
 
 def _learned_positions(fields: Fields, shape: Geometry) -> Architecture:
     fields.seen.add("n_ctx")
-    spans = no_windows(fields, shape.layers)
-    return assemble(
+    return decoder(
         fields,
         shape,
-        attention(shape, spans, qkv_bias=True, out_bias=True, rotary=False),
-        Mlp(_inner(fields, shape), False, True, True, activation(fields, "gelu_new")),
+        ungated(fields, "gelu_new", "n_inner", default=4 * shape.d_model),
+        qkv_bias=True,
+        out_bias=True,
+        rotary=False,
         tied=True,
         norm_width=2 * shape.d_model,
         position_rows=_positions(fields, shape),
@@ -112,11 +111,10 @@ def gptj(fields: Fields) -> Architecture:
     """GPT-J: parallel parts behind one norm; biases in the feed-forward part and the LM head."""
     fields.seen.update({"n_ctx", "rotary"})
     shape = geometry(fields, GPT_NAMES, explicit_head_dim=False)
-    return assemble(
+    return decoder(
         fields,
         shape,
-        attention(shape, no_windows(fields, shape.layers)),
-        Mlp(_inner(fields, shape), False, True, True, activation(fields, "gelu_new")),
+        ungated(fields, "gelu_new", "n_inner", default=4 * shape.d_model),
         norms=1,
         norm_width=2 * shape.d_model,
         parallel=True,
@@ -128,12 +126,11 @@ def gptj(fields: Fields) -> Architecture:
 def gpt_neox(fields: Fields) -> Architecture:
     """GPT-NeoX, Pythia: two norms even where both parts are parallel."""
     shape = geometry(fields, replace(Names(), kv_heads=()), explicit_head_dim=False)
-    width = fields.integer("mlp_width", "intermediate_size")
-    return assemble(
+    return decoder(
         fields,
         shape,
-        attention(shape, no_windows(fields, shape.layers), **biases(fields, default=True)),
-        Mlp(width, False, True, True, activation(fields, "gelu")),
+        ungated(fields, "gelu"),
+        **biases(fields, default=True),
         norm_width=2 * shape.d_model,
         parallel=fields.flag("parallel", "use_parallel_residual", default=True),
     )
@@ -143,15 +140,15 @@ def gpt_neox(fields: Fields) -> Architecture:
 def bloom(fields: Fields) -> Architecture:
     """BLOOM: ALiBi, a norm on the embedding, biases everywhere."""
     shape = geometry(fields, BLOOM_NAMES, explicit_head_dim=False)
-    neutral(
-        fields, n_inner=4 * shape.d_model, apply_residual_connection_post_layernorm=(True, False)
-    )
-    spans = no_windows(fields, shape.layers)
-    return assemble(
+    inner = 4 * shape.d_model
+    neutral(fields, n_inner=inner, apply_residual_connection_post_layernorm=(True, False))
+    return decoder(
         fields,
         shape,
-        attention(shape, spans, qkv_bias=True, out_bias=True, rotary=False),
-        Mlp(4 * shape.d_model, False, True, True, activation(fields, "gelu")),
+        Mlp(inner, False, True, True, activation(fields, "gelu")),
+        qkv_bias=True,
+        out_bias=True,
+        rotary=False,
         tied=True,
         norm_width=2 * shape.d_model,
         embedding_norm_parameters=2 * shape.d_model,
@@ -165,14 +162,8 @@ def mpt(fields: Fields) -> Architecture:
     _mpt_attention(fields)
     neutral(fields, no_bias=True, embedding_fraction=1.0, learned_pos_emb=(True, False))
     ratio = fields.integer("mlp_width", "expansion_ratio", default=4, high=1000)
-    spans = no_windows(fields, shape.layers)
-    return assemble(
-        fields,
-        shape,
-        attention(shape, spans, rotary=False),
-        Mlp(ratio * shape.d_model, False, activation="gelu"),
-        tied=True,
-    )
+    mlp = Mlp(ratio * shape.d_model, False, activation="gelu")
+    return decoder(fields, shape, mlp, rotary=False, tied=True)
 
 
 def _mpt_attention(fields: Fields) -> None:
@@ -250,27 +241,17 @@ def _falcon(fields: Fields, shape: Geometry, norms: int) -> Architecture:
     width = fields.integer(
         "mlp_width", "ffn_hidden_size", default=4 * shape.d_model, why="4·D when absent"
     )
-    return assemble(
+    return decoder(
         fields,
         shape,
-        attention(
-            shape,
-            no_windows(fields, shape.layers),
-            qkv_bias=bias,
-            out_bias=bias,
-            rotary=not alibi,
-        ),
         Mlp(width, False, bias, bias, activation(fields, "gelu")),
+        qkv_bias=bias,
+        out_bias=bias,
+        rotary=not alibi,
         tied=True,
         norms=norms if parallel else 2,
         norm_width=2 * shape.d_model,
         parallel=parallel,
-    )
-
-
-def _inner(fields: Fields, shape: Geometry) -> int:
-    return fields.integer(
-        "mlp_width", "n_inner", default=4 * shape.d_model, why="4·D when absent or null"
     )
 
 

@@ -197,7 +197,6 @@ def minimax_m3(fields: Fields) -> Architecture:
             key_bytes=2 * width,
         )
         inner.finish()
-        fields.provenance.update(inner.provenance)
     mixers = attention(shape, [None] * layers, norm=2 * shape.head_dim)
     sparse = after_dense(fields, layers, 0)
     width = fields.integer("expert_width", "moe_intermediate_size", "intermediate_size")

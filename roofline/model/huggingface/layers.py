@@ -7,15 +7,17 @@ from typing import Final
 from roofline.model.architecture import Architecture, Block, Moe
 from roofline.model.huggingface.fields import Fields
 
+SPANS: Final = {"full_attention": "full", "sliding_attention": "sliding"}
+
 
 def windows(
-    fields: Fields, layers: int, *, size: int | None, sliding: Sequence[bool]
+    fields: Fields, layers: int, *, size: int | None, sliding: Sequence[bool], extra: int = 0
 ) -> tuple[int | None, ...]:
     """Window of each layer: ``layer_types`` where the config has it, else the family's own rule.
 
     Args:
         fields: The config.
-        layers: Their number. [1]
+        layers, extra: As in `layer_words`. [1]
         size: Keys a query sees in a sliding layer; None if the config has no window. [token]
         sliding: The family's rule: true for layers that slide.
 
@@ -23,34 +25,20 @@ def windows(
         UnsupportedModelError: ``layer_types`` is not one known word per layer, or slides without a
             window.
     """
-    found = fields.get("layer_types")
-    if found is None:
+    kinds = layer_words(fields, "layer_types", SPANS, layers, extra)
+    if kinds is None:
         return tuple(size if slides else None for slides in sliding)
-    key, types = found
-    if not isinstance(types, list) or len(types) != layers:
+    slides = kinds.count("sliding")
+    if slides and size is None:
         fields.refuse(
-            key,
-            f"layer_types does not name one type for each of {layers} layers",
-            "write a list with one entry per layer",
-        )
-    for entry in types:
-        if entry not in ("full_attention", "sliding_attention"):
-            fields.refuse(
-                key,
-                f"a layer of type {entry!r:.40} is not understood in {fields.model_type}",
-                "layers may be full_attention or sliding_attention",
-            )
-    if "sliding_attention" in types and size is None:
-        fields.refuse(
-            key,
+            "layer_types",
             "layer_types has sliding_attention, but the config has no window in force",
             "give sliding_window (and use_sliding_window, where the model type has it)",
         )
-    slides = types.count("sliding_attention")
     fields.provenance["layer_types"] = (
-        f"layer_types = {slides} sliding, {layers - slides} full, {fields.where(key)}"
+        f"layer_types = {slides} sliding, {layers - slides} full, {fields.where('layer_types')}"
     )
-    return tuple(size if entry == "sliding_attention" else None for entry in types)
+    return tuple(size if kind == "sliding" else None for kind in kinds)
 
 
 def no_windows(fields: Fields, layers: int) -> tuple[int | None, ...]:
@@ -58,17 +46,14 @@ def no_windows(fields: Fields, layers: int) -> tuple[int | None, ...]:
     return windows(fields, layers, size=None, sliding=[False] * layers)
 
 
-def every_layer(fields: Fields, layers: int, default: int | None = None) -> tuple[int | None, ...]:
+def every_layer(fields: Fields, layers: int) -> tuple[int | None, ...]:
     """Windows of a model type whose ``sliding_window`` holds in all layers."""
-    size = window_size(fields, default)
-    return windows(fields, layers, size=size, sliding=[True] * layers)
+    return windows(fields, layers, size=window_size(fields, None), sliding=[True] * layers)
 
 
-def every_nth_full(
-    fields: Fields, layers: int, *, pattern: int, default: int
-) -> tuple[int | None, ...]:
+def every_nth_full(fields: Fields, layers: int, *, pattern: int) -> tuple[int | None, ...]:
     """Windows of a model type in which every n-th layer sees everything."""
-    size = window_size(fields, default)
+    size = window_size(fields, 4096)
     period = fields.integer(
         "sliding_window_pattern",
         "sliding_window_pattern",
@@ -104,7 +89,7 @@ def late_windows(fields: Fields, layers: int) -> tuple[int | None, ...]:
 
 
 def layer_words(
-    fields: Fields, key: str, words: Mapping[str, str], layers: int | None
+    fields: Fields, key: str, words: Mapping[str, str], layers: int | None, extra: int = 0
 ) -> Sequence[str] | None:
     """Kind of each layer from a list of words; None where the config has no such list.
 
@@ -112,6 +97,7 @@ def layer_words(
         fields, key: The config, and its key.
         words: What each word stands for.
         layers: How many there must be; None if the list itself says it. [1]
+        extra: Layers that predict further tokens, which may follow in the list. [1]
 
     Raises:
         UnsupportedModelError: It is not a list of those words, or not as long as it must be.
@@ -119,18 +105,20 @@ def layer_words(
     if (found := fields.get(key)) is None:
         return None
     _, types = found
-    if not isinstance(types, list) or not types or (layers is not None and len(types) != layers):
+    lengths = None if layers is None else (layers, layers + extra)
+    if not isinstance(types, list) or not types or (lengths and len(types) not in lengths):
         fields.refuse(
             key,
             f"{key} does not name one type for each of {layers or 'its'} layers",
             "write a list with one entry per layer",
         )
+    types = types[:layers]
     for entry in types:
         if not isinstance(entry, str) or entry not in words:
             fields.refuse(
                 key,
                 f"a layer of type {entry!r:.40} is not understood in {fields.model_type}",
-                f"layers may be {', '.join(words)}",
+                f"layers may be {(', ' if len(words) > 2 else ' or ').join(words)}",
             )
     kinds = [words[entry] for entry in types]
     counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
@@ -152,13 +140,13 @@ def divides(fields: Fields, key: str, heads: int, groups: int, what: str) -> Non
         )
 
 
-def at_most(fields: Fields, experts: int, default: int) -> int:
+def at_most(fields: Fields, experts: int) -> int:
     """Experts per token, which are not more than there are. [1]
 
     Raises:
         UnsupportedModelError: They are.
     """
-    active = fields.integer("active_experts", "num_experts_per_tok", default=min(default, experts))
+    active = fields.integer("active_experts", "num_experts_per_tok", default=min(2, experts))
     if active > experts > 1:
         fields.refuse(
             "num_experts_per_tok",

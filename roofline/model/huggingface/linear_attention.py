@@ -11,7 +11,6 @@ from typing import Final
 from roofline.model.architecture import (
     Architecture,
     Attention,
-    Block,
     FeedForward,
     Linear,
     Mixer,
@@ -20,12 +19,13 @@ from roofline.model.architecture import (
 )
 from roofline.model.huggingface.common import (
     Geometry,
+    assemble,
     attention,
+    biases,
     family,
     gated,
     geometry,
     neutral,
-    stack,
 )
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import (
@@ -35,7 +35,7 @@ from roofline.model.huggingface.layers import (
     with_prediction,
 )
 from roofline.model.huggingface.mamba import state_format
-from roofline.model.huggingface.routing import marks, routed, stepped
+from roofline.model.huggingface.routing import marks, placed, routed, stepped
 from roofline.model.huggingface.vision import QWEN3_VL, wrapped
 
 WORDS: Final = {"linear_attention": "linear", "full_attention": "full"}
@@ -99,10 +99,9 @@ def _delta(fields: Fields, width: int) -> Recurrent:
 def _gated_attention(fields: Fields, shape: Geometry) -> Attention:
     """Norms over each head of q and k, and a gate on the output, made beside the queries."""
     neutral(fields, attn_output_gate=True)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
-    plain = attention(shape, [None], out_bias=bias, norm=2 * shape.head_dim)[0]
-    outputs = shape.qkv_width + shape.heads * shape.head_dim
-    return replace(plain, gate=True, qkv_biased=outputs if bias else 0)
+    (plain,) = attention(shape, [None], **biases(fields), norm=2 * shape.head_dim)
+    gated_outputs = shape.heads * shape.head_dim if plain.out_bias else 0
+    return replace(plain, gate=True, qkv_biased=plain.qkv_biased + gated_outputs)
 
 
 def _kinds(fields: Fields, layers: int) -> Sequence[str]:
@@ -114,12 +113,10 @@ def _kinds(fields: Fields, layers: int) -> Sequence[str]:
     return kinds
 
 
-def _shared_experts(fields: Fields, *, width: int) -> Moe:
+def _shared_experts(fields: Fields) -> Moe:
     return routed(
         fields,
-        shared_width=fields.integer(
-            "shared_width", "shared_expert_intermediate_size", default=width
-        ),
+        shared_width=fields.integer("shared_width", "shared_expert_intermediate_size", default=512),
         shared_gate=True,
     )
 
@@ -128,14 +125,10 @@ def _shared_experts(fields: Fields, *, width: int) -> Moe:
 def qwen3_next(fields: Fields) -> Architecture:
     """Qwen3-Next: gated DeltaNet and gated attention, experts in every layer."""
     shape = geometry(fields, kv_heads=2, head_dim=256)
-    moe = _shared_experts(fields, width=512)
+    moe = _shared_experts(fields)
     sparse = stepped(fields, shape.layers)
-    parts: list[FeedForward] = [moe] * shape.layers
-    if not all(sparse):
-        dense = gated(fields)
-        parts = [moe if here else dense for here in sparse]
     fields.seen.add("intermediate_size")
-    return _qwen(fields, shape, parts)
+    return _qwen(fields, shape, moe if all(sparse) else placed(gated(fields), moe, sparse))
 
 
 @family("qwen3_5_text")
@@ -143,7 +136,7 @@ def qwen3_5(fields: Fields) -> Architecture:
     """Qwen3.5 and 3.6, dense."""
     neutral(fields, mlp_only_layers=([],))
     shape = geometry(fields, kv_heads=4, head_dim=256)
-    return _qwen(fields, shape, [gated(fields)] * shape.layers)
+    return _qwen(fields, shape, gated(fields))
 
 
 @family("qwen3_5_moe_text")
@@ -151,28 +144,27 @@ def qwen3_5_moe(fields: Fields) -> Architecture:
     """Qwen3.5 and 3.6 with experts in every layer."""
     neutral(fields, mlp_only_layers=([],))
     shape = geometry(fields, kv_heads=2, head_dim=256)
-    return _qwen(fields, shape, [_shared_experts(fields, width=512)] * shape.layers)
+    return _qwen(fields, shape, _shared_experts(fields))
 
 
-def _qwen(fields: Fields, shape: Geometry, parts: Sequence[FeedForward]) -> Architecture:
+def _qwen(
+    fields: Fields, shape: Geometry, parts: FeedForward | Sequence[FeedForward]
+) -> Architecture:
     width = shape.d_model
     kinds = _kinds(fields, shape.layers)
     mixers: dict[str, Mixer] = {
         "linear": _delta(fields, width),
         "full": _gated_attention(fields, shape),
     }
-    layers = [
-        Block(mixers[kind], part, 2, 2 * width) for kind, part in zip(kinds, parts, strict=True)
-    ]
-    body = stack(fields, shape, layers)
+    body = assemble(fields, shape, [mixers[kind] for kind in kinds], parts)
     neutral(fields, mtp_use_dedicated_embeddings=False)
     extra = fields.integer("mtp", "mtp_num_hidden_layers", default=0, low=0)
     if not extra:
         return body
     # Layers of full attention after norms of both inputs, a projection of two widths to one and
     # a last norm, which all of them share.
-    block = Block(mixers["full"], parts[-1], 2, 2 * width)
-    number = extra * block_parameters(block, width) + 3 * width + 2 * width * width
+    like = replace(body.layers[-1], mixer=mixers["full"])
+    number = extra * block_parameters(like, width) + 3 * width + 2 * width * width
     return with_prediction(fields, body, number)
 
 
@@ -218,15 +210,13 @@ def minimax(fields: Fields) -> Architecture:
     neutral(fields, postnorm=True, shared_intermediate_size=0, shared_moe_mode="sigmoid")
     fields.only("sliding_window", reason="its layers would see only part of the context")
     shape = geometry(fields, kv_heads=8)
-    width = shape.d_model
     chunk = fields.integer("chunk", "block_size", default=256)
     mixers: dict[str, Mixer] = {
-        "linear": lightning(width, heads=shape.heads, head_dim=shape.head_dim, chunk=chunk),
+        "linear": lightning(shape.d_model, heads=shape.heads, head_dim=shape.head_dim, chunk=chunk),
         "full": attention(shape, [None])[0],
     }
     moe = routed(fields, width=("intermediate_size",))
-    layers = [Block(mixers[kind], moe, 2, 2 * width) for kind in _minimax_kinds(fields, shape)]
-    return stack(fields, shape, layers)
+    return assemble(fields, shape, [mixers[kind] for kind in _minimax_kinds(fields, shape)], moe)
 
 
 def _minimax_kinds(fields: Fields, shape: Geometry) -> Sequence[str]:

@@ -5,23 +5,21 @@ Shapes and defaults are those of the ``transformers`` config classes of the same
 
 from typing import Final
 
-from roofline.model.architecture import Architecture, Attention, Mlp
+from roofline.model.architecture import Architecture
 from roofline.model.huggingface.common import (
-    activation,
-    assemble,
-    attention,
     biases,
+    decoder,
     family,
     gated,
     geometry,
     neutral,
+    ungated,
 )
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import (
     every_layer,
     every_nth_full,
     late_windows,
-    no_windows,
     window_size,
     windows,
 )
@@ -30,11 +28,8 @@ from roofline.model.huggingface.layers import (
 @family("llama", "granite")
 def llama(fields: Fields) -> Architecture:
     """Llama 1 to 3, Vicuna, Yi, TinyLlama, DeepSeek-LLM; Granite differs in multipliers only."""
-    shape = geometry(fields)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     mlp = gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False))
-    mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias)
-    return assemble(fields, shape, mixers, mlp)
+    return decoder(fields, geometry(fields), mlp, **biases(fields))
 
 
 @family("mistral")
@@ -47,29 +42,22 @@ def mistral(fields: Fields) -> Architecture:
     shape = geometry(fields, kv_heads=8)
     if "sliding_window" not in fields.data:
         fields.notes.append("the config has no sliding_window: every layer sees the whole context")
-    mixers = attention(shape, every_layer(fields, shape.layers))
-    return assemble(fields, shape, mixers, gated(fields))
+    return decoder(fields, shape, spans=every_layer(fields, shape.layers))
 
 
 @family("qwen2")
 def qwen2(fields: Fields) -> Architecture:
     """Qwen 1.5 to 2.5: biases on q, k and v only."""
     shape = geometry(fields, kv_heads=32)
-    mixers = attention(shape, late_windows(fields, shape.layers), qkv_bias=True)
-    return assemble(fields, shape, mixers, gated(fields))
+    return decoder(fields, shape, spans=late_windows(fields, shape.layers), qkv_bias=True)
 
 
 @family("qwen3")
 def qwen3(fields: Fields) -> Architecture:
     """Qwen 3: a norm over each head of q and k, no biases."""
     shape = geometry(fields, kv_heads=32, head_dim=128)
-    mixers = attention(
-        shape,
-        late_windows(fields, shape.layers),
-        **biases(fields),
-        norm=2 * shape.head_dim,
-    )
-    return assemble(fields, shape, mixers, gated(fields))
+    spans, norm = late_windows(fields, shape.layers), 2 * shape.head_dim
+    return decoder(fields, shape, spans=spans, **biases(fields), norm=norm)
 
 
 @family("gemma")
@@ -77,8 +65,7 @@ def gemma(fields: Fields) -> Architecture:
     """Gemma: heads of 256 whatever the width."""
     neutral(fields, use_bidirectional_attention=False)
     shape = geometry(fields, kv_heads=16, head_dim=256)
-    mixers = attention(shape, no_windows(fields, shape.layers), **biases(fields))
-    return assemble(fields, shape, mixers, gated(fields), tied=True)
+    return decoder(fields, shape, **biases(fields), tied=True)
 
 
 @family("gemma2")
@@ -86,10 +73,8 @@ def gemma2(fields: Fields) -> Architecture:
     """Gemma 2: norms before and after both parts; layers 0, 2, 4 … slide."""
     neutral(fields, use_bidirectional_attention=False)
     shape = geometry(fields, kv_heads=4, head_dim=256)
-    spans = every_nth_full(fields, shape.layers, pattern=2, default=4096)
-    mixers = attention(shape, spans, **biases(fields))
-    mlp = gated(fields)
-    return assemble(fields, shape, mixers, mlp, tied=True, norms=4)
+    spans = every_nth_full(fields, shape.layers, pattern=2)
+    return decoder(fields, shape, spans=spans, **biases(fields), tied=True, norms=4)
 
 
 GEMMA3_TEXT: Final = {
@@ -108,10 +93,9 @@ def gemma3_text(fields: Fields) -> Architecture:
     # Published Gemma 3 configs nest this part, and leave out what is at its default.
     defaults = GEMMA3_TEXT if fields.nested else {}
     shape = geometry(fields, kv_heads=4, head_dim=256, defaults=defaults)
-    spans = every_nth_full(fields, shape.layers, pattern=6, default=4096)
-    mixers = attention(shape, spans, **biases(fields), norm=2 * shape.head_dim)
-    mlp = gated(fields, default=9216 if fields.nested else None)
-    return assemble(fields, shape, mixers, mlp, tied=True, norms=4)
+    spans = every_nth_full(fields, shape.layers, pattern=6)
+    mlp, norm = gated(fields, default=9216 if fields.nested else None), 2 * shape.head_dim
+    return decoder(fields, shape, mlp, spans=spans, **biases(fields), norm=norm, tied=True, norms=4)
 
 
 @family("phi3")
@@ -120,56 +104,36 @@ def phi3(fields: Fields) -> Architecture:
     neutral(fields, lm_head_bias=False, attention_bias=False, mlp_bias=False, full_attn_mod=1)
     fields.seen.add("interpolate_factor")
     shape = geometry(fields)
-    mixers = attention(shape, every_layer(fields, shape.layers))
-    return assemble(fields, shape, mixers, gated(fields))
+    return decoder(fields, shape, spans=every_layer(fields, shape.layers))
 
 
 @family("olmo")
 def olmo(fields: Fields) -> Architecture:
     """OLMo: norms without parameters."""
-    shape = geometry(fields)
-    mixers = attention(shape, no_windows(fields, shape.layers), **biases(fields))
-    return assemble(fields, shape, mixers, gated(fields), norm_width=0)
+    return decoder(fields, geometry(fields), **biases(fields), norm_width=0)
 
 
 @family("olmo2")
 def olmo2(fields: Fields) -> Architecture:
     """OLMo 2: norms after each part, and over all of q and of k."""
-    return _olmo(fields, sliding=False)
+    shape = geometry(fields)
+    return decoder(fields, shape, **biases(fields), norm=shape.qk_width)
 
 
 @family("olmo3")
 def olmo3(fields: Fields) -> Architecture:
     """OLMo 3: as OLMo 2; three of four layers slide."""
-    return _olmo(fields, sliding=True)
-
-
-def _olmo(fields: Fields, *, sliding: bool) -> Architecture:
     shape = geometry(fields)
-    spans = (
-        every_nth_full(fields, shape.layers, pattern=4, default=4096)
-        if sliding
-        else no_windows(fields, shape.layers)
-    )
-    norm = (shape.heads + shape.kv_heads) * shape.head_dim
-    mixers = attention(shape, spans, **biases(fields), norm=norm)
-    return assemble(fields, shape, mixers, gated(fields))
+    spans = every_nth_full(fields, shape.layers, pattern=4)
+    return decoder(fields, shape, spans=spans, **biases(fields), norm=shape.qk_width)
 
 
 @family("cohere")
 def cohere(fields: Fields) -> Architecture:
     """Command R: parallel parts, one norm without bias, optionally a norm per head of q and k."""
     shape = geometry(fields)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
-    normed = fields.flag("qk_norm", "use_qk_norm", default=False)
-    mixers = attention(
-        shape,
-        no_windows(fields, shape.layers),
-        qkv_bias=bias,
-        out_bias=bias,
-        norm=(shape.heads + shape.kv_heads) * shape.head_dim if normed else 0,
-    )
-    return assemble(fields, shape, mixers, gated(fields), tied=True, norms=1, parallel=True)
+    norm = shape.qk_width if fields.flag("qk_norm", "use_qk_norm", default=False) else 0
+    return decoder(fields, shape, **biases(fields), norm=norm, tied=True, norms=1, parallel=True)
 
 
 @family("cohere2")
@@ -187,10 +151,18 @@ def cohere2(fields: Fields) -> Architecture:
     fields.seen.add("layer_switch")
     shape = geometry(fields, explicit_head_dim=False)
     neutral(fields, head_dim=shape.head_dim)
-    spans = every_nth_full(fields, shape.layers, pattern=4, default=4096)
+    spans = every_nth_full(fields, shape.layers, pattern=4)
     rotary = [span is not None for span in spans]
-    mixers = attention(shape, spans, **biases(fields), rotary=rotary)
-    return assemble(fields, shape, mixers, gated(fields), tied=True, norms=1, parallel=True)
+    return decoder(
+        fields,
+        shape,
+        spans=spans,
+        **biases(fields),
+        rotary=rotary,
+        tied=True,
+        norms=1,
+        parallel=True,
+    )
 
 
 @family("stablelm")
@@ -198,20 +170,13 @@ def stablelm(fields: Fields) -> Architecture:
     """StableLM: norms with biases; q, k, v biases, parallel parts and qk-norm by switch."""
     shape = geometry(fields, kv_heads=32, explicit_head_dim=False)
     neutral(fields, head_dim=shape.head_dim)
-    bias = fields.flag("qkv_bias", "use_qkv_bias", default=False)
     parallel = fields.flag("parallel", "use_parallel_residual", default=False)
     normed = fields.flag("qk_norm", "qk_layernorm", default=False)
-    mixers = attention(
-        shape,
-        no_windows(fields, shape.layers),
-        qkv_bias=bias,
-        norm=(shape.heads + shape.kv_heads) * shape.head_dim if normed else 0,
-    )
-    return assemble(
+    return decoder(
         fields,
         shape,
-        mixers,
-        gated(fields),
+        qkv_bias=fields.flag("qkv_bias", "use_qkv_bias", default=False),
+        norm=shape.qk_width if normed else 0,
         norms=1 if parallel else 2,
         norm_width=2 * shape.d_model,
         parallel=parallel,
@@ -224,10 +189,16 @@ def starcoder2(fields: Fields) -> Architecture:
     neutral(fields, mlp_type="default", norm_type="layer_norm")
     shape = geometry(fields, kv_heads=2)
     bias = fields.flag("bias", "use_bias", default=True)
-    mixers = attention(shape, every_layer(fields, shape.layers), qkv_bias=bias, out_bias=bias)
-    width = fields.integer("mlp_width", "intermediate_size")
-    mlp = Mlp(width, False, bias, bias, activation(fields, "gelu_pytorch_tanh"))
-    return assemble(fields, shape, mixers, mlp, tied=True, norm_width=2 * shape.d_model)
+    return decoder(
+        fields,
+        shape,
+        ungated(fields, "gelu_pytorch_tanh", bias=bias),
+        spans=every_layer(fields, shape.layers),
+        qkv_bias=bias,
+        out_bias=bias,
+        tied=True,
+        norm_width=2 * shape.d_model,
+    )
 
 
 @family("phi")
@@ -235,17 +206,14 @@ def phi(fields: Fields) -> Architecture:
     """Phi 1 and 2: biases everywhere, LM head included; parallel parts behind one norm."""
     shape = geometry(fields)
     normed = fields.flag("qk_norm", "qk_layernorm", default=False)
-    # The norm on q and k spans width / heads, whatever head_dim says.
-    norm = 4 * (shape.d_model // shape.heads) if normed else 0
-    mixers = attention(
-        shape, no_windows(fields, shape.layers), qkv_bias=True, out_bias=True, norm=norm
-    )
-    width = fields.integer("mlp_width", "intermediate_size")
-    return assemble(
+    return decoder(
         fields,
         shape,
-        mixers,
-        Mlp(width, False, True, True, activation(fields, "gelu_new")),
+        ungated(fields, "gelu_new"),
+        qkv_bias=True,
+        out_bias=True,
+        # The norm on q and k spans width / heads, whatever head_dim says.
+        norm=4 * (shape.d_model // shape.heads) if normed else 0,
         norms=1,
         norm_width=2 * shape.d_model,
         parallel=True,
@@ -253,51 +221,37 @@ def phi(fields: Fields) -> Architecture:
     )
 
 
-@family("glm")
+@family("glm", "glm4")
 def glm(fields: Fields) -> Architecture:
-    """GLM-4 as rewritten for transformers: biases on q, k and v, none on the output."""
-    return _glm(fields, norms=2)
-
-
-@family("glm4")
-def glm4(fields: Fields) -> Architecture:
-    """GLM-4-0414: as GLM, with norms after both parts as well."""
-    return _glm(fields, norms=4)
-
-
-def _glm(fields: Fields, norms: int) -> Architecture:
+    """GLM-4 for transformers: biases on q, k and v; GLM-4-0414 has norms after both parts, too."""
     shape = geometry(fields, kv_heads=2, head_dim=128)
     bias = fields.flag("attention_bias", "attention_bias", default=True)
-    mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias)
-    width = shape.d_model
-    return assemble(fields, shape, mixers, gated(fields), norms=norms, norm_width=width)
+    return decoder(fields, shape, qkv_bias=bias, norms=4 if fields.model_type == "glm4" else 2)
 
 
 @family("seed_oss")
 def seed_oss(fields: Fields) -> Architecture:
     """Seed-OSS: Llama with biases on q, k, v and output by separate switches."""
-    shape = geometry(fields, kv_heads=8, head_dim=128)
-    bias = fields.flag("attention_bias", "attention_bias", default=True)
-    out = fields.flag("out_bias", "attention_out_bias", default=False)
-    mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=out)
-    mlp = gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False))
-    return assemble(fields, shape, mixers, mlp)
+    return decoder(
+        fields,
+        geometry(fields, kv_heads=8, head_dim=128),
+        gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False)),
+        qkv_bias=fields.flag("attention_bias", "attention_bias", default=True),
+        out_bias=fields.flag("out_bias", "attention_out_bias", default=False),
+    )
 
 
 @family("smollm3")
 def smollm3(fields: Fields) -> Architecture:
     """SmolLM 3: every fourth layer does not rotate, and slides if windows are used."""
     shape = geometry(fields, kv_heads=4)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     mlp = gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False))
     rotary = _rotating_layers(fields, shape.layers)
     used = fields.flag("use_sliding_window", "use_sliding_window", default=False)
-    fields.seen.add("max_window_layers")
     size = window_size(fields, None) if used else None
-    fields.seen.add("sliding_window")
+    fields.seen |= {"max_window_layers", "sliding_window"}
     spans = windows(fields, shape.layers, size=size, sliding=[not turns for turns in rotary])
-    mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias, rotary=rotary)
-    return assemble(fields, shape, mixers, mlp, tied=True)
+    return decoder(fields, shape, mlp, spans=spans, **biases(fields), rotary=rotary, tied=True)
 
 
 def _rotating_layers(fields: Fields, layers: int) -> list[bool]:
@@ -319,8 +273,5 @@ def _rotating_layers(fields: Fields, layers: int) -> list[bool]:
 def nemotron(fields: Fields) -> Architecture:
     """Nemotron 3 and 4, Minitron: norms with biases, an ungated feed-forward part."""
     shape = geometry(fields)
-    inner = fields.flag("mlp_bias", "mlp_bias", default=False)
-    width = fields.integer("mlp_width", "intermediate_size")
-    mixers: list[Attention] = attention(shape, no_windows(fields, shape.layers), **biases(fields))
-    mlp = Mlp(width, False, inner, inner, activation(fields, "relu2"))
-    return assemble(fields, shape, mixers, mlp, norm_width=2 * shape.d_model)
+    mlp = ungated(fields, "relu2", bias=fields.flag("mlp_bias", "mlp_bias", default=False))
+    return decoder(fields, shape, mlp, **biases(fields), norm_width=2 * shape.d_model)

@@ -7,7 +7,7 @@ layers are also those of the hybrids.
 from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
 from roofline.model.architecture import Architecture, Block, Linear, Recurrent
 from roofline.model.huggingface.common import Geometry, family, stack
@@ -139,18 +139,17 @@ def state_format(fields: Fields, *keys: str) -> str:
     return DTYPES[value]
 
 
-def _outline(fields: Fields) -> tuple[Geometry, int]:
-    """Width, vocabulary and number of layers; a state has no longest context."""
+def _outline(fields: Fields) -> Geometry:
+    """Width, number of layers and vocabulary; a state has no longest context."""
     width = fields.integer("d_model", "hidden_size", "d_model")
     layers = fields.integer("layers", "num_hidden_layers", "n_layer", high=MOST_LAYERS)
-    vocab = fields.integer("vocab", "vocab_size")
-    return Geometry(width, layers, 1, 1, 1, vocab, None), layers
+    return Geometry(width, layers, 1, 1, 1, fields.integer("vocab", "vocab_size"), None)
 
 
 @family("mamba", "falcon_mamba")
 def mamba(fields: Fields) -> Architecture:
     """Mamba, and Falcon-Mamba: the norms it adds to time step, key and query have no weights."""
-    shape, layers = _outline(fields)
+    shape = _outline(fields)
     width = shape.d_model
     # Where a file has both, the code goes by intermediate_size: Falcon-Mamba's says expand = 16.
     expand = fields.integer("expand", "expand", default=2)
@@ -166,7 +165,7 @@ def mamba(fields: Fields) -> Architecture:
         bias=fields.flag("bias", "use_bias", default=False),
         conv_bias=fields.flag("conv_bias", "use_conv_bias", default=True),
     )
-    return stack(fields, shape, [Block(mixer, None, 1, width)] * layers, tied=True)
+    return stack(fields, shape, [Block(mixer, None, 1, width)] * shape.layers, tied=True)
 
 
 Spelling = Mapping[str, tuple[str, int | None]]
@@ -195,7 +194,7 @@ def spelled(
     Raises:
         UnsupportedModelError: A size is out of range, or does not divide what it must.
     """
-    sizes: dict[str, int] = {}
+    sizes: dict[str, Any] = {}
     for name, (key, default) in spelling.items():
         if default is None and fields.data.get(key, "auto") == "auto":
             inner = width * fields.integer("expand", "mamba_expand", default=2)
@@ -209,12 +208,7 @@ def spelled(
     fields.seen |= MAMBA2_SEEN
     mixer = mamba2(
         width,
-        heads=sizes["heads"],
-        head_dim=sizes["head_dim"],
-        state=sizes["state"],
-        groups=sizes["groups"],
-        kernel=sizes["kernel"],
-        chunk=sizes["chunk"],
+        **sizes,
         bias=fields.flag("bias", bias, default=False),
         conv_bias=fields.flag("conv_bias", conv_bias, default=True),
     )
@@ -224,7 +218,6 @@ def spelled(
 @family("mamba2")
 def mamba2_network(fields: Fields) -> Architecture:
     """Mamba-2."""
-    shape, layers = _outline(fields)
-    width = shape.d_model
-    mixer = spelled(fields, width, MAMBA2, bias="use_bias", conv_bias="use_conv_bias")
-    return stack(fields, shape, [Block(mixer, None, 1, width)] * layers)
+    shape = _outline(fields)
+    mixer = spelled(fields, shape.d_model, MAMBA2, bias="use_bias", conv_bias="use_conv_bias")
+    return stack(fields, shape, [Block(mixer, None, 1, shape.d_model)] * shape.layers)

@@ -6,15 +6,16 @@ Shapes and defaults are those of the ``transformers`` config classes of the same
 from collections.abc import Sequence
 from typing import Final
 
-from roofline.model.architecture import Architecture, Block, FeedForward, Mixer, Mlp, Moe
+from roofline.model.architecture import Architecture, FeedForward, Mixer, Mlp, Moe
 from roofline.model.huggingface.common import (
     activation,
+    assemble,
     attention,
+    biases,
     family,
     gated,
     geometry,
     neutral,
-    stack,
 )
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import at_most, layer_words
@@ -36,6 +37,7 @@ MAMBA: Final[Spelling] = {
     "kernel": ("mamba_d_conv", 4),
     "chunk": ("mamba_chunk_size", 256),
 }
+BIASES: Final = {"bias": "mamba_proj_bias", "conv_bias": "mamba_conv_bias"}
 
 
 def _every(fields: Fields, what: str, period: int, offset: int) -> tuple[int, int]:
@@ -73,21 +75,18 @@ def jamba(fields: Fields) -> Architecture:
     )
     inner = fields.integer("mlp_width", "intermediate_size")
     experts = fields.integer("experts", "num_experts", "num_local_experts", default=16)
-    active = at_most(fields, experts, 2)
+    active = at_most(fields, experts)
     parts: tuple[FeedForward, FeedForward] = (
         Mlp(inner, True, activation=activation(fields)),
         Moe(experts, active, inner, activation=activation(fields)),
     )
-    layers = [
-        Block(
-            mixers[i % attend == first],
-            parts[experts > 1 and i % sparse == first_sparse],
-            2,
-            2 * width,
-        )
-        for i in range(shape.layers)
-    ]
-    return stack(fields, shape, layers)
+    places = range(shape.layers)
+    return assemble(
+        fields,
+        shape,
+        [mixers[i % attend == first] for i in places],
+        [parts[experts > 1 and i % sparse == first_sparse] for i in places],
+    )
 
 
 def _granite_layers(fields: Fields, layers: int) -> Sequence[str]:
@@ -102,42 +101,32 @@ def _granite_layers(fields: Fields, layers: int) -> Sequence[str]:
 def bamba(fields: Fields) -> Architecture:
     """Bamba: Mamba-2 with attention in ``attn_layer_indices``, an MLP in every layer."""
     shape = geometry(fields, kv_heads=8)
-    width = shape.d_model
     kinds = ["M"] * shape.layers
     if (found := fields.get("attn_layer_indices")) is not None:
         for layer in indices(fields, *found):
             if not 0 <= layer < shape.layers:
                 fields.refuse(found[0], f"there is no layer {layer} of {shape.layers}")
             kinds[layer] = "*"
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     mixers: dict[str, Mixer] = {
-        "M": spelled(fields, width, MAMBA, bias="mamba_proj_bias", conv_bias="mamba_conv_bias"),
-        "*": attention(shape, [None], qkv_bias=bias, out_bias=bias)[0],
+        "M": spelled(fields, shape.d_model, MAMBA, **BIASES),
+        "*": attention(shape, [None], **biases(fields))[0],
     }
     mlp = gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False))
-    layers = [Block(mixers[kind], mlp, 2, 2 * width) for kind in kinds]
-    return stack(fields, shape, layers)
+    return assemble(fields, shape, [mixers[kind] for kind in kinds], mlp)
 
 
 @family("granitemoehybrid")
 def granite(fields: Fields) -> Architecture:
     """Granite 4: Mamba-2 and attention, each followed by experts and a shared MLP, or by an MLP."""
     shape = geometry(fields)
-    width = shape.d_model
     kinds = _granite_layers(fields, shape.layers)
-    bias = fields.flag("attention_bias", "attention_bias", default=False)
     rotary = fields.data.get("position_embedding_type") == "rope"
     fields.only("position_embedding_type", "rope", "nope", reason="positions may have weights")
-    mixers: dict[str, Mixer] = {
-        "*": attention(shape, [None], qkv_bias=bias, out_bias=bias, rotary=rotary)[0]
-    }
+    mixers: dict[str, Mixer] = {"*": attention(shape, [None], **biases(fields), rotary=rotary)[0]}
     if "M" in kinds:
-        mixers["M"] = spelled(
-            fields, width, MAMBA, bias="mamba_proj_bias", conv_bias="mamba_conv_bias"
-        )
+        mixers["M"] = spelled(fields, shape.d_model, MAMBA, **BIASES)
     else:
-        fields.seen |= {key for key, _ in MAMBA.values()} | MAMBA2_SEEN
-        fields.seen |= {"mamba_conv_bias", "mamba_proj_bias"}
+        fields.seen |= {key for key, _ in MAMBA.values()} | MAMBA2_SEEN | {*BIASES.values()}
     shared = fields.integer("shared_width", "shared_intermediate_size", default=1024)
     experts = fields.integer("experts", "num_local_experts", default=8, low=0)
     fields.seen |= ROUTING | {"num_experts_per_tok", "intermediate_size"}
@@ -146,10 +135,9 @@ def granite(fields: Fields) -> Architecture:
         each = fields.integer("expert_width", "intermediate_size")
         part = Moe(
             experts,
-            at_most(fields, experts, 2),
+            at_most(fields, experts),
             each,
             activation=activation(fields),
             shared_width=shared,
         )
-    layers = [Block(mixers[kind], part, 2, 2 * width) for kind in kinds]
-    return stack(fields, shape, layers)
+    return assemble(fields, shape, [mixers[kind] for kind in kinds], part)

@@ -13,13 +13,14 @@ from roofline.model.huggingface.common import (
     attention,
     biases,
     check_groups,
+    decoder,
     family,
     gated,
     geometry,
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.layers import LEFT_OUT, no_windows, window_size, windows
+from roofline.model.huggingface.layers import LEFT_OUT, window_size, windows
 from roofline.model.huggingface.routing import after_dense, constant, indices, placed, routed
 from roofline.model.huggingface.vision import Wrapper, wrapped
 
@@ -46,9 +47,8 @@ def dbrx(fields: Fields) -> Architecture:
     )
     for part in (inner, routing):
         part.finish()
-        fields.provenance.update(part.provenance)
     fields.seen.add("output_router_logits")
-    return assemble(fields, shape, attention(shape, [None] * shape.layers), moe)
+    return decoder(fields, shape, moe, spans=[None] * shape.layers)
 
 
 def _part(fields: Fields, key: str) -> Fields:
@@ -79,13 +79,7 @@ def ernie4_5_moe(fields: Fields) -> Architecture:
     step = fields.integer("sparse_step", "moe_layer_interval", default=1)
     last = shape.layers - 1 if end == -1 else end
     sparse = [(i + 1) % step == 0 and start <= i <= last for i in range(shape.layers)]
-    return assemble(
-        fields,
-        shape,
-        attention(shape, no_windows(fields, shape.layers)),
-        placed(gated(fields), moe, sparse),
-        tied=True,
-    )
+    return decoder(fields, shape, placed(gated(fields), moe, sparse), tied=True)
 
 
 @family("hunyuan_v1_moe")
@@ -98,14 +92,8 @@ def hunyuan_v1_moe(fields: Fields) -> Architecture:
     for key, value in (("moe_intermediate_size", moe.width), ("num_shared_expert", 1)):
         if fields.data.get(key) is not None and constant(fields, key, key) != value:
             fields.refuse(key, f"{key} other than {value} is not understood")
-    spans = no_windows(fields, shape.layers)
-    norm = 2 * shape.head_dim
-    return assemble(
-        fields,
-        shape,
-        attention(shape, spans, **biases(fields), norm=norm),
-        replace(moe, shared_width=moe.width),
-    )
+    part, norm = replace(moe, shared_width=moe.width), 2 * shape.head_dim
+    return decoder(fields, shape, part, **biases(fields), norm=norm)
 
 
 STEP: Final = frozenset(
@@ -132,7 +120,8 @@ def step(fields: Fields) -> Architecture:
     extra = fields.optional("prediction_layers", "num_nextn_predict_layers", low=0) or 0
     if extra:
         fields.notes.append(LEFT_OUT)
-    spans = _spans(fields, shape.layers, extra)
+    size, none = window_size(fields, None), [False] * shape.layers
+    spans = windows(fields, shape.layers, size=size, sliding=none, extra=extra)
     heads = _sliding_heads(fields, shape.heads)
     check_groups(fields, "attention_other_setting", heads, shape.kv_heads)
     mixers = attention(shape, spans, norm=2 * shape.head_dim)
@@ -155,24 +144,6 @@ def step(fields: Fields) -> Architecture:
     )
 
 
-def _spans(fields: Fields, layers: int, extra: int) -> tuple[int | None, ...]:
-    """Windows; lists may go on for the layers that predict further tokens."""
-    size = window_size(fields, None)
-    types = fields.data.get("layer_types")
-    if isinstance(types, list) and len(types) == layers + extra:
-        fields.seen.add("layer_types")
-        types = types[:layers]
-        known = ("full_attention", "sliding_attention")
-        if all(entry in known for entry in types) and (size or known[1] not in types):
-            slides = types.count(known[1])
-            fields.provenance["layer_types"] = (
-                f"layer_types = {slides} sliding, {layers - slides} full, "
-                f"{fields.where('layer_types')}"
-            )
-            return tuple(size if entry == known[1] else None for entry in types)
-    return windows(fields, layers, size=size, sliding=[False] * layers)
-
-
 def _sliding_heads(fields: Fields, heads: int) -> int:
     """Query heads of layers that slide. [1]"""
     other = fields.data.get("attention_other_setting")
@@ -189,7 +160,6 @@ def _sliding_heads(fields: Fields, heads: int) -> int:
         inner.only(key, *given, reason="only the number of heads may differ")
     number = inner.integer("sliding_heads", "num_attention_heads", default=heads)
     inner.finish()
-    fields.provenance.update(inner.provenance)
     return number
 
 
@@ -211,4 +181,4 @@ def step3p7(fields: Fields) -> Architecture:
     return wrapped(STEP_3P7, fields) if "text_config" in fields.data else step(fields)
 
 
-STEP_3P7: Final = Wrapper(text=step, text_type="step3p5", sizes={}, tower=None, tied=False)
+STEP_3P7: Final = Wrapper(text=step, text_type="step3p5")

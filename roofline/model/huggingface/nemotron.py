@@ -27,7 +27,7 @@ from roofline.model.huggingface.layers import (
     layer_words,
     with_prediction,
 )
-from roofline.model.huggingface.mamba import MAMBA2_SEEN, Spelling, spelled
+from roofline.model.huggingface.mamba import MAMBA2, MAMBA2_SEEN, Spelling, spelled
 from roofline.model.huggingface.routing import ROUTING
 
 WORDS: Final = {
@@ -39,11 +39,10 @@ WORDS: Final = {
     "moe": "E",
 }
 MAMBA: Final[Spelling] = {
+    **MAMBA2,
     "heads": ("mamba_num_heads", 128),
     "head_dim": ("mamba_head_dim", 64),
     "state": ("ssm_state_size", 128),
-    "groups": ("n_groups", 8),
-    "kernel": ("conv_kernel", 4),
     "chunk": ("chunk_size", 128),
 }
 MOE: Final = frozenset(
@@ -85,8 +84,7 @@ def nemotron_h(fields: Fields) -> Architecture:
         fields.provenance["layer_types"] = own
     fields.seen.update({"mtp_hybrid_override_pattern", "mtp_layers_block_type"})
     parts = _parts(fields, shape, {*kinds, *further})
-    layers = [parts[kind] for kind in kinds]
-    body = stack(fields, shape, layers)
+    body = stack(fields, shape, [parts[kind] for kind in kinds])
     # Beside its layers: norms of both inputs and a last one, a projection of two widths to one.
     width = shape.d_model
     each = sum(block_parameters(parts[kind], width) for kind in further)
@@ -143,7 +141,7 @@ def _parts(fields: Fields, shape: Geometry, kinds: set[str]) -> dict[str, Block]
         experts = fields.integer("experts", "n_routed_experts", default=8)
         moe = Moe(
             experts,
-            at_most(fields, experts, 2),
+            at_most(fields, experts),
             fields.integer("expert_width", "moe_intermediate_size", default=7688),
             gated=False,
             activation=act,
@@ -237,15 +235,8 @@ def _attention(fields: Fields, shape: Geometry, index: int, group: Any, bias: bo
             f"{shape.heads} query heads do not divide into groups of {group!r:.20}",
             "give a group size that divides the number of query heads",
         )
-    kv_heads = shape.heads // group
-    outputs = (shape.heads + 2 * kv_heads) * shape.head_dim
-    return Attention(
-        shape.heads,
-        kv_heads,
-        shape.head_dim,
-        qkv_biased=outputs if bias else 0,
-        out_bias=bias,
-    )
+    own = replace(shape, kv_heads=shape.heads // group)
+    return attention(own, [None], qkv_bias=bias, out_bias=bias)[0]
 
 
 def _inner(fields: Fields, index: int, factor: Any, width: int) -> int:

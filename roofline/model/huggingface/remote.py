@@ -10,16 +10,15 @@ from roofline.model.architecture import Architecture, Mlp
 from roofline.model.huggingface.common import (
     LLAMA_NAMES,
     Names,
-    assemble,
-    attention,
+    biases,
     check_groups,
+    decoder,
     family,
-    gated,
     geometry,
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.layers import no_windows, with_prediction
+from roofline.model.huggingface.layers import with_prediction
 from roofline.model.huggingface.llama import qwen2
 
 QWEN_NAMES: Final = replace(LLAMA_NAMES, kv_heads=(), context=("seq_length",))
@@ -47,18 +46,14 @@ def qwen(fields: Fields) -> Architecture:
             f"intermediate_size = {both} is not even, and half of it is the width of the gate",
             "give the published value",
         )
-    mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=True, out_bias=bias)
     mlp = Mlp(both // 2, True, bias, bias, "silu")
-    return assemble(fields, shape, mixers, mlp)
+    return decoder(fields, shape, mlp, qkv_bias=True, out_bias=bias)
 
 
 @family("internlm2")
 def internlm2(fields: Fields) -> Architecture:
     """InternLM 2: Llama with q, k and v in one matrix."""
-    shape = geometry(fields)
-    bias = fields.flag("attention_bias", "bias", default=True)
-    mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias)
-    return assemble(fields, shape, mixers, gated(fields))
+    return decoder(fields, geometry(fields), **biases(fields, "bias", default=True))
 
 
 @family("baichuan")
@@ -73,8 +68,7 @@ def baichuan(fields: Fields) -> Architecture:
         if rotary
         else "positions are ALiBi: the config has no max_position_embeddings"
     )
-    mixers = attention(shape, no_windows(fields, shape.layers), rotary=rotary)
-    return assemble(fields, shape, mixers, gated(fields))
+    return decoder(fields, shape, rotary=rotary)
 
 
 @family("chatglm")
@@ -101,13 +95,8 @@ def chatglm(fields: Fields) -> Architecture:
     qkv_bias = fields.flag("qkv_bias", "add_qkv_bias", default=False) or bias
     last = fields.flag("final_norm", "post_layer_norm", default=True)
     mlp = Mlp(fields.integer("mlp_width", "ffn_hidden_size"), True, bias, bias, "silu")
-    return assemble(
-        fields,
-        shape,
-        attention(shape, no_windows(fields, shape.layers), qkv_bias=qkv_bias, out_bias=bias),
-        mlp,
-        final_norm=shape.d_model if last else 0,
-    )
+    norm = shape.d_model if last else 0
+    return decoder(fields, shape, mlp, qkv_bias=qkv_bias, out_bias=bias, final_norm=norm)
 
 
 @family("mimo")
@@ -176,10 +165,9 @@ def llada(fields: Fields) -> Architecture:
     bias = fields.flag("bias", "include_bias", default=False)
     qkv_bias = fields.flag("qkv_bias", "include_qkv_bias", default=False) or bias
     mlp = Mlp(fields.integer("mlp_width", "mlp_hidden_size"), True, bias, bias)
-    mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=qkv_bias, out_bias=bias)
     tied = fields.flag("tied_embeddings", "weight_tying", default=False)
-    width = shape.d_model
-    return _both_ways(fields, assemble(fields, shape, mixers, mlp, tied=tied, norm_width=width))
+    body = decoder(fields, shape, mlp, qkv_bias=qkv_bias, out_bias=bias, tied=tied)
+    return _both_ways(fields, body)
 
 
 @family("Dream")

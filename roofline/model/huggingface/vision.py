@@ -4,7 +4,7 @@ Shapes and defaults are those of the ``transformers`` classes of the same names 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -34,12 +34,12 @@ class Wrapper:
     text: Builder
     text_type: str
     """Builder and model type of the decoder."""
-    sizes: Mapping[str, int | None]
+    sizes: Mapping[str, int | None] = field(default_factory=dict)
     """Keys of ``vision_config`` the tower is counted from; default of each, or None."""
-    tower: Callable[[Sizes, int, int], int] | None
+    tower: Callable[[Sizes, int, int], int] | None = None
     """Its parameters, from those sizes, the taps of the deep stack and the model width; None
     where they are not known."""
-    tied: bool
+    tied: bool = False
     """Default of ``tie_word_embeddings``."""
     other_types: tuple[str, ...] = ()
     """Further model types the decoder may say it is."""
@@ -58,7 +58,6 @@ def wrapped(wrapper: Wrapper, fields: Fields) -> Architecture:
     inner.only("model_type", *known, reason="it is another decoder")
     decoder = wrapper.text(inner)
     inner.finish()
-    fields.provenance.update(inner.provenance)
     fields.notes += inner.notes
     tied = wrapper.tied
     if fields.data.get("tie_word_embeddings") is None and "tie_word_embeddings" in part:
@@ -145,7 +144,6 @@ QWEN3_VL: Final = Wrapper(
         "num_position_embeddings": 2304,
     },
     tower=_qwen3_vl_tower,
-    tied=False,
 )
 GEMMA3: Final = Wrapper(
     text=gemma3_text,
@@ -227,7 +225,6 @@ LLAMA4: Final = Wrapper(
         "projector_output_dim": 4096,
     },
     tower=_llama4_tower,
-    tied=False,
 )
 GEMMA4: Final = Wrapper(
     text=gemma4_text,
@@ -258,7 +255,6 @@ KIMI_K25: Final = Wrapper(
         "mm_hidden_size": None,
     },
     tower=_kimi_tower,
-    tied=False,
     other_types=("kimi_k2",),
 )
 

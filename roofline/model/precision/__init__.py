@@ -7,7 +7,6 @@ happens to a pair of weights and activations on one machine.
 from roofline.model.precision.formats import FORMATS, KV_FORMATS, Format
 from roofline.model.precision.naming import named
 from roofline.model.precision.products import (
-    Conversion,
     Precision,
     Product,
     dequantisation,
@@ -19,7 +18,6 @@ from roofline.model.precision.products import (
 __all__ = [
     "FORMATS",
     "KV_FORMATS",
-    "Conversion",
     "Format",
     "Precision",
     "Product",

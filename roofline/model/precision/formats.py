@@ -22,9 +22,8 @@ class Format:
     element_bits: int
     """Bits of one value alone. [bit]"""
     arithmetic: tuple[str, ...] = ()
-    """Types it can be multiplied in without conversion, best first."""
-    weight_only: bool = False
-    """True if activations stay in 16 bits: weights are converted on the way to the multiplier."""
+    """Types it can be multiplied in without conversion, best first; none where activations stay in
+    16 bits and weights are converted on the way to the multiplier."""
     shared: tuple[tuple[int, int], ...] = ()
     """Scales and zero points: bits, and the number of values that share them. [bit, 1]"""
     row_bits: int = 0
@@ -129,13 +128,12 @@ FORMATS: Final[Mapping[str, Format]] = {
             activation="fp8-1x128",
             source="DeepSeek-V3 (2412.19437): groups of 128 with an fp32 scale, for activations",
         ),
-        Format("fp8-wo", 8, weight_only=True, source=f"8 bits; {_TENSOR}"),
+        Format("fp8-wo", 8, source=f"8 bits; {_TENSOR}"),
         Format("mxfp8", 8, ("fp8",), shared=_MX8, activation="mxfp8", needs="fp4", source=_MX),
         Format("int8", 8, ("int8",), row_bits=32, activation="int8", source=_INT8),
         Format(
             "int8-wo",
             8,
-            weight_only=True,
             row_bits=16,
             source="8 bits with an fp16 scale per output",
         ),
@@ -152,7 +150,6 @@ FORMATS: Final[Mapping[str, Format]] = {
         Format(
             "nf4",
             4,
-            weight_only=True,
             shared=((8, 64), (32, 64 * 256)),
             unfused=True,
             source=f"{_BNB}: groups of 64 with an 8-bit scale, 256 of which share an fp32 one",
@@ -160,7 +157,6 @@ FORMATS: Final[Mapping[str, Format]] = {
         Format(
             "nf4-single",
             4,
-            weight_only=True,
             shared=((32, 64),),
             unfused=True,
             source=f"{_BNB}: groups of 64 with an fp32 scale",
@@ -168,7 +164,6 @@ FORMATS: Final[Mapping[str, Format]] = {
         Format(
             "squeezellm-3",
             3,
-            weight_only=True,
             shared=((27, 125),),
             row_bits=8 * 16,
             source="3 bits into a table of 8 fp16 values per row" + _SPARSE,
@@ -176,7 +171,6 @@ FORMATS: Final[Mapping[str, Format]] = {
         Format(
             "squeezellm-4",
             4,
-            weight_only=True,
             shared=((27, 125),),
             row_bits=16 * 16,
             source="4 bits into a table of 16 fp16 values per row" + _SPARSE,
@@ -191,9 +185,9 @@ FORMATS: Final[Mapping[str, Format]] = {
         ),
         Format("mxfp4", 4, ("fp4",), shared=_MX4, activation="mxfp4", source=_MX),
         Format("mxfp4-w4a8", 4, ("fp8",), shared=_MX4, activation="mxfp8", needs="fp4", source=_MX),
-        Format("mxfp4-w4a16", 4, weight_only=True, shared=_MX4, source=_MX),
+        Format("mxfp4-w4a16", 4, shared=_MX4, source=_MX),
         Format("nvfp4", 4, ("fp4",), shared=_NV4, activation="nvfp4", source=_NV),
-        Format("nvfp4-w4a16", 4, weight_only=True, shared=_NV4, source=_NV),
+        Format("nvfp4-w4a16", 4, shared=_NV4, source=_NV),
         Format(
             "int8-kv",
             8,
@@ -243,7 +237,6 @@ def grouped(bits: int, group: int, *, zero_bits: int | None = None) -> Format:
     return Format(
         _SHORT.get(name, name),
         bits,
-        weight_only=True,
         shared=overhead,
         row_bits=0 if group else 16 + zero,
         source=f"groups of {group or 'a row'} with an fp16 scale and {what} "

@@ -33,6 +33,11 @@ class Product:
     """A conversion that a reader should know of, one sentence; may be empty."""
 
     @property
+    def multiplied(self) -> Format:
+        """Format in which activations meet the weights."""
+        return self.activations if self.quantised is None else self.quantised
+
+    @property
     def dequantises(self) -> bool:
         """True if weights are converted to the width of the activations."""
         return self.quantised is None and self.stored.element_bits < self.activations.element_bits
@@ -44,17 +49,6 @@ class Product:
         if not part:
             return {self.arithmetic: 1.0}
         return {self.arithmetic: 1.0 - part, self.activations.name: part}
-
-
-@dataclass(frozen=True, slots=True)
-class Conversion:
-    """Work of changing a format."""
-
-    elements: Value
-    """Values converted. [1]"""
-    bytes_read: Value = 0.0
-    bytes_written: Value = 0.0
-    """Moved through device memory for it; 0 where it happens inside the product. [B]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +193,8 @@ def _activations(stored: Format, gpu: Gpu) -> Format:
     return FORMATS[sixteen]
 
 
-def quantisation(made: Product, tokens: Value, k: Value) -> Conversion:
-    """Activations on their way into a product: read, and written in the format it wants.
+def quantisation(made: Product, tokens: Value, k: Value) -> tuple[Value, Value]:
+    """Bytes of activations on their way into a product: read, and written as it wants them. [B]
 
     Source: a kernel of its own, as vLLM and TensorRT-LLM run it where it is not fused into the norm
     before; scales of rows and groups are written too.
@@ -213,17 +207,19 @@ def quantisation(made: Product, tokens: Value, k: Value) -> Conversion:
     Examples:
         >>> made = Product(named("fp8-block"), "fp8", named("bf16"), named("fp8-1x128"))
         >>> quantisation(made, 1, 128)  # 128 values, then one fp32 scale
-        Conversion(elements=128, bytes_read=256.0, bytes_written=132.0)
+        (256.0, 132.0)
     """
     if made.quantised is None:
-        return Conversion(0.0)
+        return 0.0, 0.0
     elements = tokens * k
     written = elements * made.quantised.width + tokens * made.quantised.row_bits / BITS_PER_BYTE
-    return Conversion(elements, elements * made.activations.width, written)
+    return elements * made.activations.width, written
 
 
-def dequantisation(made: Product, n: Value, k: Value) -> Conversion:
-    """Weights on their way into a product: converted as often as the matrix is read.
+def dequantisation(made: Product, n: Value, k: Value) -> Value:
+    """Size of the copy that weights on their way into a product are converted to, if any. [B]
+
+    It is written, and read, as often as the matrix is read.
 
     Source: fused kernels (Marlin, arXiv 2408.11743) convert in registers and move nothing more;
     bitsandbytes writes a copy of the matrix and reads it back when more than one token is computed.
@@ -232,7 +228,4 @@ def dequantisation(made: Product, n: Value, k: Value) -> Conversion:
         made: The product.
         n, k: Output and input width of the matrix. [1]
     """
-    if not made.dequantises:
-        return Conversion(0.0)
-    copied = n * k * made.activations.width if made.stored.unfused else 0.0
-    return Conversion(n * k, copied, copied)
+    return n * k * made.activations.width if made.dequantises and made.stored.unfused else 0.0

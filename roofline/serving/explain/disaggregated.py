@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from roofline.cost.memory import kept_by_layer
+from roofline.cost.memory import kept
 from roofline.serving.disaggregated import Disaggregated
 from roofline.serving.explain import times
 from roofline.serving.explain.memory import memory as in_use
@@ -20,7 +20,7 @@ def kv(pools: Disaggregated) -> Derivation:
     """Cache of a prompt, as it is handed over."""
     deployment, work = pools.prefill.deployment, pools.prefill.workload
     on_device = " + ".join(
-        f"{number} · {count(float(kept_by_layer(deployment, block, float(work.prompt))))}"
+        f"{number} · {count(float(kept(deployment, block, float(work.prompt)).value))}"
         for block, number in deployment.architecture.kinds.items()
         if block.mixer
     )

@@ -4,7 +4,6 @@
 matrices its lists of modules mean, `assigning` gives every matrix of a network its format.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from roofline.model.architecture import Architecture
@@ -16,7 +15,7 @@ from roofline.model.huggingface.storage.patterns import Place
 if TYPE_CHECKING:
     from roofline.schema import Document
 
-__all__ = ["DTYPES", "Storage", "formatted", "weight_storage"]
+__all__ = ["DTYPES", "formatted", "plain_format"]
 
 DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 KEYS: Final = ("quantization_config", "compression_config")
@@ -24,33 +23,18 @@ INNER: Final = ("text_config", "language_config", "llm_config")
 """Keys of the text decoder in the config of a network that does more than read text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """Formats of the linear layers, and of everything a quantiser leaves alone."""
-
-    linear: str
-    plain: str
-
-
-def weight_storage(fields: Fields) -> Storage:
-    """Read the formats of a checkpoint, before its matrices are known one by one.
+def plain_format(fields: Fields) -> str:
+    """Number format of everything a quantiser leaves alone; what it changed is in `formatted`.
 
     Raises:
-        UnsupportedModelError: A type or a quantisation that is not understood.
+        UnsupportedModelError: A type that is not understood.
     """
     plain = _dtype(_having(fields, "dtype", "torch_dtype"))
     holder = _having(fields, *KEYS)
-    found = holder.get(*KEYS)
-    if found is None:
-        return Storage(plain, plain)
-    key, _ = found
-    for each in (fields, holder):
-        each.seen.add("expert_dtype")
-    experts = fields.data.get("expert_dtype")
-    if experts is None and fields.outer:
-        experts = fields.outer.data.get("expert_dtype")
-    scheme = scheme_of(Place(holder.document, (*holder.path, key)), experts)
-    return Storage(scheme.default or plain, plain)
+    if holder.get(*KEYS) is not None:
+        for each in (fields, holder):
+            each.seen.add("expert_dtype")
+    return plain
 
 
 def formatted(
