@@ -144,6 +144,8 @@ class Verdict:
 class Block:
     """One section of the page."""
 
+    order: int
+    """Place on the page, the first least."""
     key: str
     """Anchor; letters and dashes."""
     title: str

@@ -12,7 +12,7 @@ from roofline.content import shipped
 from roofline.report import render
 from roofline.report.figures import COLOURS
 from roofline.report.page import unpack
-from roofline.report.sections import builders
+from roofline.report.sections import blocks
 from roofline.table import Result, table
 from tests.report.pages import Page, taken_apart
 
@@ -161,7 +161,7 @@ def test_text_has_the_contrast_that_accessibility_asks_for(text: str, theme: int
 
 
 def test_sections_are_found_in_the_order_of_the_page(either: Result) -> None:
-    keys = [block.key for build in builders() if (block := build(either))]
+    keys = [block.key for block in blocks(either)]
     assert keys == [
         "verdict", "assumptions", "roofline", "time", "memory", "batch", "what-if", "operators",
         "derivations", "notes", "reproduce",

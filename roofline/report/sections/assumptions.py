@@ -10,7 +10,6 @@ from roofline.view.grids import grid
 from roofline.view.known import calibrated
 from roofline.view.text import UNKNOWN, amount, percent
 
-ORDER: Final = 20
 FEW: Final = 8
 """Rows that are not folded. [1]"""
 
@@ -91,4 +90,4 @@ def build(result: Result) -> Block | None:
         for grid in grids
         if grid.key in ("assumptions-table", "kernels-table") and len(grid.rows) > FEW
     }
-    return Block("assumptions", "Assumptions", "assumptions.html", folded, grids=grids)
+    return Block(20, "assumptions", "Assumptions", "assumptions.html", folded, grids=grids)

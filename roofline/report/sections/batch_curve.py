@@ -11,7 +11,6 @@ from roofline.view.grids import grid
 from roofline.view.known import calibrated
 from roofline.view.text import amount, between, is_number, plain
 
-ORDER: Final = 60
 PANEL_HEIGHT: Final = 190
 """Height of one panel with its gap. [px]"""
 PANELS: Final = (
@@ -301,6 +300,7 @@ def build(result: Result) -> Block | None:
     facts = batch_facts(result)
     figures = (draw_batch(facts),) if facts.panels else ()
     return Block(
+        60,
         "batch",
         "Against batch",
         "batch.html",

@@ -10,8 +10,6 @@ from roofline.view.derivations import derived
 from roofline.view.known import BOUND, MEASURED, PARTLY
 from roofline.view.text import Amount
 
-ORDER: Final = 90
-
 LONG: Final = 8
 """Numbers of a part from which on it is told once."""
 
@@ -109,4 +107,4 @@ def build(result: Result) -> Block | None:
     """Section of the page."""
     if not result.derivations:
         return None
-    return Block("derivations", "Derivations", "derivations.html", derivation_facts(result))
+    return Block(90, "derivations", "Derivations", "derivations.html", derivation_facts(result))

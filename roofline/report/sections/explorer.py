@@ -13,7 +13,6 @@ from roofline.view.grids import grid
 from roofline.view.text import is_number
 from roofline.view.words import heading, mid
 
-ORDER: Final = 62
 BEST: Final = 25
 """Rows of the table of the best configurations."""
 SHOWN: Final = (
@@ -163,6 +162,7 @@ def build(result: Result) -> Block | None:
         return None
     figure = draw_curve(lanes)
     return Block(
+        62,
         "explorer-section",
         "Explore",
         "explorer.html",

@@ -11,7 +11,6 @@ from roofline.view.questions import grids_of
 from roofline.view.text import amount, is_number, label
 from roofline.view.words import heading, unit_of, written
 
-ORDER: Final = 63
 PRICES: Final = ("usd_per_hour", "gpus")
 TABLES: Final = ("deployments", "frontier", "bounds")
 
@@ -84,4 +83,4 @@ def build(result: Result) -> Block | None:
     grids = tuple(grid for name in TABLES for grid in grids_of(result, name))
     if not grids:
         return None
-    return Block("alternatives", "Alternatives", "figures.html", None, figures, grids)
+    return Block(63, "alternatives", "Alternatives", "figures.html", None, figures, grids)

@@ -1,7 +1,7 @@
 """Number of GPUs for a growing load, step by step."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note, rule, scatter
 from roofline.table import Result
@@ -9,8 +9,6 @@ from roofline.units import counted
 from roofline.view.block import Block, Figure, Key
 from roofline.view.questions import grids_of
 from roofline.view.text import amount, label, plain
-
-ORDER: Final = 64
 
 
 def draw_rates(steps: Sequence[Mapping[str, Any]], asked: float | None) -> Figure:
@@ -69,4 +67,4 @@ def build(result: Result) -> Block | None:
         (draw_rates(steps, planned.get("rate_per_s")),),
         grids_of(result, "gpus_by_rate"),
     )
-    return Block("rates", "If traffic grows", "figures.html", None, figures, grids)
+    return Block(64, "rates", "If traffic grows", "figures.html", None, figures, grids)

@@ -9,7 +9,6 @@ from roofline.view.block import Block, Figure, Key
 from roofline.view.text import amount, between, is_number, label
 from roofline.view.words import heading
 
-ORDER: Final = 33
 LOOKS: Final = (
     ("p50", "prefill", "circle"),
     ("p90", "compute", "square"),
@@ -131,4 +130,4 @@ def build(result: Result) -> Block | None:
     facts = latency_facts(result)
     if not facts:
         return None
-    return Block("latencies", "Latencies", "figures.html", facts, (draw_latencies(facts),))
+    return Block(33, "latencies", "Latencies", "figures.html", facts, (draw_latencies(facts),))

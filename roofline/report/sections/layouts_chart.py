@@ -7,7 +7,6 @@ from roofline.table import Result
 from roofline.view.block import Block, Figure, Key
 from roofline.view.text import amount, is_number, label, percent
 
-ORDER: Final = 35
 SPEED: Final = "latency_s"
 RATE: Final = "filled_tok_s_per_gpu"
 
@@ -81,4 +80,4 @@ def build(result: Result) -> Block | None:
     if len(rows) < 2:
         return None
     figure = draw_layouts(rows, {str(name) for name in best["layout"]})
-    return Block("layouts", "Layouts", "figures.html", figures=(figure,))
+    return Block(35, "layouts", "Layouts", "figures.html", figures=(figure,))

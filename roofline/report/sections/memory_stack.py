@@ -11,8 +11,6 @@ from roofline.view.block import Block, Figure, Key
 from roofline.view.tables import FREE, shown
 from roofline.view.text import binary, label, percent
 
-ORDER: Final = 50
-
 RESERVED: Final = "not used by the engine"
 TINTS: Final = {
     "weights": "weights",
@@ -194,4 +192,4 @@ def build(result: Result) -> Block | None:
     if not len(result.tables.get("memory", ())):
         return None
     facts = memory_facts(result)
-    return Block("memory", "Memory", "memory.html", facts, (draw_memory(facts),), grids)
+    return Block(50, "memory", "Memory", "memory.html", facts, (draw_memory(facts),), grids)

@@ -10,7 +10,6 @@ from roofline.view.block import Block, Figure, Key
 from roofline.view.text import is_number, label
 from roofline.view.words import heading, written
 
-ORDER: Final = 61
 SPEED: Final = "user_tok_s"
 RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
 LOOKS: Final = (
@@ -150,4 +149,4 @@ def build(result: Result) -> Block | None:
     figure = draw(swept(result, alike(result, table)))
     if figure is None:
         return None
-    return Block("pareto-section", "All configurations", "figures.html", figures=(figure,))
+    return Block(61, "pareto-section", "All configurations", "figures.html", figures=(figure,))

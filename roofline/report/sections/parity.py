@@ -28,7 +28,6 @@ from roofline.view.questions import grids_of
 from roofline.view.text import amount, label, percent
 from roofline.view.words import heading
 
-ORDER: Final = 11
 FEWEST: Final = 3
 """Figures that a panel of a scoreboard needs. [1]"""
 MANY: Final = 200
@@ -122,4 +121,4 @@ def build(result: Result) -> Block | None:
     if not figures:
         return None
     grids = grids_of(result, "figures")
-    return Block("parity", "Predicted against measured", "figures.html", None, figures, grids)
+    return Block(11, "parity", "Predicted against measured", "figures.html", None, figures, grids)

@@ -9,8 +9,6 @@ from roofline.view.questions import grids_of
 from roofline.view.text import amount, clean, interval, is_number
 from roofline.view.words import heading, spoken, sure, written
 
-ORDER: Final = 10
-
 NUMBERS: Final = ("gpus", "usd_per_hour", "usd_per_mtok", "ttft_s", "tpot_s", "headroom")
 DEPLOYED: Final = (
     *("gpu", "shape", "mode", "weights", "kv", "max_sequences", "token_budget"),
@@ -94,4 +92,4 @@ def build(result: Result) -> Block | None:
         return None
     names = TABLES if len(result.tables["verdict"]) else (*TABLES, "candidates")
     grids = tuple(grid for name in names for grid in grids_of(result, name))
-    return Block("verdict", "Verdict", "answer.html", plan_verdict(result), grids=grids)
+    return Block(10, "verdict", "Verdict", "answer.html", plan_verdict(result), grids=grids)

@@ -20,8 +20,6 @@ from roofline.view.block import Block, Figure, Key
 from roofline.view.known import BOUND
 from roofline.view.text import amount, between, label, percent, shorten
 
-ORDER: Final = 30
-
 NAMED: Final = 3
 LARGEST_POINT: Final = 46
 """Diameter of an operator that takes the whole phase. [px]"""
@@ -282,4 +280,4 @@ def build(result: Result) -> Block | None:
     figures = (draw_roofline(facts),)
     left_out = tuple((entry, percent(entry.share)) for entry in facts.left_out)
     given = {"left_out": left_out, "calibrated": facts.calibrated}
-    return Block("roofline", "Roofline", "roofline.html", given, figures)
+    return Block(30, "roofline", "Roofline", "roofline.html", given, figures)

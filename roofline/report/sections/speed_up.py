@@ -7,7 +7,6 @@ from roofline.table import Result, Table
 from roofline.view.block import Block, Figure, Key
 from roofline.view.text import plain
 
-ORDER: Final = 34
 SERIES: Final = (
     ("speed_up", "as asked", "decode", "diamond"),
     ("best_speed_up", "with the best draft of each batch", "prefill", "circle"),
@@ -69,4 +68,4 @@ def build(result: Result) -> Block | None:
     table = result.tables.get("batches")
     if table is None or not len(table) or not {"speed_up", "best_speed_up"} <= set(table.columns):
         return None
-    return Block("speed-up", "Speed-up", "figures.html", figures=(draw_speed_up(table),))
+    return Block(34, "speed-up", "Speed-up", "figures.html", figures=(draw_speed_up(table),))

@@ -19,8 +19,6 @@ from roofline.view.block import Block, Figure, Key
 from roofline.view.known import BOUND, calibrated
 from roofline.view.text import amount, between, label, percent
 
-ORDER: Final = 40
-
 BAR_HEIGHT: Final = 26
 """Height of a bar with its gap. [px]"""
 BAR_WIDTH: Final = 0.72
@@ -266,4 +264,4 @@ def build(result: Result) -> Block | None:
     figures = tuple(
         draw_times(facts, f"time-{place}") for place, facts in enumerate(times) if facts.bars
     )
-    return Block("time", "Time", "time.html", given, figures)
+    return Block(40, "time", "Time", "time.html", given, figures)

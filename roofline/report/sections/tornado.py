@@ -12,7 +12,6 @@ from roofline.view.tables import measured_by, sensitivity
 from roofline.view.text import amount, label, shorten
 from roofline.view.words import heading, unit_of
 
-ORDER: Final = 66
 THICK: Final = 0.34
 """Thickness of a bar; the rows of two are 1 apart."""
 
@@ -185,5 +184,5 @@ def build(result: Result) -> Block | None:
         return None
     figures = (draw_tornado(facts),)
     return Block(
-        "sensitivity-section", "What it depends on", "figures.html", None, figures, (grid,)
+        66, "sensitivity-section", "What it depends on", "figures.html", None, figures, (grid,)
     )

@@ -8,7 +8,6 @@ from roofline.view.questions import grids_of
 from roofline.view.text import amount, clean, interval, is_number
 from roofline.view.words import heading, spoken, sure, unit_of, written
 
-ORDER: Final = 10
 LATENCIES: Final = ("ttft_s", "tpot_s")
 STATISTIC: Final = "p99"
 """Percentile of latencies without an SLO."""
@@ -84,4 +83,4 @@ def build(result: Result) -> Block | None:
     if headline is None or STATISTIC not in headline.columns:
         return None
     grids = grids_of(result, "objectives")
-    return Block("verdict", "Verdict", "answer.html", traffic_verdict(result), grids=grids)
+    return Block(10, "verdict", "Verdict", "answer.html", traffic_verdict(result), grids=grids)

@@ -9,7 +9,6 @@ from roofline.view.tables import factors
 from roofline.view.text import is_number, label
 from roofline.view.words import heading
 
-ORDER: Final = 36
 LOOKS: Final = (
     ("ttft_s", "prefill", "circle"),
     ("tpot_s", "decode", "diamond"),
@@ -78,4 +77,4 @@ def build(result: Result) -> Block | None:
         return None
     if not any(name in table.columns and _numbers(table, name) for name, _, _ in LOOKS):
         return None
-    return Block("variants", "Variants", "figures.html", None, (draw_variants(table),), (grid,))
+    return Block(36, "variants", "Variants", "figures.html", None, (draw_variants(table),), (grid,))

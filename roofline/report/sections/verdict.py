@@ -12,8 +12,6 @@ from roofline.view.questions import grids_of
 from roofline.view.text import amount, between, clean, is_number
 from roofline.view.words import heading
 
-ORDER: Final = 10
-
 EXPLAINED: Final = {
     "ttft_idle_s": "ttft_idle",
     "ttft_steady_s": "ttft_steady",
@@ -169,4 +167,4 @@ def build(result: Result) -> Block | None:
     if not (grids or facts.sentences):
         return None
     known = (_known_grid(facts),) if facts.known else ()
-    return Block("verdict", "Verdict", "verdict.html", facts, grids=(*known, *grids))
+    return Block(10, "verdict", "Verdict", "verdict.html", facts, grids=(*known, *grids))
