@@ -19,6 +19,7 @@ from roofline.table import table
 from roofline.units import show
 from roofline.view.block import Cell
 from roofline.view.grids import grid
+from roofline.view.known import is_bound
 from roofline.view.text import between
 from roofline.view.words import cell, written
 
@@ -162,7 +163,7 @@ def _figure(name: str, row: Mapping[str, Any]) -> Cell:
         return Cell("—")
     shown = written(name, value)
     fixed = name == "usd_per_mtok" and "rate_per_s" in row  # the rate alone says what tokens cost
-    if _is_bound(row) and name in BOUNDED and not fixed:
+    if is_bound(row) and name in BOUNDED and not fixed:
         return Cell(f"{BOUNDED[name]} {shown}")
     if name not in INTERVALS or low is None or not value:
         return cell(name, value)
@@ -183,14 +184,6 @@ def _sizes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
     pairs = {(row["layout"], row["gpus"]) for row in rows}
     return ["gpus"] if any(int(parse(layout).devices) != gpus for layout, gpus in pairs) else []
-
-
-def _is_bound(row: Any) -> bool:
-    """True where nothing of a row was measured: one with measured parts has an interval."""
-    from roofline.study.grounds import DATASHEET, ENDED
-
-    low = row.get(f"{ENDED}_low")
-    return bool(row["basis"] == DATASHEET and low is None)
 
 
 def _asked(scenario: "Scenario") -> list[str]:

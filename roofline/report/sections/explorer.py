@@ -1,12 +1,11 @@
 """Configurations to choose from: two side by side, at any batch and length that was priced."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, log_ticks
-from roofline.report.lanes import Choice, Lanes, alike, embedded, swept
+from roofline.report.figures import colour, layout, log_axis
+from roofline.report.lanes import SPEED, Choice, Lanes, alike, embedded, swept
 from roofline.table import Result, table
 from roofline.view.block import Block, Figure, Grid, Key
 from roofline.view.grids import grid
@@ -24,8 +23,6 @@ ENDED: Final = frozenset({"ttft_s", "tpot_s", "usd_per_mtok"})
 """Figures that are shown with their interval."""
 SAID: Final = frozenset({heading("batch"), heading("prompt")})
 """Titles of numbers that the caption has where they are the same everywhere."""
-SPEED: Final = "user_tok_s"
-RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ def _is(row: Mapping[str, Any], start: object) -> bool:
 
 def draw_curve(lanes: Lanes) -> Figure | None:
     """Throughput per GPU against speed for one user; the page puts both sides in."""
-    rate = next((name for name in RATES if name in lanes.figures), "")
+    rate = lanes.rate
     if not rate or SPEED not in lanes.figures:
         return None
     edges = {}
@@ -105,8 +102,7 @@ def draw_curve(lanes: Lanes) -> Figure | None:
         ("xaxis", SPEED, "Speed for one user [token/s]"),
         ("yaxis", rate, "Throughput of a GPU [token/s]"),
     ):
-        ends = [math.log10(edge) for edge in edges[name]]
-        figure[place] = axis(title, type="log", range=ends, **log_ticks(*edges[name], ""))
+        figure[place] = log_axis(title, *edges[name])
     data = [
         {
             "type": "scatter",

@@ -20,12 +20,12 @@ TABLES: Final = ("objectives", "confidences", "relaxations")
 
 def plan_verdict(result: Result) -> Verdict:
     """Verdict of a plan."""
-    rows = list(result.tables["verdict"].rows())
+    rows = result.rows("verdict")
     sentences = tuple(spoken(str(sentence)) for sentence in result.metadata.get("summary", ()))
     if not rows:
         return Verdict("Nothing fits", good=False, sentences=sentences)
     best, chance = rows[0], rows[0].get("probability")
-    met = bool(best["slo_met"]) if "slo_met" in best and _promised(result) else None
+    met = bool(best["slo_met"]) if "slo_met" in best and result.rows("objectives") else None
     likely = f"; {sure(float(chance))} likely" if is_number(chance) and met is not None else ""
     held = "The SLO does not hold in simulation" if met is False else "The SLO holds on"
     carried = "The load is carried by" if met is None else held
@@ -46,10 +46,6 @@ def _bought(row: dict[str, Any]) -> str:
     number, price = row["gpus"], row.get("usd_per_hour")
     paid = f" at {amount(price, '$')} an hour" if price else ""
     return f"{counted(number, 'GPU')}{paid}"
-
-
-def _promised(result: Result) -> bool:
-    return len(result.tables.get("objectives", ())) > 0
 
 
 def _card(name: str, row: dict[str, Any], result: Result) -> Card:
@@ -74,8 +70,7 @@ def _card(name: str, row: dict[str, Any], result: Result) -> Card:
 
 def _promise(statistic: str, result: Result) -> str:
     """The limit of a statistic; empty where none was promised."""
-    limits = result.tables.get("objectives")
-    rows = [] if limits is None else [r for r in limits.rows() if r["objective"] == statistic]
+    rows = [row for row in result.rows("objectives") if row["objective"] == statistic]
     return f"limit: {amount(rows[0]['limit_s'], 's')}" if rows else ""
 
 

@@ -5,11 +5,10 @@ from typing import Any, Final
 
 from roofline.report.figures import (
     SYMBOLS,
-    axis,
     colour,
     layout,
     lines,
-    log_ticks,
+    log_axis,
     note,
     scatter,
     short,
@@ -42,18 +41,8 @@ def draw_roofline(facts: RooflineFacts) -> Figure:
         "data": data,
         "layout": layout(
             520,
-            xaxis=axis(
-                "Arithmetic intensity [FLOP per byte of HBM]",
-                type="log",
-                range=[math.log10(value) for value in facts.x],
-                **log_ticks(*facts.x, ""),
-            ),
-            yaxis=axis(
-                "Performance",
-                type="log",
-                range=[math.log10(value) for value in facts.y],
-                **log_ticks(*facts.y, "FLOP/s"),
-            ),
+            xaxis=log_axis("Arithmetic intensity [FLOP per byte of HBM]", *facts.x),
+            yaxis=log_axis("Performance", *facts.y, "FLOP/s"),
             annotations=[*_roof_names(facts), *_point_names(facts)],
         ),
     }

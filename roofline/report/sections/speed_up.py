@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, rule, scatter
+from roofline.report.figures import axis, colour, layout, linear_axis, lines, rule, scatter
 from roofline.table import Result, Table
 from roofline.view.block import Block, Figure, Key
 from roofline.view.text import plain
@@ -28,7 +28,7 @@ def draw_speed_up(table: Table) -> Figure:
                 tickvals=list(batches),
                 ticktext=[plain(batch, 6) for batch in batches],
             ),
-            yaxis=axis("Speed-up of TPOT", range=[0, most * 1.12], **linear_ticks(most * 1.1, "")),
+            yaxis=linear_axis("Speed-up of TPOT", "", most * 1.12, most * 1.1),
             shapes=[rule(1, "bad", "dash", across=True)],
         ),
     }

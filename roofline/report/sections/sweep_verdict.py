@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.lanes import is_bound, rank
+from roofline.report.lanes import rank
 from roofline.table import Result, Table, table
 from roofline.view.block import Block, Card, Grid, Verdict
 from roofline.view.grids import grid
-from roofline.view.known import MEANINGS
+from roofline.view.known import MEANINGS, is_bound
 from roofline.view.text import amount, clean, interval, is_number
 from roofline.view.words import heading, mid, unit_of, written
 
