@@ -12,7 +12,7 @@ from roofline.units import show, significant
 from roofline.view.words import heading
 
 if TYPE_CHECKING:
-    from roofline.api.measured_rows import Given
+    from roofline.interop.results import Given
 
 
 def learn(files: Sequence[Path], given: str, out: Path | None, style: Format) -> None:
@@ -47,8 +47,8 @@ def parsed(text: str) -> "Given":
         >>> parsed("gpu=h100-sxm,gpus=2").gpus
         2
     """
-    from roofline.api.measured_rows import Given
     from roofline.errors import InputError
+    from roofline.interop.results import Given
 
     kinds = {
         each.name: "str" if each.type is str else str(each.type).partition(" ")[0]
