@@ -21,6 +21,7 @@ from roofline.cli.render import (
     wrap,
 )
 from roofline.cli.report import write_page
+from roofline.errors import PartialError
 from roofline.table import Result, table
 from roofline.view.grids import grid
 from roofline.view.tables import shown
@@ -32,8 +33,6 @@ EPILOG: Final = (
     "optimum-benchmark; or a CSV table of your own with columns like model, gpu, gpus, engine, "
     "concurrency, prompt, output, ttft_s, p99_ttft_ms, tpot_s, output_tok_s."
 )
-PARTIAL: Final = 4
-"""Exit code where some runs were held to a limit and others could not be."""
 
 
 @options.takes(
@@ -86,7 +85,7 @@ def _judged(result: Result, limit: float | None) -> int:
         return 1
     if limit is not None and done < runs:
         say(f"{runs - done:,} of {runs:,} runs were not compared")
-        return PARTIAL
+        return PartialError.exit_code
     return 0
 
 

@@ -12,7 +12,6 @@ from roofline.cli.render import (
     print_json,
     print_notes,
     print_rows,
-    print_sentences,
     wrap,
 )
 from roofline.table import table
@@ -64,9 +63,8 @@ def print_sweep(found: "Sweep", style: Format, top: int) -> None:
         print_columns(table(rows, columns(found.scenario)), style, "")
         return
     if style is Format.TABLE:
-        echo(wrap(found.scenario.title))
-        echo("")
-        print_sentences(found.counted)
+        for line in (found.scenario.title, "", *found.counted, ""):
+            echo(wrap(line))
     _print_rows(found, rows, style)
     print_notes(_notes(found), style)
 
@@ -75,14 +73,8 @@ def print_estimate(estimate: "Estimate", style: Format) -> None:
     """Print how large a sweep is."""
     from roofline.cli.sweep import spell
 
-    plain = {
-        "configurations": estimate.configurations,
-        "lanes": estimate.lanes,
-        "points": estimate.points,
-        "chunks": estimate.chunks,
-        "seconds": estimate.seconds,
-        "bytes": estimate.bytes,
-    }
+    names = ("configurations", "lanes", "points", "chunks", "seconds", "bytes")
+    plain = {name: getattr(estimate, name) for name in names}
     if style is Format.JSON:
         print_json("sweep", {"scenario": estimate.scenario.name, "dry_run": True, **plain})
         return
