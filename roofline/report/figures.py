@@ -86,7 +86,7 @@ def scatter(
 
 
 def rule(
-    at: float, tint: str = "muted", dash: str = "dot", *, across: bool = False
+    at: float, tint: str = "muted", dash: str = "dot", *, width: int = 1, across: bool = False
 ) -> dict[str, Any]:
     """Line through the whole figure at a value: upright, or from side to side."""
     one, other = ("y", "x") if across else ("x", "y")
@@ -97,7 +97,7 @@ def rule(
         f"{other}0": 0,
         f"{other}1": 1,
         f"{other}ref": "paper",
-        "line": {"color": colour(tint), "width": 1, "dash": dash},
+        "line": {"color": colour(tint), "width": width, "dash": dash},
     }
 
 

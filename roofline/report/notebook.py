@@ -11,7 +11,7 @@ from roofline.report import sections
 from roofline.report.page import environment
 from roofline.table import Derivation, Result, Table
 from roofline.units import counted
-from roofline.view.block import Cell, Figure, Grid, Head, Key, Rows
+from roofline.view.block import Cell, Figure, Grid, Head, Key, Rows, number_cell
 from roofline.view.derivations import derivation_lines
 from roofline.view.questions import view_of
 from roofline.view.text import is_number, label, percent
@@ -107,8 +107,7 @@ def _cell(row: Mapping[str, Any], *, key: str, unit: str) -> Cell:
         return Cell(percent(float(value)))
     if not unit and key in OF_ROW:
         unit = str(row.get("unit") or "")
-    shown = written(key, value, unit)
-    return Cell(shown.number, shown.unit)
+    return number_cell(written(key, value, unit))
 
 
 def _figures(result: Result) -> dict[str, Figure]:

@@ -161,6 +161,6 @@ class Block:
     """File under ``reports`` that its controls need; empty for none."""
 
 
-def cell(value: Amount, tone: str = "") -> Cell:
+def number_cell(value: Amount, tone: str = "") -> Cell:
     """Cell of a number with a unit."""
     return Cell(value.number, value.unit, tone)

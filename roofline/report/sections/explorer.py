@@ -56,13 +56,13 @@ def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
     other = next((row for row in lanes.rows if any(row[n] != best[n] for n in apart)), best)
     limits = result.metadata.get("limits")
     limits = limits if isinstance(limits, dict) else {}
-
-    def milliseconds(name: str) -> float | None:
+    promised = []
+    for stem in ("ttft", "tpot"):  # the percentile where it is known
+        name = next((n for n in (f"{stem}_p99_s", f"{stem}_s") if n in lanes.figures), "")
         limit = limits.get(name)
-        return round(1000.0 * limit, 3) if is_number(limit) else None
-
-    promised = tuple(_promised(lanes, stem) for stem in ("ttft", "tpot"))
-
+        if name:
+            most = round(1000.0 * limit, 3) if is_number(limit) else None
+            promised.append((name, heading(name), most))
     return ExplorerFacts(
         axes=lanes.axes,
         numbers=lanes.numbers,
@@ -71,15 +71,9 @@ def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
         first=lane,
         second=tuple(axis.values.index(other[axis.name]) for axis in lanes.axes),
         at=tuple(number.values.index(best[number.name]) for number in lanes.numbers),
-        promised=tuple((name, heading(name), milliseconds(name)) for name in promised if name),
+        promised=tuple(promised),
         left_out=lanes.left_out,
     )
-
-
-def _promised(lanes: Lanes, stem: str) -> str:
-    """The column that a promise is about: the percentile where it is known."""
-    names = (f"{stem}_p99_s", f"{stem}_s")
-    return next((name for name in names if name in lanes.figures), "")
 
 
 def _is(row: Mapping[str, Any], start: object) -> bool:

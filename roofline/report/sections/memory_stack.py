@@ -74,7 +74,10 @@ def draw_memory(facts: MemoryFacts) -> Figure:
     if facts.budget < facts.capacity * 0.999:
         limits.insert(0, ("engine's limit", facts.budget))
     most = max(facts.capacity, facts.used)
-    shapes: list[dict[str, Any]] = [_limit(_gib(value), name) for name, value in limits]
+    shapes = [
+        rule(_gib(value), "ink", "solid" if name == "device" else "dash", width=2)
+        for name, value in limits
+    ]
     if facts.free < 0:
         shapes.append(_missing(facts))
     annotations = [
@@ -157,11 +160,6 @@ def _bar(name: str, size: float, told: Sequence[str], look: dict[str, Any]) -> d
         "hovertext": [lines(told)],
         "hoverinfo": "text",
     }
-
-
-def _limit(at: float, name: str) -> dict[str, Any]:
-    line = rule(at, "ink", "solid" if name == "device" else "dash")
-    return line | {"line": {**line["line"], "width": 2}}
 
 
 def _missing(facts: MemoryFacts) -> dict[str, Any]:

@@ -52,13 +52,15 @@ def _card(name: str, row: dict[str, Any], result: Result) -> Card:
     stem = name.removesuffix("_s")
     wide = interval(row.get(f"{stem}_low_s"), row.get(f"{stem}_high_s"), "s")
     statistic = str(result.metadata.get(f"{stem}_statistic") or "")
+    binds = str(row.get("binds") or "")
+    broken = "queues grow" if binds == "rate" else f"{heading(binds)} breaks"
     said = {
         "gpus": f"{row.get('gpu', '')}, {row.get('shape', '')}, {row.get('weights', '')} weights",
         "usd_per_hour": "all GPUs",
         "usd_per_mtok": "output tokens, at the planned load",
         "ttft_s": _promise(statistic, result),
         "tpot_s": _promise(statistic, result),
-        "headroom": _end(str(row.get("binds") or "")),
+        "headroom": f"then {broken}" if binds else "",
     }
     return Card(
         clean(heading(statistic or name)),
@@ -72,13 +74,6 @@ def _promise(statistic: str, result: Result) -> str:
     """The limit of a statistic; empty where none was promised."""
     rows = [row for row in result.rows("objectives") if row["objective"] == statistic]
     return f"limit: {amount(rows[0]['limit_s'], 's')}" if rows else ""
-
-
-def _end(binds: str) -> str:
-    """Consequence of a load beyond what is carried."""
-    if not binds:
-        return ""
-    return "then queues grow" if binds == "rate" else f"then {heading(binds)} breaks"
 
 
 def build(result: Result) -> Block | None:
