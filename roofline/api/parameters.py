@@ -662,6 +662,10 @@ class Simulation(Subject, Offered, Parallel, Deployed, Overlapped):
     )
 
 
+Placed = Analysis | Drafting | Layouts | Pools | Simulation
+"""Questions of one network on devices of one kind at a price."""
+
+
 class Planning(Housed, Offered, Engined, Computed, Overlapped):
     """Parameters of `roofline.plan`."""
 

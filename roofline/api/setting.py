@@ -11,6 +11,7 @@ from roofline.api.parameters import (
     Form,
     Masking,
     Parallel,
+    Placed,
     Question,
     shared,
 )
@@ -24,7 +25,7 @@ from roofline.hardware.machine import Gpu, Node
 from roofline.model import catalog as networks
 from roofline.model import parameters, precision
 from roofline.model.architecture import Architecture
-from roofline.serving.asking import one_of
+from roofline.serving.asking import check_parts, one_of
 from roofline.units import counted
 
 MOST_GPUS: Final = 2**20
@@ -87,6 +88,15 @@ def machine_of(
         device = priced(device, usd_per_hour)
         box = None if box is None else replace(box, gpu=device)
     return device, box
+
+
+def subject_of(asked: Placed) -> tuple[Architecture, Gpu, Node | None]:
+    """Network, GPU and node of a question; InputError where its numbers have no meaning."""
+    network = network_of(asked.model)
+    check_parts(network, asked.mla, asked.routing)
+    check_share(asked.memory_utilization)
+    check_gpus(asked.gpus)
+    return network, *machine_of(asked.gpu, asked.node, asked.usd_per_hour)
 
 
 def priced(gpu: Gpu, usd_per_hour: float) -> Gpu:

@@ -16,14 +16,7 @@ if TYPE_CHECKING:
 
 
 def learn(files: Sequence[Path], given: str, out: Path | None, style: Format) -> None:
-    """Refit an engine's constants to results of benchmarks, and print what changed.
-
-    Args:
-        files: What benchmarks wrote.
-        given: What they do not say: ``"gpu=h100-sxm,gpus=1"``.
-        out: File of the new profile; None for one in the folder for your own.
-        style: How to print.
-    """
+    """Refit an engine's constants to results of benchmarks, and print what changed."""
     from roofline.api.learning import learn_engine
 
     result = learn_engine(list(files), given=parsed(given), out=out)

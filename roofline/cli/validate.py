@@ -214,13 +214,7 @@ def validate_e2e(
 ) -> None:
     """Predict end-to-end rows and print how far off each metric is.
 
-    Args:
-        frame: Rows asked for, in the columns of the shared measurements.
-        by: Columns to group by: of the file, or of `MADE`.
-        cross_validate: Whether each row is predicted by constants of other GPUs, engines and
-            models.
-        out: Where each row's prediction goes; None for nowhere.
-        format_: How to print.
+    Rows are grouped by columns of the file, or of `MADE`.
     """
     from roofline.bench.end_to_end import end_to_end
     from roofline.bench.end_to_end.kinds.row_kinds import PLAIN, READERS

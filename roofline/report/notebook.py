@@ -69,16 +69,7 @@ def html(shown: Result | Table | Derivation) -> str:
 
 
 def plot(result: Result, name: str = "") -> "plotly.graph_objects.Figure":
-    """A figure of the report as plotly's own object, in the report's light colours.
-
-    Args:
-        result: What to draw.
-        name: Key of the figure: ``"roofline-chart"``; empty for the first.
-
-    Raises:
-        InputError: The report draws nothing of such results.
-        UnknownNameError: It draws no figure of that name.
-    """
+    """A figure of the report in plotly and in its light colours; see `Result.plot`."""
     drawn = _figures(result)
     if not drawn:
         raise InputError(

@@ -145,10 +145,6 @@ def _embedded(value: Any) -> Markup:
 def write(result: Result, path: Path) -> None:
     """Write the report of a result as one HTML file; see `roofline.files.output`.
 
-    Args:
-        result: What to report.
-        path: File to write; one that exists is replaced.
-
     Raises:
         InputError: The path is a folder, or its folder does not exist.
         MissingEnvironmentError: The file cannot be written: no permission, no space.
