@@ -9,7 +9,7 @@ import pytest
 import roofline
 from roofline import api
 from roofline.errors import InputError, UnknownNameError
-from roofline.report.notebook import MOST_ROWS, html, shown_table
+from roofline.report.notebook import MOST_ROWS, html
 from roofline.table import Derivation, Result, Table, table
 from tests.report.hostile import HOSTILE, poisoned
 from tests.report.pages import Page, taken_apart
