@@ -78,17 +78,15 @@ def print_estimate(estimate: "Estimate", style: Format) -> None:
     if style is Format.JSON:
         print_json("sweep", {"scenario": estimate.scenario.name, "dry_run": True, **plain})
         return
+    about = "about " if estimate.seconds >= 1.0 else ""
     said = {
         "configurations": f"{estimate.configurations:,}",
         "lanes": f"{estimate.lanes:,} combinations of names",
         "points": f"{estimate.points:,} combinations of numbers in each",
         "chunks": f"{estimate.chunks:,}",
-        "seconds": spell(estimate.seconds),
-        "bytes": show(estimate.bytes, "B"),
+        "time": f"{about}{spell(estimate.seconds)}",
+        "result": f"about {show(estimate.bytes, 'B')}",
     }
-    for name in ("bytes", *(("seconds",) if estimate.seconds >= 1.0 else ())):
-        said[name] = f"about {said[name]}"
-    words = {"seconds": "time", "bytes": "result"}
     if style is Format.CSV:
         print_rows([[name, str(value)] for name, value in plain.items()], ["what", "value"], style)
         return
@@ -96,10 +94,9 @@ def print_estimate(estimate: "Estimate", style: Format) -> None:
         echo(wrap(estimate.scenario.title))
         echo("")
         for name, text in said.items():
-            echo(f"{words.get(name, name):<14}   {text}")
+            echo(f"{name:<14}   {text}")
         return
-    rows = [[words.get(name, name), text] for name, text in said.items()]
-    print_rows(rows, ["what", "value"], style)
+    print_rows([list(pair) for pair in said.items()], ["what", "value"], style)
 
 
 def to_json(found: "Sweep") -> dict[str, Any]:
