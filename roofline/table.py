@@ -114,6 +114,15 @@ class Table:
         for values in zip(*(self.columns[name].values for name in names), strict=True):
             yield dict(zip(names, values, strict=True))
 
+    def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> "Table":
+        """Table of the same columns with other rows."""
+        return Table(
+            {
+                name: Column(tuple(row[name] for row in rows), column.unit, column.basis)
+                for name, column in self.columns.items()
+            }
+        )
+
     def to_pandas(self) -> "pandas.DataFrame":
         """Table as a data frame; units and bases are in ``DataFrame.attrs``."""
         import pandas as pd
@@ -319,6 +328,10 @@ class Result:
     def __str__(self) -> str:
         """Answer as a terminal shows it."""
         return _text(self, whole=True)
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """Rows of a table as plain Python values; none where there is no such table."""
+        return list(self.tables[name].rows()) if name in self.tables else []
 
     def to_pandas(self) -> "dict[str, pandas.DataFrame]":
         """Each table as a data frame, by name."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from roofline.api.disaggregation import disaggregate as disaggregate
     from roofline.api.learning import learn_engine as learn_engine
     from roofline.api.measured import compare_measured as compare_measured
-    from roofline.api.measured_rows import Given as Given
     from roofline.api.parameters import DEFAULT_GPU as DEFAULT_GPU
     from roofline.api.parameters import DEFAULT_MODEL as DEFAULT_MODEL
     from roofline.api.parameters import Convention as Convention
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from roofline.api.simulation import simulate as simulate
     from roofline.api.speculation import speculate as speculate
     from roofline.api.sweeps import sweep as sweep
+    from roofline.interop.results import Given as Given
 
 _MODULES: Final = {
     "analysis": ("analyze", "explain", "paging"),

@@ -10,7 +10,7 @@ from roofline.cost.deployment import Offload
 from roofline.cost.layout import DEGREES
 from roofline.errors import UnknownNameError
 from roofline.model import precision
-from roofline.serving.asking import check_parts, one_of, refuse_unused
+from roofline.serving.asking import one_of, refuse_unused
 from roofline.serving.paged import paged
 from roofline.serving.paged_result import result_of as paged_result
 from roofline.serving.result import result_of
@@ -35,13 +35,9 @@ def analyze(asked: Analysis) -> Result:
     offload = Offload(
         _share(asked.offload_weights), asked.offload_kv, asked.offload_to, asked.prefetch
     )
-    network = setting.network_of(asked.model)
-    device, box = setting.machine_of(asked.gpu, asked.node, asked.usd_per_hour)
+    network, device, box = setting.subject_of(asked)
     workload = Workload(**shared(asked, Workload))
     degrees = setting.degrees_of(asked)
-    setting.check_share(asked.memory_utilization)
-    check_parts(network, asked.mla, asked.routing)
-    setting.check_gpus(asked.gpus)
     moved = offload.any or automatic
     if network.is_encoder:
         workload = replace(workload, output=1)

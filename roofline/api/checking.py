@@ -32,15 +32,11 @@ LIBRARIES: Final = (
 """Libraries that roofline does not run without."""
 OLDEST_PYTHON: Final = (3, 11)
 EXTRAS: Final = {
-    "ray": ("ray",),
-    "tests": ("pytest", "hypothesis"),
-    "browser tests": ("playwright",),
+    "ray": (("ray",), "pip install 'roofline[ray]' runs sweeps on several machines"),
+    "tests": (("pytest", "hypothesis"), "pip install 'roofline[test]'"),
+    "browser tests": (("playwright",), "pip install 'roofline[dev]'"),
 }
-INSTALL: Final = {
-    "ray": "pip install 'roofline[ray]' runs sweeps on several machines",
-    "tests": "pip install 'roofline[test]'",
-    "browser tests": "pip install 'roofline[dev]'",
-}
+"""Wheels of each extra, and how they are installed."""
 CONTENT: Final[Mapping[str, tuple[Folder, str]]] = {
     "GPUs": ("hwspecs", "gpus"),
     "nodes": ("hwspecs", "nodes"),
@@ -89,7 +85,7 @@ def doctor(gpu: str = "", *, engine: str = "vllm", need: Sequence[str] = ()) -> 
     checks = [
         *_versions(),
         *(_library(name) for name in LIBRARIES),
-        *(_extra(name, wheels) for name, wheels in EXTRAS.items()),
+        *(_extra(name, *extra) for name, extra in EXTRAS.items()),
         *driver,
         _cupy(),
         *_calibrations(asked or here, engine),
@@ -120,12 +116,12 @@ def _library(name: str) -> Check:
     return Check(name, "missing", "not installed", "pip install roofline brings it")
 
 
-def _extra(name: str, wheels: Sequence[str]) -> Check:
+def _extra(name: str, wheels: Sequence[str], hint: str) -> Check:
     versions = {wheel: installed(wheel) for wheel in wheels}
     there = ", ".join(f"{wheel} {version}" for wheel, version in versions.items() if version)
     if all(versions.values()):
         return Check(name, "ok", there)
-    return Check(name, "missing", there or "not installed", INSTALL[name])
+    return Check(name, "missing", there or "not installed", hint)
 
 
 def _driver() -> tuple[list[Check], Gpu | None]:

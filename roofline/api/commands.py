@@ -314,14 +314,7 @@ def deployment_of_command(
     model: str | Architecture = "",
     files: Mapping[str, str] | None = None,
 ) -> Deployment:
-    """Deployment that a command starts, at the datasheet's rates.
-
-    Args:
-        command, gpu, node, model, files: As for `parse_command`.
-
-    Raises:
-        RooflineError: Anything the user can mend.
-    """
+    """Deployment that a command starts, at the datasheet's rates; see `parse_command`."""
     return _understood(command, gpu, node, model, files)[1]
 
 

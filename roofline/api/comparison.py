@@ -10,7 +10,7 @@ from roofline.bench.calibrations import calibration_of
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.changes.settings import setup_of
-from roofline.serving.asking import check_parts, one_of
+from roofline.serving.asking import one_of
 from roofline.serving.workload import Workload
 from roofline.study import compare as variants
 from roofline.study.choice import layouts as layouts_result
@@ -71,11 +71,7 @@ def layouts(asked: Layouts) -> Result:
             objective, with the reason).
     """
     one_of("rank", asked.rank, ("steady", "static"))
-    setting.check_gpus(asked.gpus)
-    setting.check_share(asked.memory_utilization)
-    network = setting.network_of(asked.model)
-    check_parts(network, asked.mla, asked.routing)
-    device, box = setting.machine_of(asked.gpu, asked.node, asked.usd_per_hour)
+    network, device, box = setting.subject_of(asked)
     base = setting.deployed_as(asked, network, device, box or setting.roomiest(device, asked.gpus))
     work = shared(asked, Workload)
     if network.is_encoder:

@@ -14,7 +14,7 @@ from roofline.errors import InputError, RooflineError, described
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine_of
 from roofline.hardware.machine import Gpu, Node
-from roofline.serving.asking import check_parts, one_of
+from roofline.serving.asking import one_of
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.disaggregated_result import result_of
 from roofline.serving.kv_transfer import WIRES
@@ -32,10 +32,7 @@ def disaggregate(asked: Pools) -> Result:
     """
     one_of("over", asked.over, WIRES)
     options = setting.options_asked(asked)
-    network = setting.network_of(asked.model)
-    check_parts(network, asked.mla, asked.routing)
-    setting.check_share(asked.memory_utilization)
-    setting.check_gpus(asked.gpus)
+    network, device, box = setting.subject_of(asked)
     if asked.prefill_batch < 0:
         raise InputError(
             f"prefill batch is {asked.prefill_batch}",
@@ -47,7 +44,6 @@ def disaggregate(asked: Pools) -> Result:
             "one price for two kinds of device",
             hint="leave --price out, or state the price in a YAML file of the GPU",
         )
-    device, box = setting.machine_of(asked.gpu, asked.node, asked.usd_per_hour)
     other, other_box = device, box
     if several:
         other, other_box = setting.machine_of(asked.decode_gpu, asked.decode_node, None)

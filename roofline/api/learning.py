@@ -1,18 +1,19 @@
 """Constants of an engine learnt from what other tools measured of it."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from roofline.api.measured import read
-from roofline.api.measured_rows import Given, row
+from roofline.api.measured_rows import row
 from roofline.bench.end_to_end import cases, profiles
 from roofline.bench.end_to_end.learning import Learnt, learn
 from roofline.bench.end_to_end.predicting import prepared
 from roofline.bench.end_to_end.profiles import Told
 from roofline.content import home
 from roofline.errors import InputError
+from roofline.interop.results import Given
 from roofline.table import Result, Table, table
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def learn_engine(
     path = _written(found, rows, Path(out) if out else None) if found.better else None
     return Result(
         "calibrate",
-        {"constants": _constants(found), "errors": _errors(found)},
+        {"constants": _table(found.moved, CONSTANTS), "errors": _table(found.scores, ERRORS)},
         notes=tuple(_notes(found, len(runs) - len(rows))),
         metadata={
             "engine": found.engine.profile,
@@ -98,34 +99,28 @@ def _written(found: Learnt, rows: "Sequence[Known]", out: Path | None) -> Path:
     return profiles.write(found.engine.profile, found.logs, found.sd, told, path)
 
 
-def _constants(found: Learnt) -> Table:
-    rows = [
-        {
-            "constant": each.name,
-            "unit": each.unit,
-            "shipped": each.before,
-            "learnt": each.after,
-            "low": each.low,
-            "high": each.high,
-            "told by the runs": each.learnt,
-            "meaning": each.meaning,
-        }
-        for each in found.moved
-    ]
-    return table(rows, {})
+CONSTANTS: Final = {
+    "constant": "name",
+    "unit": "unit",
+    "shipped": "before",
+    "learnt": "after",
+    "low": "low",
+    "high": "high",
+    "told by the runs": "learnt",
+    "meaning": "meaning",
+}
+ERRORS: Final = {
+    "metric": "metric",
+    "figures": "figures",
+    "shipped": "shipped",
+    "held out": "held",
+    "fitted": "fitted",
+}
+"""Attributes of what was learnt by the columns that have them."""
 
 
-def _errors(found: Learnt) -> Table:
-    rows = [
-        {
-            "metric": each.metric,
-            "figures": each.figures,
-            "shipped": each.shipped,
-            "held out": each.held,
-            "fitted": each.fitted,
-        }
-        for each in found.scores
-    ]
+def _table(records: Sequence[object], columns: Mapping[str, str]) -> Table:
+    rows = [{name: getattr(each, field) for name, field in columns.items()} for each in records]
     return table(rows, {})
 
 

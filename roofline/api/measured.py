@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from roofline.api.measured_rows import METRICS, Given, check, completed, row
+from roofline.api.measured_rows import METRICS, check, completed, row
 from roofline.api.parameters import Measured, shared
 from roofline.api.question import question
 from roofline.bench.end_to_end.comparing import SPREAD_OF, Compared, compare
 from roofline.bench.end_to_end.rules import reason
 from roofline.errors import InputError
-from roofline.interop.results import MeasuredRun, read_results
+from roofline.interop.results import Given, MeasuredRun, read_results
 from roofline.interop.results.run import UNITS
 from roofline.table import Result, Table, table
 

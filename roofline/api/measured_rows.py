@@ -1,12 +1,12 @@
 """A measured run as a row that can be predicted: what its file says, completed by options."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
 from roofline.bench.end_to_end import naming
 from roofline.errors import DocumentError, InputError
-from roofline.interop.results import MeasuredRun, Scenario
+from roofline.interop.results import Given, MeasuredRun, Scenario
 
 METRICS: Final[Mapping[str, str]] = {
     "ttft": "ttft_s",
@@ -42,28 +42,6 @@ MOST: Final[Mapping[str, int]] = {
 MOST_TOKENS: Final = 2**32
 """Tokens of all answers of a run. [token]"""
 _PATH_ENDS: Final = (".json", ".yaml", ".yml")
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Values of options that go before those of the files; None or empty where not given."""
-
-    model: str = ""
-    gpu: str = ""
-    gpus: int | None = None
-    tp: int | None = None
-    pp: int | None = None
-    ep: int | None = None
-    dp: int | None = None
-    weights: str = ""
-    kv: str = ""
-    engine: str = ""
-    engine_version: str = ""
-    prompt: float | None = None
-    output: float | None = None
-    concurrency: int | None = None
-    rate: float | None = None
-    """Fields of `roofline.interop.results.Scenario`."""
 
 
 def check(given: Given) -> None:

@@ -80,9 +80,14 @@ def parameter(help_: str, **others: Any) -> Any:
     return Parameter(help_, **others)
 
 
-def network(help_: str, **others: Any) -> Any:
+def network(
+    help_: str = "Catalog name, hub id, config.json or its folder; - for stdin.",
+    *,
+    text: str = "Catalog name, hub id, a ``config.json`` or its folder, or an architecture.",
+    **others: Any,
+) -> Any:
     """The network of a question, which a command line gives by place."""
-    return Parameter(help_, completes="models", argument=True, **others)
+    return Parameter(help_, text=text, completes="models", argument=True, **others)
 
 
 @dataclass_transform(
@@ -118,12 +123,7 @@ def _uniform() -> Routing:
 class Subject(Question):
     """Network and device."""
 
-    model: str | Architecture = network(
-        "Catalog name, hub id, config.json or its folder; - for stdin.",
-        text="Catalog name, hub id, a ``config.json`` or its folder, or an architecture.",
-        default=DEFAULT_MODEL,
-        kw_only=False,
-    )
+    model: str | Architecture = network(default=DEFAULT_MODEL, kw_only=False)
     gpu: str | Gpu | None = parameter(
         "GPU by name, or a YAML file.",
         text="Catalog name, a YAML file, or a machine; None for that of the node or `DEFAULT_GPU`.",
@@ -450,12 +450,7 @@ class Comparison(Batch, Deployed, Attended, Ranked):
 class Pools(Subject, Housed, Batch, Deployed, Overlapped):
     """Parameters of `roofline.disaggregate`."""
 
-    model: str | Architecture = network(
-        "Catalog name, hub id, config.json or its folder; - for stdin.",
-        text="Catalog name, hub id, a ``config.json`` or its folder, or an architecture.",
-        usual=DEFAULT_MODEL,
-        kw_only=False,
-    )
+    model: str | Architecture = network(usual=DEFAULT_MODEL, kw_only=False)
     prefill: str = parameter("Layout of a prefill instance: tp4, tp4-pp2, dp8-ep8.", usual="tp1")
     decode: str = parameter("Layout of a decode instance: tp8, dp16-ep16.", usual="tp1")
     decode_gpu: str | Gpu | None = parameter("GPU of the decode pool; else the same.", default=None)
@@ -667,15 +662,14 @@ class Simulation(Subject, Offered, Parallel, Deployed, Overlapped):
     )
 
 
+Placed = Analysis | Drafting | Layouts | Pools | Simulation
+"""Questions of one network on devices of one kind at a price."""
+
+
 class Planning(Housed, Offered, Engined, Computed, Overlapped):
     """Parameters of `roofline.plan`."""
 
-    model: str | Architecture = network(
-        "Catalog name, hub id, config.json or its folder; - for stdin.",
-        text="Catalog name, hub id, a ``config.json`` or its folder, or an architecture.",
-        default=DEFAULT_MODEL,
-        kw_only=False,
-    )
+    model: str | Architecture = network(default=DEFAULT_MODEL, kw_only=False)
     gpu: str | Gpu | Sequence[str | Gpu] | None = parameter(
         "GPU by name, or a YAML file; several times to choose among them.",
         text="GPU by name, a YAML file, or a machine; several to choose among them.",

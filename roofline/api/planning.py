@@ -129,12 +129,8 @@ def simulation(
     """A ``roofline simulate`` line whose figures are those of the recommended deployment.
 
     Empty where nothing fits, where two pools are recommended, which no such line has words for,
-    and where something was asked for by an object, which none can name.
-
-    Args:
-        plan, model: Plan, and the name of the network.
-        asked: Options as they were given; those that are None or empty are left out.
-        formats: Formats of weights and cache by name of a kind, as they were given.
+    and where something was asked for by an object, which none can name. Options that are None or
+    empty are left out; formats of weights and cache are by the name of a kind.
     """
     if plan.best is None or plan.best.option.wires is not None:
         return ""

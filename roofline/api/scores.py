@@ -2,8 +2,8 @@
 
 import datetime
 import hashlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -123,12 +123,10 @@ def _day(text: str) -> str:
     """Day as it is written, today's where none is."""
     if not text:
         return datetime.date.today().isoformat()
-    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
-        raise InputError(f"{text!r:.40} is no date", hint="write it like 2026-11-23")
-    try:
-        return datetime.date.fromisoformat(text).isoformat()
-    except ValueError:
-        raise InputError(f"{text!r:.40} is no date", hint="write it like 2026-11-23") from None
+    with suppress(ValueError):
+        if datetime.date.fromisoformat(text).isoformat() == text:
+            return text
+    raise InputError(f"{text!r:.40} is no date", hint="write it like 2026-11-23")
 
 
 def _frame(path: Path, metadata: dict[str, Any], *, where: str, quality: str) -> "pandas.DataFrame":

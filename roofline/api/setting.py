@@ -11,6 +11,7 @@ from roofline.api.parameters import (
     Form,
     Masking,
     Parallel,
+    Placed,
     Question,
     shared,
 )
@@ -24,7 +25,7 @@ from roofline.hardware.machine import Gpu, Node
 from roofline.model import catalog as networks
 from roofline.model import parameters, precision
 from roofline.model.architecture import Architecture
-from roofline.serving.asking import one_of
+from roofline.serving.asking import check_parts, one_of
 from roofline.units import counted
 
 MOST_GPUS: Final = 2**20
@@ -109,6 +110,15 @@ def machine_of(
     return device, box
 
 
+def subject_of(asked: Placed) -> tuple[Architecture, Gpu, Node | None]:
+    """Network, GPU and node of a question; InputError where its numbers have no meaning."""
+    network = network_of(asked.model)
+    check_parts(network, asked.mla, asked.routing)
+    check_share(asked.memory_utilization)
+    check_gpus(asked.gpus)
+    return network, *machine_of(asked.gpu, asked.node, asked.usd_per_hour)
+
+
 def priced(gpu: Gpu, usd_per_hour: float) -> Gpu:
     """The GPU at another price; InputError where it is negative or beyond all measure."""
     if not 0 <= usd_per_hour < MOST_GPUS:
@@ -119,12 +129,18 @@ def priced(gpu: Gpu, usd_per_hour: float) -> Gpu:
     return replace(gpu, usd_per_hour=usd_per_hour, facts=facts)
 
 
-def check_gpus(gpus: int | None) -> None:
-    """Refuse a number of GPUs that has no meaning."""
-    if gpus is not None and (isinstance(gpus, bool) or not isinstance(gpus, int)):
-        raise InputError(f"gpus is {gpus!r:.40}", hint="give a whole number")
-    if gpus is not None and not 1 <= gpus <= MOST_GPUS:
-        raise InputError(f"gpus is {gpus}", hint=f"give a number from 1 to {MOST_GPUS:,}")
+def check_gpus(number: int | None, name: str = "gpus") -> None:
+    """Refuse a number of GPUs, or a degree of parallelism, that has no meaning."""
+    if number is None:
+        return
+    _check_whole(number, name)
+    if not 1 <= number <= MOST_GPUS:
+        raise InputError(f"{name} is {number}", hint=f"give a number from 1 to {MOST_GPUS:,}")
+
+
+def _check_whole(number: int, name: str) -> None:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise InputError(f"{name} is {number!r:.40}", hint="give a whole number")
 
 
 def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
@@ -143,14 +159,11 @@ def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
         for name in ("tp", "cp", "dp", "ep", "pp")
         if (value := getattr(degrees, name)) is not None
     }
-    for name, value in (*given.items(), ("microbatches", degrees.microbatches)):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise InputError(f"{name} is {value!r:.40}", hint="give a whole number")
+    for name, value in given.items():
+        check_gpus(value, name)
+    _check_whole(degrees.microbatches, "microbatches")
     if not all(isinstance(layers, int) for layers in degrees.stages):
         raise InputError("stages are not whole numbers", hint="give layers, like (20, 21, 20)")
-    for name, value in given.items():
-        if not 1 <= value <= MOST_GPUS:
-            raise InputError(f"{name} is {value}", hint=f"give a number from 1 to {MOST_GPUS:,}")
     if degrees.microbatches < 0:
         raise InputError(
             f"{degrees.microbatches} micro-batches", hint="give 1 or more, or 0 for the default"
@@ -165,13 +178,14 @@ def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
         layout = parse(degrees.spelled)
     else:
         others = given.get("cp", 1) * given.get("dp", 1) * given.get("pp", 1)
-        layout = Layout(
-            tp=given.get("tp") or _left(gpus, others),
-            cp=given.get("cp", 1),
-            dp=given.get("dp", 1),
-            ep=given.get("ep", 1),
-            pp=given.get("pp", 1),
-        )
+        if "tp" not in given and gpus is not None:
+            if gpus % others:
+                raise LayoutError(
+                    f"{counted(gpus, 'GPU')} cannot be divided into groups of {others}",
+                    hint="make --gpus a multiple of the product of the degrees",
+                )
+            given["tp"] = gpus // others
+        layout = Layout(**given)
     if layout.pp == 1 and (degrees.microbatches or degrees.stages):
         raise InputError(
             "micro-batches and stages are those of a pipeline", hint="give --pp, or leave them out"
@@ -190,17 +204,6 @@ def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
             hint="make --gpus a multiple of the devices of a replica: --tp and the other degrees",
         )
     return layout, whole // int(layout.devices)
-
-
-def _left(gpus: int | None, others: int) -> int:
-    if gpus is None:
-        return 1
-    if gpus % others:
-        raise LayoutError(
-            f"{counted(gpus, 'GPU')} cannot be divided into groups of {others}",
-            hint="make --gpus a multiple of the product of the degrees",
-        )
-    return gpus // others
 
 
 def check_share(share: float | None) -> None:

@@ -12,7 +12,7 @@ from roofline.cost.deployment import Deployment
 from roofline.errors import InputError, QuantityError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.architecture import Architecture
-from roofline.serving.asking import check_parts, one_of, refuse_unused
+from roofline.serving.asking import one_of, refuse_unused
 from roofline.serving.draft_trees import chain
 from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import Requests
@@ -48,12 +48,9 @@ def simulate(asked: Simulation) -> Result:
         {"--timeout": asked.timeout_s != 0 and policy != "dynamic"},
     )
     check_undrafted(asked)
-    setting.check_share(asked.memory_utilization)
     promises = parse_slo(asked.slo) if asked.slo is not None else None
-    network = setting.network_of(asked.model)
-    check_parts(network, asked.mla, asked.routing)
+    network, device, box = setting.subject_of(asked)
     check_decodes(network)
-    device, box = setting.machine_of(asked.gpu, asked.node, asked.usd_per_hour)
     degrees = setting.degrees_of(asked)
     if degrees.automatic:
         raise InputError(

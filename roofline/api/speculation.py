@@ -10,7 +10,7 @@ from roofline.errors import InputError, RooflineError
 from roofline.model.architecture import Architecture
 from roofline.serving import drafts
 from roofline.serving.acceptance import PUBLISHED, Acceptance, parse
-from roofline.serving.asking import check_parts, refuse_unused
+from roofline.serving.asking import refuse_unused
 from roofline.serving.drafts import Draft
 from roofline.serving.speculative import speculate as priced
 from roofline.serving.speculative_result import result_of
@@ -28,11 +28,7 @@ def speculate(asked: Drafting) -> Result:
     """
     rates = rates_of(asked.acceptance)
     options = setting.options_asked(asked)
-    network = setting.network_of(asked.model)
-    check_parts(network, asked.mla, asked.routing)
-    setting.check_share(asked.memory_utilization)
-    setting.check_gpus(asked.gpus)
-    device, box = setting.machine_of(asked.gpu, asked.node, asked.usd_per_hour)
+    network, device, box = setting.subject_of(asked)
     layout = setting.one_replica(asked.gpus, asked.layout)
     target = setting.deployed_as(asked, network, device, box, layout, options=options)
     return result_of(

@@ -11,7 +11,7 @@ from roofline.serving.workload import Workload
 from roofline.study.plan.confirm import MEAN, Confirmed
 from roofline.study.plan.option import Pool
 from roofline.study.plan.plan import Plan
-from roofline.table import Column, Result, Table, table
+from roofline.table import Result, Table, table
 
 TOGETHER: Final = ("ttft", "latency")
 """Figures of a static batch that do not hold for traffic: its prompts come at once."""
@@ -40,7 +40,9 @@ def with_steps(result: Result, plan: Plan) -> Result:
         "roofs": grounds.roofs(decode),
         "memory": tables.memory(decode),
         "capacity": tables.capacity(decode, most),
-        "batch_curve": _without(batches),
+        "batch_curve": Table(
+            {n: c for n, c in batches.columns.items() if not n.startswith(TOGETHER)}
+        ),
         "ops": _phases(decode, prefill if same else None),
         "kernels": _kernels(decode, prefill if same else None),
     }
@@ -79,11 +81,6 @@ def _priced(pool: Pool, plan: Plan, batch: int) -> StaticBatch:
     )
 
 
-def _without(curve: Table) -> Table:
-    """Figures by batch without those of prompts that come at once."""
-    return Table({n: c for n, c in curve.columns.items() if not n.startswith(TOGETHER)})
-
-
 def _phases(decode: StaticBatch, prefill: StaticBatch | None) -> Table:
     """Operators of prefill as one batch has them, those of decode as the other."""
     every = tables.operators(decode)
@@ -91,12 +88,7 @@ def _phases(decode: StaticBatch, prefill: StaticBatch | None) -> Table:
     if prefill is not None:
         others = every if prefill is decode else tables.operators(prefill)
         rows[:0] = [row for row in others.rows() if row["phase"] == "prefill"]
-    return Table(
-        {
-            name: Column(tuple(row[name] for row in rows), column.unit, column.basis)
-            for name, column in every.columns.items()
-        }
-    )
+    return every.of_rows(rows)
 
 
 def _kernels(decode: StaticBatch, prefill: StaticBatch | None) -> Table:

@@ -97,19 +97,16 @@ def changed(wanted: Wanted) -> Traffic:
         traffic = replace(traffic, prompt=_lengths(wanted.prompt))
     if wanted.output is not None:
         traffic = replace(traffic, output=_lengths(wanted.output))
-    if how is not None:
-        traffic = replace(traffic, statistic=how.statistic)
-    if how is not None and wanted.length_spread is None:
+    prompt, output = traffic.prompt, traffic.output
+    if wanted.length_spread is not None:
+        prompt, output = (spread(each, wanted.length_spread) for each in (prompt, output))
+    elif how is not None:
         prompt, output = (
             how.around(each.tokens) if isinstance(each, Constant) else each
-            for each in (traffic.prompt, traffic.output)
+            for each in (prompt, output)
         )
-        traffic = replace(traffic, prompt=prompt, output=output)
-    if wanted.length_spread is not None:
-        prompt, output = (
-            spread(each, wanted.length_spread) for each in (traffic.prompt, traffic.output)
-        )
-        traffic = replace(traffic, prompt=prompt, output=output)
+    statistic = traffic.statistic if how is None else how.statistic
+    traffic = replace(traffic, prompt=prompt, output=output, statistic=statistic)
     if wanted.ramp_s is not None:
         if not isinstance(traffic.arrivals, arriving.Closed):
             raise InputError(

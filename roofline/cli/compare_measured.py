@@ -1,6 +1,6 @@
 """``roofline compare-measured``: results of other tools' benchmarks beside predictions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -19,6 +19,7 @@ from roofline.cli.render import (
     say,
 )
 from roofline.cli.report import write_page
+from roofline.errors import PartialError
 from roofline.table import Result, table
 from roofline.view.grids import grid
 from roofline.view.tables import shown
@@ -31,8 +32,6 @@ EPILOG: Final = (
     "optimum-benchmark; or a CSV table of your own with columns like model, gpu, gpus, engine, "
     "concurrency, prompt, output, ttft_s, p99_ttft_ms, tpot_s, output_tok_s."
 )
-PARTIAL: Final = 4
-"""Exit code where some runs were held to a limit and others could not be."""
 
 
 @options.takes(
@@ -78,23 +77,17 @@ def _judged(result: Result, limit: float | None) -> int:
     if not done:
         say("nothing was compared: none of the runs is predicted")
         return 1
-    above = list(_above(result, limit))
-    for name, off in above:
-        say(f"median error of {clean(heading(name))} is {off:.1f} %, above {limit:g} %")
+    errors = {row["metric"]: 100 * row["median"] for row in result.rows("summary")}
+    errors.pop("all", None)
+    above = [name for name in errors if limit is not None and errors[name] > limit]
+    for name in above:
+        say(f"median error of {clean(heading(name))} is {errors[name]:.1f} %, above {limit:g} %")
     if above:
         return 1
     if limit is not None and done < runs:
         say(f"{runs - done:,} of {runs:,} runs were not compared")
-        return PARTIAL
+        return PartialError.exit_code
     return 0
-
-
-def _above(result: Result, limit: float | None) -> Iterator[tuple[str, float]]:
-    """Metrics whose median error is above a limit, in percent."""
-    for entry in result.tables["summary"].rows():
-        off = 100 * entry["median"]
-        if limit is not None and entry["metric"] != "all" and off > limit:
-            yield entry["metric"], off
 
 
 def _print(result: Result, style: Format, *, outside: bool) -> None:

@@ -7,8 +7,7 @@ import typer
 from roofline import api
 from roofline.cli import completing, options
 from roofline.cli.render import Format, echo, print_json, print_rows
-
-MISSING = 3
+from roofline.errors import MissingEnvironmentError
 
 
 def doctor(
@@ -42,4 +41,4 @@ def doctor(
         if absent and format_ is Format.TABLE:
             echo(f"needed and not there: {', '.join(absent)}")
     if absent:
-        raise typer.Exit(MISSING)
+        raise typer.Exit(MissingEnvironmentError.exit_code)

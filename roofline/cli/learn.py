@@ -12,18 +12,11 @@ from roofline.units import show, significant
 from roofline.view.words import heading
 
 if TYPE_CHECKING:
-    from roofline.api.measured_rows import Given
+    from roofline.interop.results import Given
 
 
 def learn(files: Sequence[Path], given: str, out: Path | None, style: Format) -> None:
-    """Refit an engine's constants to results of benchmarks, and print what changed.
-
-    Args:
-        files: What benchmarks wrote.
-        given: What they do not say: ``"gpu=h100-sxm,gpus=1"``.
-        out: File of the new profile; None for one in the folder for your own.
-        style: How to print.
-    """
+    """Refit an engine's constants to results of benchmarks, and print what changed."""
     from roofline.api.learning import learn_engine
 
     result = learn_engine(list(files), given=parsed(given), out=out)
@@ -47,8 +40,8 @@ def parsed(text: str) -> "Given":
         >>> parsed("gpu=h100-sxm,gpus=2").gpus
         2
     """
-    from roofline.api.measured_rows import Given
     from roofline.errors import InputError
+    from roofline.interop.results import Given
 
     kinds = {
         each.name: "str" if each.type is str else str(each.type).partition(" ")[0]

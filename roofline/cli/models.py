@@ -141,13 +141,11 @@ def _print(network: "Architecture", counts: dict[str, Any], kv: str, style: Form
         for part, number in counts["other_parameters"].items()
     ]
     print_rows(rows, ["parameters", "count", "share"], style, "Parameters by part")
+    active = counts["active_parameters"]
     rows = [
-        ["active, all", f"{counts['active_parameters']['all']:,}"],
-        [
-            "active, minus input embedding",
-            f"{counts['active_parameters']['minus_input_embedding']:,}",
-        ],
-        ["active, minus embeddings", f"{counts['active_parameters']['minus_embeddings']:,}"],
+        ["active, all", f"{active['all']:,}"],
+        ["active, minus input embedding", f"{active['minus_input_embedding']:,}"],
+        ["active, minus embeddings", f"{active['minus_embeddings']:,}"],
         [f"weights, {network.weight_format}", quantity(counts["weight_bytes"], "B", 4)],
         [f"KV cache per token, {kv}", f"{counts['kv_bytes_per_token']:,} B"],
         ["the same beyond every window", f"{counts['kv_bytes_per_token_beyond_window']:,} B"],

@@ -5,7 +5,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 CONTROL: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that steer a terminal or the direction of text, and that JSON takes as they are."""
-REASONS: Final = 10
-"""Reasons for rows without a prediction that are printed; JSON has them all."""
 
 
 class Format(StrEnum):
@@ -147,28 +145,10 @@ def print_columns(table: Table, style: Format, none: str = "None") -> None:
     print_rows(rows, list(table.columns), style)
 
 
-def print_sentences(sentences: Sequence[str]) -> None:
-    """Print what an answer says in words, and a line of space."""
-    for sentence in sentences:
-        echo(wrap(sentence))
-    if sentences:
-        echo("")
-
-
 def print_notes(notes: Sequence[str], style: Format) -> None:
     """Print what a reader has to know beside the tables."""
     for note in notes:
         echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
-
-
-def print_refused(refused: Iterable[tuple[int, str, str]]) -> None:
-    """Print how many rows have no prediction and why; of very many reasons the first ones."""
-    every = list(refused)
-    for rows, what, why in every[:REASONS]:
-        echo(wrap(f"{rows:,} {what}: {why}"))
-    if more := every[REASONS:]:
-        left = sum(rows for rows, _, _ in more)
-        echo(wrap(f"{left:,} not predicted for {len(more)} more reasons: --format json."))
 
 
 def score_cells(figures: Mapping[str, Any]) -> list[str]:

@@ -1,22 +1,26 @@
 """``roofline simulate``: what users of a deployment feel when requests come as they do."""
 
+import csv
+import json
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from roofline import api
+from roofline import api, files
 from roofline.api.parameters import Simulation
 from roofline.cli import options
 from roofline.cli.render import Format, print_answer
 from roofline.cli.report import write_page
-from roofline.files import check
-from roofline.table import Result
+from roofline.errors import InputError
+from roofline.table import Result, Table
 from roofline.units import counted
 from roofline.view.terminal import clean
+
+SUFFIXES: Final = (".parquet", ".csv")
 
 
 @options.takes(
@@ -43,29 +47,56 @@ def simulate(
 
     Exits with 1 if it is overloaded, or if a promise given with --slo is broken.
     """
-    from roofline.cli import requests_out
     from roofline.cli.inputs import asked
 
-    if out is not None:
-        requests_out.check(out)
-    if timeline is not None:
-        check(timeline)
+    if out is not None and out.suffix.lower() not in SUFFIXES:
+        raise InputError(
+            f"--out {str(out)!r:.60} is neither Parquet nor CSV",
+            hint=f"end the name with {' or '.join(SUFFIXES)}",
+        )
+    for path in (out, timeline):
+        if path is not None:
+            files.check(path)
     result = api.simulate(
         **asked(context, Simulation),
         with_requests=out is not None or timeline is not None,
         progress=_progress(),
     )
     if out is not None:
-        requests_out.write_requests(result.tables["requests"], out)
+        _write_requests(result.tables["requests"], out)
         typer.echo(f"wrote {clean(str(out))}", err=True)
     if timeline is not None:
-        requests_out.write_timeline(result.tables["requests"], timeline)
+        _write_timeline(result.tables["requests"], timeline)
         typer.echo(f"wrote {clean(str(timeline))}", err=True)
     write_page(context, result, report)
     print_answer("simulate", result, format_, partial(_values, result), "headline")
     broken = context.params["slo"] is not None and result.metadata["met"] is False
     if result.metadata["stable"] is False or broken:
         raise typer.Exit(1)
+
+
+def _write_requests(table: Table, path: Path) -> None:
+    """Write one row for each request; units are in the names of the columns."""
+    if path.suffix.lower() == ".parquet":
+        with files.output(path) as file:
+            table.to_pandas().to_parquet(file, index=False)
+        return
+    with files.text_output(path) as text:
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(table.columns)
+        for row in table.rows():
+            writer.writerow(["" if value is None else value for value in row.values()])
+
+
+def _write_timeline(table: Table, path: Path) -> None:
+    """Write events as trace viewers read them."""
+    from roofline.serving.run.timeline import events
+
+    with files.text_output(path) as text:
+        text.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
+        for place, event in enumerate(events(table)):
+            text.write(("" if not place else ",\n") + json.dumps(event, allow_nan=False))
+        text.write("\n]}\n")
 
 
 def _values(result: Result) -> dict[str, Any]:

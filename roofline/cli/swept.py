@@ -12,12 +12,12 @@ from roofline.cli.render import (
     print_json,
     print_notes,
     print_rows,
-    print_sentences,
 )
 from roofline.table import table
 from roofline.units import show
 from roofline.view.block import Cell
 from roofline.view.grids import grid
+from roofline.view.known import is_bound
 from roofline.view.terminal import wrap
 from roofline.view.text import between
 from roofline.view.words import cell, written
@@ -63,9 +63,8 @@ def print_sweep(found: "Sweep", style: Format, top: int) -> None:
         print_columns(table(rows, columns(found.scenario)), style, "")
         return
     if style is Format.TABLE:
-        echo(wrap(found.scenario.title))
-        echo("")
-        print_sentences(found.counted)
+        for line in (found.scenario.title, "", *found.counted, ""):
+            echo(wrap(line))
     _print_rows(found, rows, style)
     print_notes(_notes(found), style)
 
@@ -74,28 +73,20 @@ def print_estimate(estimate: "Estimate", style: Format) -> None:
     """Print how large a sweep is."""
     from roofline.cli.sweep import spell
 
-    plain = {
-        "configurations": estimate.configurations,
-        "lanes": estimate.lanes,
-        "points": estimate.points,
-        "chunks": estimate.chunks,
-        "seconds": estimate.seconds,
-        "bytes": estimate.bytes,
-    }
+    names = ("configurations", "lanes", "points", "chunks", "seconds", "bytes")
+    plain = {name: getattr(estimate, name) for name in names}
     if style is Format.JSON:
         print_json("sweep", {"scenario": estimate.scenario.name, "dry_run": True, **plain})
         return
+    about = "about " if estimate.seconds >= 1.0 else ""
     said = {
         "configurations": f"{estimate.configurations:,}",
         "lanes": f"{estimate.lanes:,} combinations of names",
         "points": f"{estimate.points:,} combinations of numbers in each",
         "chunks": f"{estimate.chunks:,}",
-        "seconds": spell(estimate.seconds),
-        "bytes": show(estimate.bytes, "B"),
+        "time": f"{about}{spell(estimate.seconds)}",
+        "result": f"about {show(estimate.bytes, 'B')}",
     }
-    for name in ("bytes", *(("seconds",) if estimate.seconds >= 1.0 else ())):
-        said[name] = f"about {said[name]}"
-    words = {"seconds": "time", "bytes": "result"}
     if style is Format.CSV:
         print_rows([[name, str(value)] for name, value in plain.items()], ["what", "value"], style)
         return
@@ -103,10 +94,9 @@ def print_estimate(estimate: "Estimate", style: Format) -> None:
         echo(wrap(estimate.scenario.title))
         echo("")
         for name, text in said.items():
-            echo(f"{words.get(name, name):<14}   {text}")
+            echo(f"{name:<14}   {text}")
         return
-    rows = [[words.get(name, name), text] for name, text in said.items()]
-    print_rows(rows, ["what", "value"], style)
+    print_rows([list(pair) for pair in said.items()], ["what", "value"], style)
 
 
 def to_json(found: "Sweep") -> dict[str, Any]:
@@ -162,7 +152,7 @@ def _figure(name: str, row: Mapping[str, Any]) -> Cell:
         return Cell("—")
     shown = written(name, value)
     fixed = name == "usd_per_mtok" and "rate_per_s" in row  # the rate alone says what tokens cost
-    if _is_bound(row) and name in BOUNDED and not fixed:
+    if is_bound(row) and name in BOUNDED and not fixed:
         return Cell(f"{BOUNDED[name]} {shown}")
     if name not in INTERVALS or low is None or not value:
         return cell(name, value)
@@ -183,14 +173,6 @@ def _sizes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
     pairs = {(row["layout"], row["gpus"]) for row in rows}
     return ["gpus"] if any(int(parse(layout).devices) != gpus for layout, gpus in pairs) else []
-
-
-def _is_bound(row: Any) -> bool:
-    """True where nothing of a row was measured: one with measured parts has an interval."""
-    from roofline.study.grounds import DATASHEET, ENDED
-
-    low = row.get(f"{ENDED}_low")
-    return bool(row["basis"] == DATASHEET and low is None)
 
 
 def _asked(scenario: "Scenario") -> list[str]:

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -14,11 +14,11 @@ from roofline.cli.render import (
     Format,
     echo,
     print_json,
-    print_refused,
     print_rows,
     score_cells,
     write_csv,
 )
+from roofline.view.scores import refusals
 from roofline.view.terminal import clean, wrap
 from roofline.view.words import heading, mid
 
@@ -122,57 +122,62 @@ def validate(
         return
     predictor = left_out(jobs) if cross_validate else one_by_one(partial(shipped, kind.value))
     found = score(kind.value, frame, predictor, where=str(file))
-    _known(names, by, frame)
+    _check_by(f"{by!r:.60} ", names, [*map(str, frame)], also=("gpu", "backend", "dtype"))
     groups = list(found.grouped(names))
     if out is not None:
         _write(found, out)
         typer.echo(f"wrote {clean(str(out))}", err=True)
-    if format_ is Format.JSON:
-        print_json(
-            "validate",
-            {
-                "overall": found.figures(),
-                "groups": [{"by": key, **figures} for key, figures in groups],
-                "refused": [
-                    {"where": r.where, "rows": r.rows, "why": r.why} for r in found.refused
-                ],
-                "basis": _bases(found),
-            },
-        )
-        return
+    bases = dict(Counter(found.basis[found.known]))
+    answer = {
+        "overall": found.figures(),
+        "groups": [{"by": key, **figures} for key, figures in groups],
+        "refused": [{"where": r.where, "rows": r.rows, "why": r.why} for r in found.refused],
+        "basis": bases,
+    }
     rows = [[*key.values(), *_cells(figures)] for key, figures in groups]
     if format_ is not Format.CSV and len(groups) != 1:
         rows.append(["all", *[""] * (len(names) - 1), *_cells(found.figures())])
     header = [*names, "rows", "of", "median", "mean", "p90", "inside", "datasheet"]
-    print_rows(rows, header, format_)
-    if format_ is Format.TABLE:
-        echo(
-            wrap(
-                "Errors of the time in percent; rows inside their central 80 % interval; median, "
-                "mean and p90 of the plain datasheet roofline on the same rows."
-            )
-        )
-        for basis, count in _bases(found).items():
-            echo(wrap(f"{count:,} rows {basis}."))
-        print_refused(
-            (each.rows, f"rows not predicted ({each.where})", each.why) for each in found.refused
-        )
+    said = [
+        "Errors of the time in percent; rows inside their central 80 % interval; median, "
+        "mean and p90 of the plain datasheet roofline on the same rows.",
+        *(f"{count:,} rows {basis}." for basis, count in bases.items()),
+    ]
+    refused = ((r.rows, f"rows not predicted ({r.where})", r.why) for r in found.refused)
+    _print(format_, answer, header, rows, said, refused)
 
 
-def _known(names: list[str], by: str, frame: "pandas.DataFrame") -> None:
+def _print(
+    style: Format,
+    answer: Mapping[str, Any],
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    said: Sequence[str],
+    refused: Iterable[tuple[int, str, str]],
+) -> None:
+    """Print plain values as JSON, or a table and in a terminal what is said below it."""
+    if style is Format.JSON:
+        print_json("validate", answer)
+        return
+    print_rows(rows, header, style)
+    if style is Format.TABLE:
+        for sentence in (*said, *refusals(refused)):
+            echo(wrap(sentence))
+
+
+def _check_by(
+    asked: str, names: Sequence[str], columns: Sequence[str], also: Sequence[str] = ()
+) -> None:
+    """Refuse to group by what is no column of the file."""
     from roofline.errors import InputError
 
-    usual = {"gpu", "backend", "dtype"}
-    if not names or (unknown := [n for n in names if n not in frame and n not in usual]):
-        said = f" {unknown[0]!r:.40}" if names else ""
+    unknown = [name for name in names if name not in columns and name not in also]
+    if unknown or not names:
+        said = f": {unknown[0]!r:.40}" if unknown else ""
         raise InputError(
-            f"--by {by!r:.60} names no column of the file{said and ':'}{said}",
-            hint=f"columns: {', '.join(map(str, frame.columns))}",
+            f"--by {asked}names no column of the file{said}",
+            hint=f"columns: {', '.join(columns)}",
         )
-
-
-def _bases(found: "Validation") -> dict[str, int]:
-    return dict(Counter(found.basis[found.known]))
 
 
 def _cells(figures: dict[str, Any]) -> list[str]:
@@ -208,22 +213,22 @@ def validate_e2e(
 ) -> None:
     """Predict end-to-end rows and print how far off each metric is.
 
-    Args:
-        frame: Rows asked for, in the columns of the shared measurements.
-        by: Columns to group by: of the file, or of `MADE`.
-        cross_validate: Whether each row is predicted by constants of other GPUs, engines and
-            models.
-        out: Where each row's prediction goes; None for nowhere.
-        format_: How to print.
+    Rows are grouped by columns of the file, or of `MADE`.
     """
     from roofline.bench.end_to_end.kinds.row_kinds import PLAIN, READERS
     from roofline.bench.end_to_end.predicting import end_to_end
 
     numbered = frame.reset_index(drop=True)
-    _known_serving(numbered, by)
+    _check_by("", by, [*map(str, numbered), *MADE])
     found = end_to_end(numbered, cross_validate=cross_validate)
-    columns = {name: _column(found, numbered, name) for name in by}
-    kinds = sorted(set(found.row_kind), key=lambda name: (name != PLAIN, name in READERS, name))
+    columns = {
+        name: list(getattr(found, name))
+        if name in MADE and name not in numbered
+        else [str(value) for value in numbered[name]]
+        for name in by
+    }
+    names = sorted(set(found.row_kind), key=lambda name: (name != PLAIN, name in READERS, name))
+    kinds = {name: found.figures(found.of_kind(name)) for name in names}
     groups = [
         (name, key, figures)
         for name in kinds
@@ -232,71 +237,36 @@ def validate_e2e(
     if out is not None:
         _write_serving(found, numbered, out)
         typer.echo(f"wrote {clean(str(out))}", err=True)
-    reasons = _reasons(found)
+    counts = Counter(each.why for each in found.refused)
+    reasons = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     overall = found.figures(~found.of_kind(*READERS))
-    if format_ is Format.JSON:
-        print_json(
-            "validate",
-            {
-                "overall": overall,
-                "metrics": overall["metrics"],
-                "kinds": {name: found.figures(found.of_kind(name)) for name in kinds},
-                "groups": [{"kind": name, "by": key, **figures} for name, key, figures in groups],
-                "refused": [{"rows": rows, "why": why} for why, rows in reasons],
-            },
-        )
-        return
+    answer = {
+        "overall": overall,
+        "metrics": overall["metrics"],
+        "kinds": kinds,
+        "groups": [{"kind": name, "by": key, **figures} for name, key, figures in groups],
+        "refused": [{"rows": rows, "why": why} for why, rows in reasons],
+    }
+    shown = [(kind, list(key.values()), figures) for kind, key, figures in groups]
+    if format_ is not Format.CSV:
+        whole = ["all", *[""] * (len(by) - 1)]
+        shown += [(kind, whole, figures) for kind, figures in kinds.items()]
     rows = [
-        [kind, *key.values(), mid(heading(name)), *score_cells(metric)]
-        for kind, key, figures in groups
+        [kind, *keys, mid(heading(name)), *score_cells(metric)]
+        for kind, keys, figures in shown
         for name, metric in figures["metrics"].items()
         if metric["n_total"]
     ]
-    if format_ is not Format.CSV:
-        blank = [""] * (len(by) - 1)
-        rows += [
-            [kind, "all", *blank, mid(heading(name)), *score_cells(metric)]
-            for kind in kinds
-            for name, metric in found.figures(found.of_kind(kind))["metrics"].items()
-            if metric["n_total"]
-        ]
     header = ["rows of", *by, "metric", "rows", "of", "median", "mean", "p90", "inside"]
-    print_rows(rows, header, format_)
-    if format_ is Format.TABLE:
-        whole = found.figures()
-        echo(
-            wrap(
-                f"{whole['n']:,} of {whole['n_total']:,} rows predicted. Absolute errors in "
-                "percent; rows inside their central 80 % interval."
-            )
-        )
-        if apart := [name for name in kinds if name in READERS]:
-            echo(wrap(f"Predicted apart, and fitted to by no constant: {', '.join(apart)}."))
-        print_refused((count, "not predicted", why) for why, count in reasons)
-
-
-def _known_serving(frame: "pandas.DataFrame", by: Sequence[str]) -> None:
-    from roofline.errors import InputError
-
-    unknown = [name for name in by if name not in frame and name not in MADE]
-    if unknown or not by:
-        said = f": {unknown[0]!r:.40}" if unknown else ""
-        raise InputError(
-            f"--by names no column of the file{said}",
-            hint=f"columns: {', '.join([*map(str, frame.columns), *MADE])}",
-        )
-
-
-def _column(found: "EndToEnd", frame: "pandas.DataFrame", name: str) -> list[str]:
-    if name in MADE and name not in frame:
-        return list(getattr(found, name))
-    return [str(value) for value in frame[name]]
-
-
-def _reasons(found: "EndToEnd") -> list[tuple[str, int]]:
-    """Why rows or metrics were not predicted, most frequent first."""
-    counts = Counter(each.why for each in found.refused)
-    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    every = found.figures()
+    said = [
+        f"{every['n']:,} of {every['n_total']:,} rows predicted. Absolute errors in "
+        "percent; rows inside their central 80 % interval."
+    ]
+    if apart := [name for name in kinds if name in READERS]:
+        said.append(f"Predicted apart, and fitted to by no constant: {', '.join(apart)}.")
+    refused = ((count, "not predicted", why) for why, count in reasons)
+    _print(format_, answer, header, rows, said, refused)
 
 
 def _write_serving(found: "EndToEnd", frame: "pandas.DataFrame", out: Path) -> None:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from roofline.view.text import Amount, amount
+from roofline.view.text import LABEL_LENGTH, Amount, amount, label
 
 FONT: Final = "system-ui, -apple-system, Roboto, Arial, sans-serif"
 FONT_SIZE: Final = 12
@@ -86,7 +86,7 @@ def scatter(
 
 
 def rule(
-    at: float, tint: str = "muted", dash: str = "dot", *, across: bool = False
+    at: float, tint: str = "muted", dash: str = "dot", *, width: int = 1, across: bool = False
 ) -> dict[str, Any]:
     """Line through the whole figure at a value: upright, or from side to side."""
     one, other = ("y", "x") if across else ("x", "y")
@@ -97,7 +97,7 @@ def rule(
         f"{other}0": 0,
         f"{other}1": 1,
         f"{other}ref": "paper",
-        "line": {"color": colour(tint), "width": 1, "dash": dash},
+        "line": {"color": colour(tint), "width": width, "dash": dash},
     }
 
 
@@ -120,6 +120,26 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
         "fixedrange": True,
         **more,
     }
+
+
+def log_axis(title: str, low: float, high: float, unit: str = "", **more: Any) -> dict[str, Any]:
+    """A logarithmic axis from one end to the other."""
+    ends = [math.log10(low), math.log10(high)]
+    return axis(title, type="log", **more, range=ends, **log_ticks(low, high, unit))
+
+
+def linear_axis(title: str, unit: str, end: float, last: float) -> dict[str, Any]:
+    """An axis from 0 to its end, with ticks up to the last place for one."""
+    return axis(title, range=[0, end], **linear_ticks(last, unit))
+
+
+def name_axis(
+    names: Sequence[str], start: float, end: float, length: int = LABEL_LENGTH, **more: Any
+) -> dict[str, Any]:
+    """An axis with a name at each whole number."""
+    shown = [label(name, length) for name in names]
+    places = list(range(len(shown)))
+    return axis("", tickvals=places, ticktext=shown, range=[start, end], **more)
 
 
 def log_ticks(low: float, high: float, unit: str) -> dict[str, Any]:

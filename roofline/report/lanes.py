@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.table import Column, Result, Table
-from roofline.view.known import BOUND
+from roofline.table import Result, Table
+from roofline.view.known import is_bound
 from roofline.view.text import is_number
 from roofline.view.words import MORE, heading, unit_of
 
@@ -49,6 +49,8 @@ FIGURES: Final = (
     "memory_bytes",
     "free_bytes",
 )
+SPEED: Final = "user_tok_s"
+RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
 WORDS: Final = ("prefill_bound", "decode_bound", "basis", "limit")
 MOST: Final = 1500
 """Rows that a page has room for."""
@@ -80,17 +82,10 @@ class Lanes:
     left_out: int
     """Number of further configurations. [1]"""
 
-    def label(self, row: Mapping[str, Any]) -> str:
-        """Names of a row that tell it from others."""
-        return " ".join(str(row[axis.name]) for axis in self.axes)
-
-
-def swept(result: Result, table: Table) -> Lanes:
-    """Configurations of a result, the best by its own objectives first."""
-    wanted = result.metadata.get("objectives", ())
-    rows = result.metadata.get("rows")
-    total = rows if isinstance(rows, int) else None
-    return lanes_of(table, [(str(name), bool(most)) for name, most in wanted], total)
+    @property
+    def rate(self) -> str:
+        """Column of the throughput of a GPU; empty where none is known."""
+        return next((name for name in RATES if name in self.figures), "")
 
 
 def alike(result: Result, table: Table) -> Table:
@@ -100,33 +95,23 @@ def alike(result: Result, table: Table) -> Table:
     """
     start = result.metadata.get("start")
     asked = {name: start[name] for name in LENGTHS if name in start} if start else {}
-    kept = [row for row in table.rows() if all(row.get(n) == value for n, value in asked.items())]
-    return Table(
-        {
-            name: Column(tuple(row[name] for row in kept), column.unit, column.basis)
-            for name, column in table.columns.items()
-        }
+    return table.of_rows(
+        [row for row in table.rows() if all(row.get(n) == value for n, value in asked.items())]
     )
 
 
-def lanes_of(
-    table: Table, objectives: Sequence[tuple[str, bool]] = (), total: int | None = None
-) -> Lanes:
-    """Configurations of a table.
+def swept(result: Result, table: Table) -> Lanes:
+    """Configurations of a table of points, the best by the objectives of its result first.
 
-    Args:
-        table: Of points.
-        objectives: Columns by which one is better than another, and whether more is better.
-        total: How many there are where the table has only the best; None for no more than it has.
-            [1]
+    A table of many has only the best; the result says how many there are.
     """
     every = [
         _completed(row) for row in table.rows() if any(is_number(row.get(name)) for name in FIGURES)
     ]
-    for name, largest in reversed(objectives):
-        every.sort(key=lambda row: rank(row.get(name), largest))
+    for name, largest in reversed(result.metadata.get("objectives", ())):
+        every.sort(key=lambda row: rank(row.get(str(name)), bool(largest)))
     every.sort(key=lambda row: (not row.get("feasible", True), is_bound(row)))
-    rows = every[:MOST]
+    rows, total = every[:MOST], result.metadata.get("rows")
 
     def choices(names: Sequence[str]) -> list[Choice]:
         found = []
@@ -145,7 +130,7 @@ def lanes_of(
         figures=tuple(name for name in FIGURES if any(is_number(row.get(name)) for row in rows)),
         words=tuple(name for name in WORDS if any(row.get(name) for row in rows)),
         rows=tuple(rows),
-        left_out=max(len(every), total or 0) - len(rows),
+        left_out=max(len(every), total if isinstance(total, int) else 0) - len(rows),
     )
 
 
@@ -172,18 +157,10 @@ def rank(value: object, largest: bool) -> float:
     return -float(value) if largest else float(value)
 
 
-def is_bound(row: Mapping[str, Any]) -> bool:
-    """True where nothing of a row was measured: one with measured parts has an interval."""
-    return row.get("basis") == BOUND and not is_number(row.get("ttft_s_low"))
-
-
 def embedded(lanes: Lanes) -> dict[str, Any]:
     """Configurations as plain data for the page's script: columns of numbers, five digits each."""
-    places = [
-        {value: place for place, value in enumerate(choice.values)}
-        for choice in (*lanes.axes, *lanes.numbers)
-    ]
     choices = (*lanes.axes, *lanes.numbers)
+    places = [{value: place for place, value in enumerate(choice.values)} for choice in choices]
     words = {
         name: list(dict.fromkeys(str(row[name]) for row in lanes.rows)) for name in lanes.words
     }

@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline.content import shipped
@@ -11,7 +10,8 @@ from roofline.errors import InputError, UnknownNameError
 from roofline.report import sections
 from roofline.report.page import environment
 from roofline.table import Derivation, Result, Table
-from roofline.view.block import Cell, Figure, Head, Key
+from roofline.units import counted
+from roofline.view.block import Cell, Figure, Grid, Head, Key, Rows, number_cell
 from roofline.view.derivations import derivation_lines
 from roofline.view.questions import view_of
 from roofline.view.text import is_number, label, percent
@@ -46,21 +46,6 @@ _NAMED: Final = re.compile(r"--([a-z]+): (#[0-9a-f]{6});")
 _AXIS: Final = re.compile(r"[xy]axis\d*")
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A table as text: heads, the first rows, and how many there are."""
-
-    name: str
-    heads: tuple[Head, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    length: int
-
-    @property
-    def counted(self) -> str:
-        """Number of rows in words."""
-        return "1 row" if self.length == 1 else f"{self.length:,} rows"
-
-
 def html(shown: Result | Table | Derivation) -> str:
     """Fragment of HTML: no script, no style sheet, and every text of the result escaped.
 
@@ -84,16 +69,7 @@ def html(shown: Result | Table | Derivation) -> str:
 
 
 def plot(result: Result, name: str = "") -> "plotly.graph_objects.Figure":
-    """A figure of the report as plotly's own object, in the report's light colours.
-
-    Args:
-        result: What to draw.
-        name: Key of the figure: ``"roofline-chart"``; empty for the first.
-
-    Raises:
-        InputError: The report draws nothing of such results.
-        UnknownNameError: It draws no figure of that name.
-    """
+    """A figure of the report in plotly and in its light colours; see `Result.plot`."""
     drawn = _figures(result)
     if not drawn:
         raise InputError(
@@ -105,30 +81,24 @@ def plot(result: Result, name: str = "") -> "plotly.graph_objects.Figure":
     return _interactive(drawn[name] if name else next(iter(drawn.values())))
 
 
-def shown_table(name: str, table: Table) -> Shown:
+def shown_table(name: str, table: Table) -> Grid:
     """Table as text, in the words of its units; a column of units is told with the numbers."""
     columns = dict(table.columns)
     if set(OF_ROW) & set(columns):
         columns.pop("unit", None)
-    rows = list(islice(table.rows(), MOST_ROWS))
-    return Shown(
-        name,
-        tuple(Head(key, any(is_number(row[key]) for row in rows)) for key in columns),
-        tuple(
-            tuple(_cell(row, key, column.unit) for key, column in columns.items()) for row in rows
-        ),
-        len(table),
-    )
+    rows = list(table.rows())
+    heads = (Head(key, any(is_number(row[key]) for row in rows[:MOST_ROWS])) for key in columns)
+    write = [partial(_cell, key=key, unit=column.unit) for key, column in columns.items()]
+    return Grid(name, counted(len(rows), "row"), tuple(heads), Rows(rows, write), MOST_ROWS)
 
 
-def _cell(row: Mapping[str, Any], key: str, unit: str) -> Cell:
+def _cell(row: Mapping[str, Any], *, key: str, unit: str) -> Cell:
     value = row[key]
     if is_number(value) and key.endswith("_share"):
         return Cell(percent(float(value)))
     if not unit and key in OF_ROW:
         unit = str(row.get("unit") or "")
-    shown = written(key, value, unit)
-    return Cell(shown.number, shown.unit)
+    return number_cell(written(key, value, unit))
 
 
 def _figures(result: Result) -> dict[str, Figure]:

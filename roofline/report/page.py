@@ -57,15 +57,10 @@ def pack(source: bytes) -> str:
     The alphabet is that of RFC 1924 with a comma for ``<``, so that the text cannot end the
     element it stands in.
 
-    >>> unpack(pack(b"alert(1)"))
+    >>> gzip.decompress(base64.b85decode(pack(b"alert(1)").replace(",", "<")))
     b'alert(1)'
     """
     return base64.b85encode(gzip.compress(source, 9, mtime=0)).decode("ascii").replace("<", ",")
-
-
-def unpack(text: str) -> bytes:
-    """Undo `pack`, as the page does."""
-    return gzip.decompress(base64.b85decode(text.replace(",", "<")))
 
 
 def digest(source: bytes) -> str:
@@ -149,10 +144,6 @@ def _embedded(value: Any) -> Markup:
 
 def write(result: Result, path: Path) -> None:
     """Write the report of a result as one HTML file; see `roofline.files.output`.
-
-    Args:
-        result: What to report.
-        path: File to write; one that exists is replaced.
 
     Raises:
         InputError: The path is a folder, or its folder does not exist.

@@ -1,6 +1,6 @@
 """Time of each operator of a step, and how it is known."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -94,18 +94,8 @@ def _bar(row: dict[str, Any], predicted: bool) -> Bar:
 
 def _together(bars: list[Bar]) -> Bar:
     """Sum of bars; how far their errors go together is not known here, so it has no interval."""
-
-    def total(value: Callable[[Bar], float]) -> float:
-        return sum(value(bar) for bar in bars)
-
-    return Bar(
-        f"{len(bars)} smaller",
-        total(lambda bar: bar.seconds),
-        total(lambda bar: bar.serial_s),
-        total(lambda bar: bar.share),
-        "",
-        None,
-        total(lambda bar: bar.within_s),
-        None,
-        "",
+    seconds, serial, share, within = (
+        sum(getattr(bar, name) for bar in bars)
+        for name in ("seconds", "serial_s", "share", "within_s")
     )
+    return Bar(f"{len(bars)} smaller", seconds, serial, share, "", None, within, None, "")

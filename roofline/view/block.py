@@ -144,6 +144,8 @@ class Verdict:
 class Block:
     """One section of the page."""
 
+    order: int
+    """Place on the page, the first least."""
     key: str
     """Anchor; letters and dashes."""
     title: str
@@ -159,6 +161,6 @@ class Block:
     """File under ``reports`` that its controls need; empty for none."""
 
 
-def cell(value: Amount, tone: str = "") -> Cell:
+def number_cell(value: Amount, tone: str = "") -> Cell:
     """Cell of a number with a unit."""
     return Cell(value.number, value.unit, tone)

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from roofline.table import Column, Table
-from roofline.view.block import NO_UNIT, Cell, Grid, Head, Rows
-from roofline.view.text import UNKNOWN, amount, clean, is_number
+from roofline.view.block import NO_UNIT, Cell, Grid, Head, Rows, number_cell
+from roofline.view.text import UNKNOWN, amount, clean, is_number, percent
 from roofline.view.words import cell, head, spoken
 
 EMPTY: Final = Column(())
@@ -78,22 +79,23 @@ def grid(
         if high and bare not in own:
             if column.values != given[high].values:
                 heads.append(Head(said or INTERVAL, numeric=True, minor=less))
-                write.append(_interval(bare, high, column.unit))
+                write.append(partial(_range, low=bare, high=high, unit=column.unit))
             continue
         shape = head(bare, column)
         words = said or ("" if bare in FLAGS else shape.text)
         heads.append(replace(shape, text=words, minor=less))
-        write.append(own.get(bare) or _writer(bare, column.unit))
+        write.append(own.get(bare) or partial(_cell, name=bare, unit=column.unit))
     caption = title if len(rows) <= most else f"{title}: the first {most:,} of {len(rows):,} rows"
     return Grid(key, caption, tuple(heads), Rows(rows[:most], write), few)
 
 
-def _writer(name: str, unit: str) -> Callable[[Mapping[str, Any]], Cell]:
-    return lambda row: _cell(row, name, unit)
+def percents(*names: str) -> Writers:
+    """Writers of columns of shares that are not named like ones."""
 
+    def written(row: Mapping[str, Any], name: str) -> Cell:
+        return Cell(percent(row[name]))
 
-def _interval(low: str, high: str, unit: str) -> Callable[[Mapping[str, Any]], Cell]:
-    return lambda row: _range(row, low, high, unit)
+    return {name: partial(written, name=name) for name in names}
 
 
 def _partner(low: str, columns: Mapping[str, Column]) -> str:
@@ -139,6 +141,5 @@ def _cell(row: Mapping[str, Any], name: str, unit: str) -> Cell:
     if of in NONE and not value:
         return Cell(UNKNOWN, NO_UNIT)
     if unit == "B" and of not in DEVICE:  # what is moved is counted in powers of ten
-        shown = amount(value, unit)
-        return Cell(shown.number, shown.unit)
+        return number_cell(amount(value, unit))
     return cell(of if unit == "" else name, value, unit)

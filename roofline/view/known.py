@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from roofline.table import Result
+from roofline.view.text import is_number
 
 BOUND: Final = "datasheet"
 """Basis of what nothing was measured for: it has a bound and no interval."""
@@ -42,6 +43,11 @@ def ends(row: Mapping[str, Any]) -> tuple[float, float] | None:
     if row["basis"] == BOUND or not row["seconds"]:
         return None
     return float(row["low_s"]), float(row["high_s"])
+
+
+def is_bound(row: Mapping[str, Any]) -> bool:
+    """True where nothing of a row was measured: one with measured parts has an interval."""
+    return row.get("basis") == BOUND and not is_number(row.get("ttft_s_low"))
 
 
 def inside(row: Mapping[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from roofline.table import Result
-from roofline.view.block import NO_UNIT, Cell, Grid, Head, cell
+from roofline.view.block import NO_UNIT, Cell, Grid, Head, number_cell
 from roofline.view.grids import INTERVAL
 from roofline.view.known import at_roof, calibrated, ends, inside
 from roofline.view.text import UNKNOWN, amount, between, percent, plain
@@ -88,21 +88,19 @@ def _cell(row: dict[str, Any], key: str, unit: str) -> Cell:
         return Cell(percent(value))
     if not unit:
         return Cell(plain(value, 6))
-    return cell(amount(value, unit))
+    return number_cell(amount(value, unit))
 
 
 def _known(row: dict[str, Any], what: str) -> Cell:
     """Basis, interval or datasheet share of a predicted time."""
     if what == "basis":
-        return (
-            Cell("in the product", tone="muted")
-            if inside(row)
-            else Cell(row["basis"], tone="badge")
-        )
+        if inside(row):
+            return Cell("in the product", tone="muted")
+        return Cell(row["basis"], tone="badge")
     if what == "roof":
         share = at_roof(row)
         return Cell(percent(share) if share else UNKNOWN)
     known = ends(row)
     if known is None:
         return Cell(UNKNOWN, NO_UNIT)
-    return cell(between(*known, "s"))
+    return number_cell(between(*known, "s"))

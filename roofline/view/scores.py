@@ -1,6 +1,6 @@
 """Tables that hold predictions against measurements, said once for page and terminal."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -78,9 +78,16 @@ def reasons(result: Result) -> Iterator[str]:
                 names.setdefault(row[key], []).append(row["result"])
         for text, titles in names.items():
             yield f"{'; '.join(titles)}:{said} {text.removesuffix('.')}."
-    refused = list(result.tables["refused"].rows())
-    for row in refused[:FEW]:
-        yield f"{row['rows']:,} not predicted: {row['why']}"
-    if more := refused[FEW:]:
-        left = sum(row["rows"] for row in more)
+    yield from refusals(
+        (row["rows"], "not predicted", row["why"]) for row in result.rows("refused")
+    )
+
+
+def refusals(refused: Iterable[tuple[int, str, str]]) -> Iterator[str]:
+    """Numbers of rows without a prediction and why; of very many reasons the first ones."""
+    every = list(refused)
+    for rows, what, why in every[:FEW]:
+        yield f"{rows:,} {what}: {why}"
+    if more := every[FEW:]:
+        left = sum(rows for rows, _, _ in more)
         yield f"{left:,} not predicted for {len(more)} more reasons: --format json."

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any, Final
 
 from roofline.table import Result, Table, table
-from roofline.view.block import Cell, Grid
-from roofline.view.grids import Writers, grid
+from roofline.view.block import Cell, Grid, number_cell
+from roofline.view.grids import Writers, grid, percents
 from roofline.view.known import calibrated
 from roofline.view.text import binary, clean, is_number, percent
 from roofline.view.words import MORE, cell, heading, written
@@ -49,18 +49,13 @@ def _free(row: Mapping[str, Any]) -> bool:
 
 
 def _memory(row: Mapping[str, Any]) -> Cell:
-    shown, missing = binary(abs(row["bytes"])), _free(row)
-    tone = "bad" if missing else "good" if row["part"] == FREE else ""
-    return Cell(shown.number, shown.unit, tone)
+    tone = "bad" if _free(row) else "good" if row["part"] == FREE else ""
+    return number_cell(binary(abs(row["bytes"])), tone)
 
 
 def _bound(name: str) -> Callable[[Mapping[str, Any]], Cell]:
     """The least that a figure can be."""
     return lambda row: Cell("" if row[name] is None else f"≥ {written(name, row[name])}")
-
-
-def _error(name: str) -> Callable[[Mapping[str, Any]], Cell]:
-    return lambda row: Cell(percent(row[name]))
 
 
 SHOWN: Final[Mapping[str, Shown]] = {
@@ -105,12 +100,12 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "constants": Shown(
         "Constants",
         "constant, shipped, learnt, low, told by the runs=Told by the runs, meaning",
-        writers={"told by the runs": lambda row: Cell(percent(row["told by the runs"]))},
+        writers=percents("told by the runs"),
     ),
     "errors": Shown(
         "Median errors",
         "metric, figures, shipped, held out=Left out, fitted",
-        writers={name: _error(name) for name in ("shipped", "held out", "fitted")},
+        writers=percents("shipped", "held out", "fitted"),
     ),
     "figures": Shown(
         "Every figure",

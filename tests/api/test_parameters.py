@@ -8,11 +8,11 @@ import pytest
 
 from roofline import api
 from roofline.api import parameters
-from roofline.api.measured_rows import Given
 from roofline.api.parameters import Question, parameters_of, shared
 from roofline.api.setting import Degrees
 from roofline.api.workload import Wanted
 from roofline.cost.deployment import Options
+from roofline.interop.results import Given
 from roofline.serving.run.setup import Asked
 from roofline.serving.workload import Workload
 

@@ -85,8 +85,8 @@ def test_csv_and_markdown_are_whole(capsys: Captured) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_format_can_be_compared_given_what_it_leaves_out(name: str) -> None:
-    from roofline.api.measured_rows import Given, completed
-    from roofline.interop.results import read_results
+    from roofline.api.measured_rows import completed
+    from roofline.interop.results import Given, read_results
 
     asked: dict[str, Any] = dict(REST)
     first = read_results(DATA / name)[0].scenario
@@ -233,8 +233,8 @@ def test_a_limit_that_some_runs_were_not_held_to_is_met_in_part(capsys: Captured
 def test_degrees_that_divide_the_devices_are_taken(
     gpus: int | None, tp: int | None, pp: int | None, dp: int | None, group: int
 ) -> None:
-    from roofline.api.measured_rows import Given, completed
-    from roofline.interop.results import read_results
+    from roofline.api.measured_rows import completed
+    from roofline.interop.results import Given, read_results
 
     run = read_results(DATA / "vllm_serve.json")[0]
     told = completed(run, Given(gpu="h100-sxm", gpus=gpus, tp=tp, pp=pp, dp=dp))

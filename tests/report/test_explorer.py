@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from roofline.report import lanes as configurations
 from roofline.report import render, write
-from roofline.report.lanes import MOST, alike, embedded, lanes_of
+from roofline.report.lanes import MOST, alike, embedded
 from roofline.table import Column, Result, Table, table
 from tests.report.hostile import MANY, poisoned
 from tests.report.pages import taken_apart
@@ -31,12 +32,12 @@ def points(gpus: tuple[str, ...] = ("fast", "slow"), copies: int = 1) -> Table:
 
 
 def swept(table: Table, **metadata: Any) -> Result:
-    wanted = (("usd_per_mtok", False),)
-    return Result("sweep", {"points": table}, metadata={"objectives": wanted, **metadata})
+    wanted = {"objectives": (("usd_per_mtok", False),)}
+    return Result("sweep", {"points": table}, metadata=wanted | metadata)
 
 
 def test_what_differs_can_be_chosen_and_what_does_not_is_said() -> None:
-    lanes = lanes_of(points(), [("usd_per_mtok", False)])
+    lanes = configurations.swept(swept(points()), points())
     assert [(axis.name, axis.values) for axis in lanes.axes] == [("gpu", ("fast", "slow"))]
     assert [(n.name, n.values) for n in lanes.numbers] == [
         ("batch", (1, 2, 4)),
@@ -49,7 +50,7 @@ def test_what_differs_can_be_chosen_and_what_does_not_is_said() -> None:
 
 
 def test_the_script_gets_every_row_at_its_place() -> None:
-    lanes = lanes_of(points(), [])
+    lanes = configurations.swept(swept(points(), objectives=()), points())
     data = embedded(lanes)
     choices = [lanes.axes[0].values, lanes.numbers[0].values, lanes.numbers[1].values]
     tpot = next(figure for figure in data["figures"] if figure["name"] == "tpot_s")
@@ -65,7 +66,7 @@ def test_the_script_gets_every_row_at_its_place() -> None:
 
 def test_a_page_holds_so_many_rows_and_says_how_many_it_leaves_out() -> None:
     table = points(copies=300)
-    assert lanes_of(table).left_out == len(table) - MOST
+    assert configurations.swept(swept(table), table).left_out == len(table) - MOST
     assert f"{len(table) - MOST:,} more configurations" in render(swept(table))
 
 

@@ -180,7 +180,7 @@ def test_zero_tpot_is_shown_as_none(result: Result) -> None:
 
 def test_a_derivation_inside_another_is_told_once(result: Result) -> None:
     facts = derivations.derivation_facts(result)
-    assert facts["ttft"].inputs[0].inputs[0].source == "tiny datasheet"
+    assert facts["ttft"].inputs[0].inputs[0].entry.source == "tiny datasheet"
     (inner,) = facts["latency"].inputs
     assert (inner.metric, inner.inputs) == ("ttft", ())
 

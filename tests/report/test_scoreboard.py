@@ -10,12 +10,11 @@ from roofline.report.page import render
 from roofline.report.scored import scored_figures
 from roofline.report.sections import (
     measured_verdict,
-    others,
     parity,
     plan_verdict,
-    scoreboard_groups,
     scoreboard_published,
     sweep_verdict,
+    tables,
     traffic_verdict,
     verdict,
 )
@@ -152,8 +151,7 @@ def test_results_are_listed_with_reasons_and_sources() -> None:
 
 
 def test_groups_are_tables_and_no_other_section_shows_them() -> None:
-    block = scoreboard_groups.build(board())
-    assert block is not None
+    (block,) = tables.build(board())
     assert [grid.key for grid in block.grids] == ["groups-engine", "reasons-table"]
     assert [cell.text for cell in block.grids[0].rows[0]] == [
         "vllm",
@@ -161,7 +159,6 @@ def test_groups_are_tables_and_no_other_section_shows_them() -> None:
         "5",
         *(f"{value}{NO_BREAK}%" for value in (10, 28, 64, 80)),
     ]
-    assert others.build(board()) is None
 
 
 def test_a_scoreboard_has_one_verdict_and_its_date_in_the_subtitle() -> None:

@@ -58,8 +58,8 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
-    """Network, machine and load, as far as the file says; None or empty where it does not."""
+class Given:
+    """Network, machine and load that options may say of a run; None or empty where not given."""
 
     model: str = ""
     gpu: str = ""
@@ -70,24 +70,31 @@ class Scenario:
     ep: int | None = None
     dp: int | None = None
     """Devices; tensor, pipeline, expert and attention data parallel degrees. [1]"""
-    engine: str = ""
-    engine_version: str = ""
-    """Engine that ran the kernels: ``"vllm"``, ``"sglang"``, ``"trtllm"``, ``"llama.cpp"``."""
     weights: str = ""
     kv: str = ""
     """Number formats as the file calls them."""
-    load: Load = ""
-    """Arrivals of requests."""
-    concurrency: int | None = None
-    """Clients, or sequences of a batch. [1]"""
-    rate: float | None = None
-    cv: float | None = None
-    """Requests a second, and the standard deviation of their gaps over the mean. [1/s]"""
-    requests: int | None = None
-    """Requests that were answered. [1]"""
+    engine: str = ""
+    engine_version: str = ""
+    """Engine that ran the kernels: ``"vllm"``, ``"sglang"``, ``"trtllm"``, ``"llama.cpp"``."""
     prompt: float | None = None
     output: float | None = None
     """Mean lengths. [token]"""
+    concurrency: int | None = None
+    """Clients, or sequences of a batch. [1]"""
+    rate: float | None = None
+    """Requests a second. [1/s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario(Given):
+    """Network, machine and load, as far as the file says; None or empty where it does not."""
+
+    load: Load = ""
+    """Arrivals of requests."""
+    cv: float | None = None
+    """Standard deviation of the gaps between requests over their mean. [1]"""
+    requests: int | None = None
+    """Requests that were answered. [1]"""
     spread: float | None = None
     """Half of the range of the answers' lengths over their mean. [1]"""
     depth: float = 0.0

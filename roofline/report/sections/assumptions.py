@@ -5,12 +5,11 @@ from functools import partial
 from typing import Any, Final
 
 from roofline.table import Result
-from roofline.view.block import Block, Cell, Grid
-from roofline.view.grids import grid
+from roofline.view.block import Block, Cell, Grid, number_cell
+from roofline.view.grids import grid, percents
 from roofline.view.known import calibrated
-from roofline.view.text import UNKNOWN, amount, percent
+from roofline.view.text import UNKNOWN, amount
 
-ORDER: Final = 20
 FEW: Final = 8
 """Rows that are not folded. [1]"""
 
@@ -18,15 +17,6 @@ FEW: Final = 8
 def _joined(*names: str, by: str = "; ") -> Callable[[Mapping[str, Any]], Cell]:
     """Writer of what a row says in several columns."""
     return lambda row: Cell(by.join(str(row[name]) for name in names if row[name]))
-
-
-def _kernel(row: Mapping[str, Any]) -> Cell:
-    return Cell(f"{row['kernel']}, {row['of']}" if row["kernel"] else UNKNOWN)
-
-
-def _rate(row: Mapping[str, Any]) -> Cell:
-    shown = amount(row["rate"], str(row["unit"]), 4)
-    return Cell(shown.number, shown.unit)
 
 
 def _what(name: str) -> str:
@@ -66,10 +56,11 @@ def _grids(result: Result) -> Iterator[Grid]:
             "kernel, measured on, basis, prefill=Of prefill, decode=Of decode, operators, "
             "source=Measurements and note",
             writers={
-                "kernel": _kernel,
+                "kernel": lambda row: Cell(
+                    f"{row['kernel']}, {row['of']}" if row["kernel"] else UNKNOWN
+                ),
                 "measured on": lambda row: Cell(str(row["measured on"]) or UNKNOWN),
-                "prefill": lambda row: Cell(percent(row["prefill"])),
-                "decode": lambda row: Cell(percent(row["decode"])),
+                **percents("prefill", "decode"),
                 "source": _joined("note", "source"),
             },
         )
@@ -78,7 +69,13 @@ def _grids(result: Result) -> Iterator[Grid]:
         if not calibrated(result):
             title = "Rates of one device that the times are computed with"
         columns = "name=Roof, kind, rate, basis, source"
-        yield grid("roofs-table", title, roofs, columns, writers={"rate": _rate})
+        yield grid(
+            "roofs-table",
+            title,
+            roofs,
+            columns,
+            writers={"rate": lambda row: number_cell(amount(row["rate"], str(row["unit"]), 4))},
+        )
 
 
 def build(result: Result) -> Block | None:
@@ -91,4 +88,4 @@ def build(result: Result) -> Block | None:
         for grid in grids
         if grid.key in ("assumptions-table", "kernels-table") and len(grid.rows) > FEW
     }
-    return Block("assumptions", "Assumptions", "assumptions.html", folded, grids=grids)
+    return Block(20, "assumptions", "Assumptions", "assumptions.html", folded, grids=grids)

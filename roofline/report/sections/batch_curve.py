@@ -4,14 +4,13 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, lines, log_ticks, note, rule, scatter
+from roofline.report.figures import axis, colour, layout, lines, log_axis, note, rule, scatter
 from roofline.table import Result, Table
 from roofline.view.block import Block, Figure, Grid, Key
 from roofline.view.grids import grid
 from roofline.view.known import calibrated
 from roofline.view.text import amount, between, is_number, plain
 
-ORDER: Final = 60
 PANEL_HEIGHT: Final = 190
 """Height of one panel with its gap. [px]"""
 PANELS: Final = (
@@ -89,10 +88,9 @@ def _most(result: Result, batches: tuple[int, ...], fits: tuple[bool, ...]) -> i
         return None
     tried = max((batch for batch, fit in zip(batches, fits, strict=True) if fit), default=0)
     beyond = min(batch for batch, fit in zip(batches, fits, strict=True) if not fit)
-    if "capacity" in result.tables:
-        for row in result.tables["capacity"].rows():
-            if row["limit"] == "largest batch" and tried <= row["value"] < beyond:
-                return int(row["value"])
+    for row in result.rows("capacity"):
+        if row["limit"] == "largest batch" and tried <= row["value"] < beyond:
+            return int(row["value"])
     return tried
 
 
@@ -110,13 +108,8 @@ def draw_batch(facts: BatchFacts) -> Figure:
         top = 1 - place * (span + gap)
         data += [*_band(facts, panel, tail), _curve(facts, panel, tail)]
         low, high = panel.edges[0] / 1.3, panel.edges[1] * 1.3
-        figure[f"yaxis{tail}"] = axis(
-            "",
-            type="log",
-            domain=[max(0.0, top - span), top],
-            range=[math.log10(low), math.log10(high)],
-            **log_ticks(low, high, panel.unit),
-        )
+        domain = [max(0.0, top - span), top]
+        figure[f"yaxis{tail}"] = log_axis("", low, high, panel.unit, domain=domain)
         annotations.append(
             note(
                 panel.name,
@@ -301,6 +294,7 @@ def build(result: Result) -> Block | None:
     facts = batch_facts(result)
     figures = (draw_batch(facts),) if facts.panels else ()
     return Block(
+        60,
         "batch",
         "Against batch",
         "batch.html",

@@ -10,8 +10,6 @@ from roofline.view.derivations import derived
 from roofline.view.known import BOUND, MEASURED, PARTLY
 from roofline.view.text import Amount
 
-ORDER: Final = 90
-
 LONG: Final = 8
 """Numbers of a part from which on it is told once."""
 
@@ -20,23 +18,19 @@ LONG: Final = 8
 class Node:
     """One number of a derivation."""
 
-    name: str
+    entry: Derivation
     value: Amount
-    formula: str
-    substituted: str
-    source: str
     basis: str
-    note: str
-    metric: str
+    metric: str = ""
     """Key of the derivation on this page that says the rest; empty if it is said here."""
-    under: str
+    under: str = ""
     """Name of that derivation, where this number is a part of it."""
-    inputs: tuple["Node", ...]
+    inputs: tuple["Node", ...] = ()
 
     @property
     def leaf(self) -> bool:
         """True where there is nothing to unfold."""
-        return not (self.formula or self.substituted or self.inputs)
+        return not (self.entry.formula or self.entry.substituted or self.inputs)
 
 
 def derivation_facts(result: Result) -> Mapping[str, Node]:
@@ -70,43 +64,19 @@ def _node(
         metric, under: The metric that this one is of, and its name.
         top: Whether it is that metric itself.
     """
-    value = derived(entry)
+    every, basis = [part for _, part in entry.walk()], entry.basis
+    if basis == BOUND and any(part.basis in MEASURED for part in every):
+        basis = PARTLY  # only a part rests on datasheet rates
     if not top and entry in told:
-        return Node(entry.name, value, "", "", "", _basis(entry), "", *told[entry], ())
-    if not top and _numbers(entry) >= LONG:
+        return Node(entry, derived(entry), basis, *told[entry])
+    if not top and len(every) >= LONG:
         parts[entry] = metric, under
-    return Node(
-        entry.name,
-        value,
-        entry.formula,
-        entry.substituted,
-        entry.source,
-        _basis(entry),
-        entry.note,
-        "",
-        "",
-        tuple(_node(part, told, parts, metric, under, top=False) for part in entry.inputs),
-    )
-
-
-def _numbers(entry: Derivation) -> int:
-    """Numbers of a derivation, its own among them."""
-    return 1 + sum(map(_numbers, entry.inputs))
-
-
-def _basis(entry: Derivation) -> str:
-    """Basis of a number; one of which only a part rests on datasheet rates says so."""
-    known = entry.basis == BOUND and any(basis in MEASURED for basis in _under(entry))
-    return PARTLY if known else entry.basis
-
-
-def _under(entry: Derivation) -> set[str]:
-    """Bases of all that a number is made of."""
-    return {entry.basis}.union(*(_under(part) for part in entry.inputs))
+    inputs = (_node(part, told, parts, metric, under, top=False) for part in entry.inputs)
+    return Node(entry, derived(entry), basis, inputs=tuple(inputs))
 
 
 def build(result: Result) -> Block | None:
     """Section of the page."""
     if not result.derivations:
         return None
-    return Block("derivations", "Derivations", "derivations.html", derivation_facts(result))
+    return Block(90, "derivations", "Derivations", "derivations.html", derivation_facts(result))

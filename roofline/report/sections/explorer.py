@@ -1,19 +1,17 @@
 """Configurations to choose from: two side by side, at any batch and length that was priced."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, log_ticks
-from roofline.report.lanes import Choice, Lanes, alike, embedded, swept
+from roofline.report.figures import colour, layout, log_axis
+from roofline.report.lanes import SPEED, Choice, Lanes, alike, embedded, swept
 from roofline.table import Result, table
 from roofline.view.block import Block, Figure, Grid, Key
 from roofline.view.grids import grid
 from roofline.view.text import is_number
 from roofline.view.words import heading, mid
 
-ORDER: Final = 62
 BEST: Final = 25
 """Rows of the table of the best configurations."""
 SHOWN: Final = (
@@ -25,8 +23,6 @@ ENDED: Final = frozenset({"ttft_s", "tpot_s", "usd_per_mtok"})
 """Figures that are shown with their interval."""
 SAID: Final = frozenset({heading("batch"), heading("prompt")})
 """Titles of numbers that the caption has where they are the same everywhere."""
-SPEED: Final = "user_tok_s"
-RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +56,13 @@ def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
     other = next((row for row in lanes.rows if any(row[n] != best[n] for n in apart)), best)
     limits = result.metadata.get("limits")
     limits = limits if isinstance(limits, dict) else {}
-
-    def milliseconds(name: str) -> float | None:
+    promised = []
+    for stem in ("ttft", "tpot"):  # the percentile where it is known
+        name = next((n for n in (f"{stem}_p99_s", f"{stem}_s") if n in lanes.figures), "")
         limit = limits.get(name)
-        return round(1000.0 * limit, 3) if is_number(limit) else None
-
-    promised = tuple(_promised(lanes, stem) for stem in ("ttft", "tpot"))
-
+        if name:
+            most = round(1000.0 * limit, 3) if is_number(limit) else None
+            promised.append((name, heading(name), most))
     return ExplorerFacts(
         axes=lanes.axes,
         numbers=lanes.numbers,
@@ -75,15 +71,9 @@ def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
         first=lane,
         second=tuple(axis.values.index(other[axis.name]) for axis in lanes.axes),
         at=tuple(number.values.index(best[number.name]) for number in lanes.numbers),
-        promised=tuple((name, heading(name), milliseconds(name)) for name in promised if name),
+        promised=tuple(promised),
         left_out=lanes.left_out,
     )
-
-
-def _promised(lanes: Lanes, stem: str) -> str:
-    """The column that a promise is about: the percentile where it is known."""
-    names = (f"{stem}_p99_s", f"{stem}_s")
-    return next((name for name in names if name in lanes.figures), "")
 
 
 def _is(row: Mapping[str, Any], start: object) -> bool:
@@ -93,7 +83,7 @@ def _is(row: Mapping[str, Any], start: object) -> bool:
 
 def draw_curve(lanes: Lanes) -> Figure | None:
     """Throughput per GPU against speed for one user; the page puts both sides in."""
-    rate = next((name for name in RATES if name in lanes.figures), "")
+    rate = lanes.rate
     if not rate or SPEED not in lanes.figures:
         return None
     edges = {}
@@ -106,8 +96,7 @@ def draw_curve(lanes: Lanes) -> Figure | None:
         ("xaxis", SPEED, "Speed for one user [token/s]"),
         ("yaxis", rate, "Throughput of a GPU [token/s]"),
     ):
-        ends = [math.log10(edge) for edge in edges[name]]
-        figure[place] = axis(title, type="log", range=ends, **log_ticks(*edges[name], ""))
+        figure[place] = log_axis(title, *edges[name])
     data = [
         {
             "type": "scatter",
@@ -163,6 +152,7 @@ def build(result: Result) -> Block | None:
         return None
     figure = draw_curve(lanes)
     return Block(
+        62,
         "explorer-section",
         "Explore",
         "explorer.html",

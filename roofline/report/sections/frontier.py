@@ -1,17 +1,15 @@
 """Other deployments that keep what is promised: what each costs, gives up and gains."""
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, log_ticks, scatter
+from roofline.report.figures import colour, layout, linear_axis, lines, log_axis, scatter
 from roofline.table import Result, Table
 from roofline.view.block import Block, Figure, Key
 from roofline.view.questions import grids_of
 from roofline.view.text import amount, is_number, label
 from roofline.view.words import heading, unit_of, written
 
-ORDER: Final = 63
 PRICES: Final = ("usd_per_hour", "gpus")
 TABLES: Final = ("deployments", "frontier", "bounds")
 
@@ -48,10 +46,9 @@ def draw(table: Table, metric: str, statistic: str) -> Figure | None:
     )
     figure: dict[str, Any] = layout(280)
     title = "Price of all GPUs [$/h]" if price == "usd_per_hour" else "GPUs"
-    figure["xaxis"] = axis(title, range=[0, most * 1.08], **linear_ticks(most, ""))
+    figure["xaxis"] = linear_axis(title, "", most * 1.08, most)
     name = heading(statistic or metric)
-    ends = [math.log10(edge) for edge in edges]
-    figure["yaxis"] = axis(label(name), type="log", range=ends, **log_ticks(*edges, unit))
+    figure["yaxis"] = log_axis(label(name), *edges, unit)
     cheapest = found[0]
     return Figure(
         f"frontier-{metric.removesuffix('_s')}",
@@ -84,4 +81,4 @@ def build(result: Result) -> Block | None:
     grids = tuple(grid for name in TABLES for grid in grids_of(result, name))
     if not grids:
         return None
-    return Block("alternatives", "Alternatives", "figures.html", None, figures, grids)
+    return Block(63, "alternatives", "Alternatives", "figures.html", None, figures, grids)

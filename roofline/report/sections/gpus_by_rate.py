@@ -1,16 +1,14 @@
 """Number of GPUs for a growing load, step by step."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note, rule, scatter
+from roofline.report.figures import colour, layout, linear_axis, lines, note, rule, scatter
 from roofline.table import Result
 from roofline.units import counted
 from roofline.view.block import Block, Figure, Key
 from roofline.view.questions import grids_of
 from roofline.view.text import amount, label, plain
-
-ORDER: Final = 64
 
 
 def draw_rates(steps: Sequence[Mapping[str, Any]], asked: float | None) -> Figure:
@@ -28,10 +26,8 @@ def draw_rates(steps: Sequence[Mapping[str, Any]], asked: float | None) -> Figur
     most = max(y)
     figure: dict[str, Any] = layout(300)
     figure["margin"] |= {"t": 24}
-    figure["xaxis"] = axis(
-        "Load [requests/s]", range=[0, max(x) * 1.02], **linear_ticks(max(x), "")
-    )
-    figure["yaxis"] = axis("GPUs", range=[0, most * 1.12], **linear_ticks(most, ""))
+    figure["xaxis"] = linear_axis("Load [requests/s]", "", max(x) * 1.02, max(x))
+    figure["yaxis"] = linear_axis("GPUs", "", most * 1.12, most)
     if asked is not None and asked <= max(x):
         figure["shapes"] = [rule(asked, "ink")]
         figure["annotations"] = [
@@ -61,12 +57,10 @@ def draw_rates(steps: Sequence[Mapping[str, Any]], asked: float | None) -> Figur
 
 def build(result: Result) -> Block | None:
     """Section of the page."""
-    if not len(result.tables.get("gpus_by_rate", ())):
+    steps = result.rows("gpus_by_rate")
+    if not steps:
         return None
-    steps = list(result.tables["gpus_by_rate"].rows())
-    planned = next(result.tables.get("verdict", result.tables["gpus_by_rate"]).rows(), {})
-    figures, grids = (
-        (draw_rates(steps, planned.get("rate_per_s")),),
-        grids_of(result, "gpus_by_rate"),
-    )
-    return Block("rates", "If traffic grows", "figures.html", None, figures, grids)
+    planned = (result.rows("verdict") or [{}])[0]
+    figures = (draw_rates(steps, planned.get("rate_per_s")),)
+    grids = grids_of(result, "gpus_by_rate")
+    return Block(64, "rates", "If traffic grows", "figures.html", None, figures, grids)

@@ -3,13 +3,21 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, lines, log_ticks, scatter, whiskers
+from roofline.report.figures import (
+    axis,
+    colour,
+    layout,
+    lines,
+    log_ticks,
+    name_axis,
+    scatter,
+    whiskers,
+)
 from roofline.table import Result
 from roofline.view.block import Block, Figure, Key
 from roofline.view.text import amount, between, is_number, label
 from roofline.view.words import heading
 
-ORDER: Final = 33
 LOOKS: Final = (
     ("p50", "prefill", "circle"),
     ("p90", "compute", "square"),
@@ -35,10 +43,8 @@ class Latency:
 
 def latency_facts(result: Result) -> tuple[Latency, ...]:
     """Latencies that took time, in the order of the result."""
-    promises = result.tables.get("objectives")
-    limits = [] if promises is None else list(promises.rows())
-    found = []
-    for row in result.tables["headline"].rows():
+    limits, found = result.rows("objectives"), []
+    for row in result.rows("headline"):
         metric = str(row["metric"]).removesuffix("_s")
         values = {name: row[name] for name, _, _ in LOOKS}
         if not all(is_number(value) and value > 0 for value in values.values()):
@@ -70,13 +76,7 @@ def draw_latencies(facts: tuple[Latency, ...]) -> Figure:
         "layout": layout(
             60 + ROW * len(facts),
             xaxis=axis("Time, logarithmic", type="log", **log_ticks(*edges, "s")),
-            yaxis=axis(
-                "",
-                tickvals=list(range(len(facts))),
-                ticktext=[label(each.name) for each in facts],
-                range=[len(facts) - 0.5, -0.5],
-                showgrid=False,
-            ),
+            yaxis=name_axis([each.name for each in facts], len(facts) - 0.5, -0.5, showgrid=False),
         ),
     }
     summary = "; ".join(
@@ -131,4 +131,4 @@ def build(result: Result) -> Block | None:
     facts = latency_facts(result)
     if not facts:
         return None
-    return Block("latencies", "Latencies", "figures.html", facts, (draw_latencies(facts),))
+    return Block(33, "latencies", "Latencies", "figures.html", facts, (draw_latencies(facts),))

@@ -2,12 +2,11 @@
 
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, scatter
+from roofline.report.figures import colour, layout, linear_axis, lines, scatter
 from roofline.table import Result
 from roofline.view.block import Block, Figure, Key
 from roofline.view.text import amount, is_number, label, percent
 
-ORDER: Final = 35
 SPEED: Final = "latency_s"
 RATE: Final = "filled_tok_s_per_gpu"
 
@@ -46,15 +45,9 @@ def draw_layouts(rows: list[dict[str, Any]], best: set[str]) -> Figure:
         "data": [points],
         "layout": layout(
             360,
-            xaxis=axis(
-                "Latency of an answer at this batch",
-                range=[0, slow * 1.08],
-                **linear_ticks(slow * 1.05, "s"),
-            ),
-            yaxis=axis(
-                "Throughput of a GPU when full [token/s]",
-                range=[0, high * 1.15],
-                **linear_ticks(high * 1.1, ""),
+            xaxis=linear_axis("Latency of an answer at this batch", "s", slow * 1.08, slow * 1.05),
+            yaxis=linear_axis(
+                "Throughput of a GPU when full [token/s]", "", high * 1.15, high * 1.1
             ),
         ),
     }
@@ -81,4 +74,4 @@ def build(result: Result) -> Block | None:
     if len(rows) < 2:
         return None
     figure = draw_layouts(rows, {str(name) for name in best["layout"]})
-    return Block("layouts", "Layouts", "figures.html", figures=(figure,))
+    return Block(35, "layouts", "Layouts", "figures.html", figures=(figure,))

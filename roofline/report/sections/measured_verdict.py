@@ -14,7 +14,6 @@ from roofline.view.block import Block, Card, Verdict
 from roofline.view.text import Amount, clean, percent
 from roofline.view.words import heading
 
-ORDER: Final = 10
 ENOUGH: Final = 0.77
 """Share of the figures from which on intervals that are made to hold 80 % do so. [1]"""
 
@@ -62,4 +61,4 @@ def _card(name: str, figures: tuple[ScoredFigure, ...]) -> Card | None:
 def build(result: Result) -> Block | None:
     """Section of the page."""
     facts = measured_verdict(result)
-    return Block("verdict", "Verdict", "answer.html", facts) if facts else None
+    return Block(10, "verdict", "Verdict", "answer.html", facts) if facts else None

@@ -11,8 +11,6 @@ from roofline.view.block import Block, Figure, Key
 from roofline.view.tables import FREE, shown
 from roofline.view.text import binary, label, percent
 
-ORDER: Final = 50
-
 RESERVED: Final = "not used by the engine"
 TINTS: Final = {
     "weights": "weights",
@@ -76,7 +74,10 @@ def draw_memory(facts: MemoryFacts) -> Figure:
     if facts.budget < facts.capacity * 0.999:
         limits.insert(0, ("engine's limit", facts.budget))
     most = max(facts.capacity, facts.used)
-    shapes: list[dict[str, Any]] = [_limit(_gib(value), name) for name, value in limits]
+    shapes = [
+        rule(_gib(value), "ink", "solid" if name == "device" else "dash", width=2)
+        for name, value in limits
+    ]
     if facts.free < 0:
         shapes.append(_missing(facts))
     annotations = [
@@ -161,11 +162,6 @@ def _bar(name: str, size: float, told: Sequence[str], look: dict[str, Any]) -> d
     }
 
 
-def _limit(at: float, name: str) -> dict[str, Any]:
-    line = rule(at, "ink", "solid" if name == "device" else "dash")
-    return line | {"line": {**line["line"], "width": 2}}
-
-
 def _missing(facts: MemoryFacts) -> dict[str, Any]:
     """Frame around what is over the limit."""
     return {
@@ -194,4 +190,4 @@ def build(result: Result) -> Block | None:
     if not len(result.tables.get("memory", ())):
         return None
     facts = memory_facts(result)
-    return Block("memory", "Memory", "memory.html", facts, (draw_memory(facts),), grids)
+    return Block(50, "memory", "Memory", "memory.html", facts, (draw_memory(facts),), grids)

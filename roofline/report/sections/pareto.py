@@ -4,15 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from roofline.report.figures import axis, colour, layout, lines, log_ticks, scatter
-from roofline.report.lanes import Lanes, alike, is_bound, swept
+from roofline.report.lanes import SPEED, Lanes, alike, swept
 from roofline.table import Result
 from roofline.view.block import Block, Figure, Key
+from roofline.view.known import is_bound
 from roofline.view.text import is_number, label
 from roofline.view.words import heading, written
 
-ORDER: Final = 61
-SPEED: Final = "user_tok_s"
-RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
 LOOKS: Final = (
     ("prefill", "circle"),
     ("decode", "diamond"),
@@ -53,7 +51,7 @@ def groups(lanes: Lanes, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Ma
 
 def draw(lanes: Lanes) -> Figure | None:
     """All configurations with both figures; None where there are fewer than two."""
-    rate = next((name for name in RATES if name in lanes.figures), "")
+    rate = lanes.rate
     rows = [
         row
         for row in lanes.rows[:MOST]
@@ -139,7 +137,8 @@ def _hover(lanes: Lanes, rate: str, row: Mapping[str, Any]) -> str:
 
 def _named(lanes: Lanes, row: Mapping[str, Any]) -> str:
     numbers = [f"{each.title.lower()} {written('', row[each.name])}" for each in lanes.numbers]
-    return ", ".join([part for part in (lanes.label(row), *numbers) if part])
+    names = " ".join(str(row[axis.name]) for axis in lanes.axes)
+    return ", ".join([part for part in (names, *numbers) if part])
 
 
 def build(result: Result) -> Block | None:
@@ -150,4 +149,4 @@ def build(result: Result) -> Block | None:
     figure = draw(swept(result, alike(result, table)))
     if figure is None:
         return None
-    return Block("pareto-section", "All configurations", "figures.html", figures=(figure,))
+    return Block(61, "pareto-section", "All configurations", "figures.html", figures=(figure,))

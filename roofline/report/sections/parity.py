@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from roofline.report.figures import (
-    axis,
     colour,
     diagonal,
     layout,
     lines,
-    log_ticks,
+    log_axis,
     scatter,
     whiskers,
 )
@@ -28,7 +27,6 @@ from roofline.view.questions import grids_of
 from roofline.view.text import amount, label, percent
 from roofline.view.words import heading
 
-ORDER: Final = 11
 FEWEST: Final = 3
 """Figures that a panel of a scoreboard needs. [1]"""
 MANY: Final = 200
@@ -59,8 +57,7 @@ def draw(metric: str, figures: Sequence[ScoredFigure]) -> Figure:
     # A rate is long with its unit, and ticks of both axes are close on a phone.
     unit, of = ("", " [token/s for each GPU]") if metric == RATE else (figures[0].unit, "")
     for place, name in (("xaxis", "Measured"), ("yaxis", "Predicted")):
-        edges, ticks = [math.log10(low), math.log10(high)], log_ticks(low, high, unit)
-        figure[place] = axis(f"{name}{of}", type="log", range=edges, **ticks)
+        figure[place] = log_axis(f"{name}{of}", low, high, unit)
     legend = [
         Key("in the central 80 %, or without one", "prefill", "circle"),
         Key("outside", "bad", "diamond"),
@@ -122,4 +119,4 @@ def build(result: Result) -> Block | None:
     if not figures:
         return None
     grids = grids_of(result, "figures")
-    return Block("parity", "Predicted against measured", "figures.html", None, figures, grids)
+    return Block(11, "parity", "Predicted against measured", "figures.html", None, figures, grids)

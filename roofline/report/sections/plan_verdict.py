@@ -9,8 +9,6 @@ from roofline.view.questions import grids_of
 from roofline.view.text import amount, clean, interval, is_number
 from roofline.view.words import heading, spoken, sure, written
 
-ORDER: Final = 10
-
 NUMBERS: Final = ("gpus", "usd_per_hour", "usd_per_mtok", "ttft_s", "tpot_s", "headroom")
 DEPLOYED: Final = (
     *("gpu", "shape", "mode", "weights", "kv", "max_sequences", "token_budget"),
@@ -22,12 +20,12 @@ TABLES: Final = ("objectives", "confidences", "relaxations")
 
 def plan_verdict(result: Result) -> Verdict:
     """Verdict of a plan."""
-    rows = list(result.tables["verdict"].rows())
+    rows = result.rows("verdict")
     sentences = tuple(spoken(str(sentence)) for sentence in result.metadata.get("summary", ()))
     if not rows:
         return Verdict("Nothing fits", good=False, sentences=sentences)
     best, chance = rows[0], rows[0].get("probability")
-    met = bool(best["slo_met"]) if "slo_met" in best and _promised(result) else None
+    met = bool(best["slo_met"]) if "slo_met" in best and result.rows("objectives") else None
     likely = f"; {sure(float(chance))} likely" if is_number(chance) and met is not None else ""
     held = "The SLO does not hold in simulation" if met is False else "The SLO holds on"
     carried = "The load is carried by" if met is None else held
@@ -50,21 +48,19 @@ def _bought(row: dict[str, Any]) -> str:
     return f"{counted(number, 'GPU')}{paid}"
 
 
-def _promised(result: Result) -> bool:
-    return len(result.tables.get("objectives", ())) > 0
-
-
 def _card(name: str, row: dict[str, Any], result: Result) -> Card:
     stem = name.removesuffix("_s")
     wide = interval(row.get(f"{stem}_low_s"), row.get(f"{stem}_high_s"), "s")
     statistic = str(result.metadata.get(f"{stem}_statistic") or "")
+    binds = str(row.get("binds") or "")
+    broken = "queues grow" if binds == "rate" else f"{heading(binds)} breaks"
     said = {
         "gpus": f"{row.get('gpu', '')}, {row.get('shape', '')}, {row.get('weights', '')} weights",
         "usd_per_hour": "all GPUs",
         "usd_per_mtok": "output tokens, at the planned load",
         "ttft_s": _promise(statistic, result),
         "tpot_s": _promise(statistic, result),
-        "headroom": _end(str(row.get("binds") or "")),
+        "headroom": f"then {broken}" if binds else "",
     }
     return Card(
         clean(heading(statistic or name)),
@@ -76,16 +72,8 @@ def _card(name: str, row: dict[str, Any], result: Result) -> Card:
 
 def _promise(statistic: str, result: Result) -> str:
     """The limit of a statistic; empty where none was promised."""
-    limits = result.tables.get("objectives")
-    rows = [] if limits is None else [r for r in limits.rows() if r["objective"] == statistic]
+    rows = [row for row in result.rows("objectives") if row["objective"] == statistic]
     return f"limit: {amount(rows[0]['limit_s'], 's')}" if rows else ""
-
-
-def _end(binds: str) -> str:
-    """Consequence of a load beyond what is carried."""
-    if not binds:
-        return ""
-    return "then queues grow" if binds == "rate" else f"then {heading(binds)} breaks"
 
 
 def build(result: Result) -> Block | None:
@@ -94,4 +82,4 @@ def build(result: Result) -> Block | None:
         return None
     names = TABLES if len(result.tables["verdict"]) else (*TABLES, "candidates")
     grids = tuple(grid for name in names for grid in grids_of(result, name))
-    return Block("verdict", "Verdict", "answer.html", plan_verdict(result), grids=grids)
+    return Block(10, "verdict", "Verdict", "answer.html", plan_verdict(result), grids=grids)

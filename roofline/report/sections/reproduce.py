@@ -11,8 +11,6 @@ from roofline.view.block import Block
 from roofline.view.text import clean, is_number, to_json
 from roofline.view.words import heading, is_share, unit_of, written
 
-ORDER: Final = 100
-
 ELSEWHERE: Final = frozenset(
     {
         *("about", "basis", "command", "commands", "constraints", "data", "fits", "limit"),
@@ -86,4 +84,4 @@ def digest_of(text: str) -> str:
 
 def build(result: Result) -> Block | None:
     """Section of the page."""
-    return Block("reproduce", "Reproduce", "reproduce.html", reproduce_facts(result))
+    return Block(100, "reproduce", "Reproduce", "reproduce.html", reproduce_facts(result))

@@ -5,11 +5,10 @@ from typing import Any, Final
 
 from roofline.report.figures import (
     SYMBOLS,
-    axis,
     colour,
     layout,
     lines,
-    log_ticks,
+    log_axis,
     note,
     scatter,
     short,
@@ -19,8 +18,6 @@ from roofline.table import Result
 from roofline.view.block import Block, Figure, Key
 from roofline.view.known import BOUND
 from roofline.view.text import amount, between, label, percent, shorten
-
-ORDER: Final = 30
 
 NAMED: Final = 3
 LARGEST_POINT: Final = 46
@@ -44,18 +41,8 @@ def draw_roofline(facts: RooflineFacts) -> Figure:
         "data": data,
         "layout": layout(
             520,
-            xaxis=axis(
-                "Arithmetic intensity [FLOP per byte of HBM]",
-                type="log",
-                range=[math.log10(value) for value in facts.x],
-                **log_ticks(*facts.x, ""),
-            ),
-            yaxis=axis(
-                "Performance",
-                type="log",
-                range=[math.log10(value) for value in facts.y],
-                **log_ticks(*facts.y, "FLOP/s"),
-            ),
+            xaxis=log_axis("Arithmetic intensity [FLOP per byte of HBM]", *facts.x),
+            yaxis=log_axis("Performance", *facts.y, "FLOP/s"),
             annotations=[*_roof_names(facts), *_point_names(facts)],
         ),
     }
@@ -282,4 +269,4 @@ def build(result: Result) -> Block | None:
     figures = (draw_roofline(facts),)
     left_out = tuple((entry, percent(entry.share)) for entry in facts.left_out)
     given = {"left_out": left_out, "calibrated": facts.calibrated}
-    return Block("roofline", "Roofline", "roofline.html", given, figures)
+    return Block(30, "roofline", "Roofline", "roofline.html", given, figures)

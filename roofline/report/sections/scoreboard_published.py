@@ -11,7 +11,6 @@ from roofline.view.scores import published, quoted
 from roofline.view.text import clean
 from roofline.view.words import mid, written
 
-ORDER: Final = 12
 SAFE: Final = "https://"
 """Beginning of an address that the page links to."""
 
@@ -63,5 +62,5 @@ def build(result: Result) -> Block | None:
         return None
     facts, grid = published_facts(result), published(result)
     return Block(
-        "published", "Published results", "published.html", facts, grids=(grid,) if grid else ()
+        12, "published", "Published results", "published.html", facts, grids=(grid,) if grid else ()
     )

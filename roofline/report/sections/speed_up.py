@@ -2,12 +2,11 @@
 
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, rule, scatter
+from roofline.report.figures import axis, colour, layout, linear_axis, lines, rule, scatter
 from roofline.table import Result, Table
 from roofline.view.block import Block, Figure, Key
 from roofline.view.text import plain
 
-ORDER: Final = 34
 SERIES: Final = (
     ("speed_up", "as asked", "decode", "diamond"),
     ("best_speed_up", "with the best draft of each batch", "prefill", "circle"),
@@ -29,7 +28,7 @@ def draw_speed_up(table: Table) -> Figure:
                 tickvals=list(batches),
                 ticktext=[plain(batch, 6) for batch in batches],
             ),
-            yaxis=axis("Speed-up of TPOT", range=[0, most * 1.12], **linear_ticks(most * 1.1, "")),
+            yaxis=linear_axis("Speed-up of TPOT", "", most * 1.12, most * 1.1),
             shapes=[rule(1, "bad", "dash", across=True)],
         ),
     }
@@ -69,4 +68,4 @@ def build(result: Result) -> Block | None:
     table = result.tables.get("batches")
     if table is None or not len(table) or not {"speed_up", "best_speed_up"} <= set(table.columns):
         return None
-    return Block("speed-up", "Speed-up", "figures.html", figures=(draw_speed_up(table),))
+    return Block(34, "speed-up", "Speed-up", "figures.html", figures=(draw_speed_up(table),))

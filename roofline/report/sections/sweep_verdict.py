@@ -4,15 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.lanes import is_bound, rank
+from roofline.report.lanes import rank
 from roofline.table import Result, Table, table
 from roofline.view.block import Block, Card, Grid, Verdict
 from roofline.view.grids import grid
-from roofline.view.known import MEANINGS
+from roofline.view.known import MEANINGS, is_bound
 from roofline.view.text import amount, clean, interval, is_number
 from roofline.view.words import heading, mid, unit_of, written
-
-ORDER: Final = 10
 
 NAMES: Final = ("model", "gpu", "layout", "weights", "kv", "technique", "patch")
 """Names that identify a configuration."""
@@ -141,4 +139,4 @@ def build(result: Result) -> Block | None:
         return None
     best = winners(result) if len(points) else ()
     grids = (_grid(best, points),) if len(best) > 1 else ()
-    return Block("verdict", "Verdict", "answer.html", sweep_verdict(result, best), grids=grids)
+    return Block(10, "verdict", "Verdict", "answer.html", sweep_verdict(result, best), grids=grids)

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from roofline.report.figures import (
     HATCH,
-    axis,
     colour,
     layout,
-    linear_ticks,
+    linear_axis,
     lines,
+    name_axis,
     scatter,
     whiskers,
 )
@@ -18,8 +18,6 @@ from roofline.table import Result
 from roofline.view.block import Block, Figure, Key
 from roofline.view.known import BOUND, calibrated
 from roofline.view.text import amount, between, label, percent
-
-ORDER: Final = 40
 
 BAR_HEIGHT: Final = 26
 """Height of a bar with its gap. [px]"""
@@ -49,7 +47,6 @@ def draw_times(facts: PhaseTimes, key: str) -> Figure:
     Predicted, the full part is what datasheet rates ask for, the pale one what kernels take beyond
     it, the line the central 80 %. At datasheet rates the pale end is what no overlap would add.
     """
-    places = list(range(len(facts.bars)))
     bars = [_bars(facts, bound) for bound in BOUNDS if any(b.bound == bound for b in facts.bars)]
     data = [*bars, _beyond(facts), _shares(facts)]
     longest, beside = max(_end(facts, bar) for bar in facts.bars), 1.18
@@ -68,19 +65,11 @@ def draw_times(facts: PhaseTimes, key: str) -> Figure:
     spec = {
         "data": data,
         "layout": layout(
-            64 + BAR_HEIGHT * len(places),
+            64 + BAR_HEIGHT * len(facts.bars),
             barmode="overlay",
-            xaxis=axis(
-                "Time in the step",
-                range=[0, longest * beside],
-                **linear_ticks(longest * 1.1, "s"),
-            ),
-            yaxis=axis(
-                "",
-                tickvals=places,
-                ticktext=[label(bar.op, 20) for bar in facts.bars],
-                range=[len(places) - 0.4, -0.6],
-                showgrid=False,
+            xaxis=linear_axis("Time in the step", "s", longest * beside, longest * 1.1),
+            yaxis=name_axis(
+                [bar.op for bar in facts.bars], len(facts.bars) - 0.4, -0.6, 20, showgrid=False
             ),
             **more,
         ),
@@ -266,4 +255,4 @@ def build(result: Result) -> Block | None:
     figures = tuple(
         draw_times(facts, f"time-{place}") for place, facts in enumerate(times) if facts.bars
     )
-    return Block("time", "Time", "time.html", given, figures)
+    return Block(40, "time", "Time", "time.html", given, figures)

@@ -4,15 +4,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note, rule
+from roofline.report.figures import (
+    axis,
+    colour,
+    layout,
+    linear_ticks,
+    lines,
+    name_axis,
+    note,
+    rule,
+)
 from roofline.table import Result, Table
 from roofline.units import counted
 from roofline.view.block import Block, Figure, Key
 from roofline.view.tables import measured_by, sensitivity
-from roofline.view.text import amount, label, shorten
+from roofline.view.text import amount, label
 from roofline.view.words import heading, unit_of
 
-ORDER: Final = 66
 THICK: Final = 0.34
 """Thickness of a bar; the rows of two are 1 apart."""
 
@@ -99,7 +107,7 @@ def draw_tornado(facts: TornadoFacts) -> Figure:
     ]
     low, high = min([*values, facts.base]), max([*values, facts.base])
     room = (high - low or facts.base or 1.0) * 0.12
-    names = [shorten(bar.what, 30) for bar in facts.bars][::-1]
+    names = [bar.what for bar in facts.bars][::-1]
     data = []
     # Side by side: both may lie on the same side of what was planned.
     for side, tint, offset in (("low", "prefill", 0.0), ("high", "decode", -THICK)):
@@ -134,12 +142,7 @@ def draw_tornado(facts: TornadoFacts) -> Figure:
         range=[low - room, high + room],
         **linear_ticks(high + room, unit, most=6, low=low - room),
     )
-    figure["yaxis"] = axis(
-        "",
-        tickvals=list(range(len(names))),
-        ticktext=[label(name, 30) for name in names],
-        range=[-0.6, len(names) - 0.4],
-    )
+    figure["yaxis"] = name_axis(names, -0.6, len(names) - 0.4, 30)
     figure["shapes"] = [rule(facts.base, "ink", "solid")]
     figure["annotations"] = [
         note(f"planned: {amount(facts.base, unit)}", facts.base, 1, yref="paper", yanchor="bottom"),
@@ -185,5 +188,5 @@ def build(result: Result) -> Block | None:
         return None
     figures = (draw_tornado(facts),)
     return Block(
-        "sensitivity-section", "What it depends on", "figures.html", None, figures, (grid,)
+        66, "sensitivity-section", "What it depends on", "figures.html", None, figures, (grid,)
     )

@@ -8,7 +8,6 @@ from roofline.view.questions import grids_of
 from roofline.view.text import amount, clean, interval, is_number
 from roofline.view.words import heading, spoken, sure, unit_of, written
 
-ORDER: Final = 10
 LATENCIES: Final = ("ttft_s", "tpot_s")
 STATISTIC: Final = "p99"
 """Percentile of latencies without an SLO."""
@@ -17,7 +16,7 @@ MEANS: Final = ("throughput_tok_s", "saturation_requests_per_s", "usd_per_mtok")
 
 def traffic_verdict(result: Result) -> Verdict:
     """Verdict of a simulation."""
-    given, promises = result.metadata, _rows(result, "objectives")
+    given, promises = result.metadata, result.rows("objectives")
     chances = [row["chance"] for row in promises if is_number(row.get("chance"))]
     carried, status = bool(given.get("stable", True)), "The load is carried"
     kept = not promises or "met" not in given or bool(given["met"])
@@ -36,14 +35,10 @@ def traffic_verdict(result: Result) -> Verdict:
     )
 
 
-def _rows(result: Result, name: str) -> list[dict[str, Any]]:
-    return list(result.tables[name].rows()) if name in result.tables else []
-
-
 def _latencies(result: Result, promises: list[dict[str, Any]]) -> list[Card]:
     """A card of each latency, at the percentile that was promised."""
     found = []
-    for row in _rows(result, "headline"):
+    for row in result.rows("headline"):
         metric = str(row["metric"])
         stem = metric.removesuffix("_s")
         mine = [each for each in promises if str(each["objective"]).startswith(f"{stem}_")]
@@ -64,7 +59,7 @@ def _latencies(result: Result, promises: list[dict[str, Any]]) -> list[Card]:
 
 
 def _means(result: Result) -> list[Card]:
-    rows = {str(row["metric"]): row for row in _rows(result, "throughput")}
+    rows = {str(row["metric"]): row for row in result.rows("throughput")}
     said = {"throughput_tok_s": "output tokens, all GPUs", "usd_per_mtok": "output tokens"}
     return [
         Card(
@@ -84,4 +79,4 @@ def build(result: Result) -> Block | None:
     if headline is None or STATISTIC not in headline.columns:
         return None
     grids = grids_of(result, "objectives")
-    return Block("verdict", "Verdict", "answer.html", traffic_verdict(result), grids=grids)
+    return Block(10, "verdict", "Verdict", "answer.html", traffic_verdict(result), grids=grids)

@@ -2,14 +2,13 @@
 
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, linear_ticks, rule, scatter
+from roofline.report.figures import colour, layout, linear_axis, name_axis, rule, scatter
 from roofline.table import Result, Table
 from roofline.view.block import Block, Figure, Key
 from roofline.view.tables import factors
 from roofline.view.text import is_number, label
 from roofline.view.words import heading
 
-ORDER: Final = 36
 LOOKS: Final = (
     ("ttft_s", "prefill", "circle"),
     ("tpot_s", "decode", "diamond"),
@@ -30,15 +29,8 @@ def draw_variants(table: Table) -> Figure:
         "data": [_marks(table, *look) for look in found],
         "layout": layout(
             70 + ROW * len(names),
-            xaxis=axis(
-                "Factor on the base", range=[0, most * 1.08], **linear_ticks(most * 1.05, "")
-            ),
-            yaxis=axis(
-                "",
-                tickvals=list(range(len(names))),
-                ticktext=[label(name) for name in names],
-                range=[len(names) - 0.5, -0.5],
-            ),
+            xaxis=linear_axis("Factor on the base", "", most * 1.08, most * 1.05),
+            yaxis=name_axis(names, len(names) - 0.5, -0.5),
             shapes=[rule(1, "faint", "dash")],
         ),
     }
@@ -78,4 +70,4 @@ def build(result: Result) -> Block | None:
         return None
     if not any(name in table.columns and _numbers(table, name) for name, _, _ in LOOKS):
         return None
-    return Block("variants", "Variants", "figures.html", None, (draw_variants(table),), (grid,))
+    return Block(36, "variants", "Variants", "figures.html", None, (draw_variants(table),), (grid,))

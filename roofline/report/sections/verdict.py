@@ -12,8 +12,6 @@ from roofline.view.questions import grids_of
 from roofline.view.text import amount, between, clean, is_number
 from roofline.view.words import heading
 
-ORDER: Final = 10
-
 EXPLAINED: Final = {
     "ttft_idle_s": "ttft_idle",
     "ttft_steady_s": "ttft_steady",
@@ -79,8 +77,7 @@ def verdict_facts(result: Result) -> VerdictFacts:
     """Verdict and headline figures of a result."""
     given = result.metadata
     fits, predicted = given.get("fits"), calibrated(result)
-    headline = result.tables.get("headline")
-    rows = {str(row["metric"]): row for row in headline.rows()} if headline is not None else {}
+    rows = {str(row["metric"]): row for row in result.rows("headline")}
     shown = [rows[name] for name in CARDS if _is_there(rows.get(name))]
     return VerdictFacts(
         fits=fits if isinstance(fits, bool) else None,
@@ -126,7 +123,7 @@ def _card(row: Mapping[str, Any], result: Result) -> Card:
 
 def _known(result: Result) -> tuple[Surety, ...]:
     """Time of each step by basis."""
-    rows = list(result.tables["ops"].rows()) if "ops" in result.tables else []
+    rows = result.rows("ops")
     phases = dict.fromkeys(str(row["phase"]) for row in rows)
     known = []
     for phase in phases:
@@ -169,4 +166,4 @@ def build(result: Result) -> Block | None:
     if not (grids or facts.sentences):
         return None
     known = (_known_grid(facts),) if facts.known else ()
-    return Block("verdict", "Verdict", "verdict.html", facts, grids=(*known, *grids))
+    return Block(10, "verdict", "Verdict", "verdict.html", facts, grids=(*known, *grids))
