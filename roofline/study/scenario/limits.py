@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.errors import InputError, QuantityError, UnknownNameError
-from roofline.study.sweep.keep import UNKNOWN, Limit, Objective, Rows, judged
+from roofline.study.sweep.keep import UNKNOWN, Limit, Objective, judged
 from roofline.units import parse
 
 Kind: TypeAlias = Literal["batch", "traffic"]
@@ -163,7 +163,7 @@ def _figure(kind: Kind, column: str) -> Figure:
     )
 
 
-def missed(limits: Sequence[Limit], points: Rows, given: NDArray[np.str_]) -> NDArray[np.str_]:
+def missed(limits: Sequence[Limit], points: Any, given: NDArray[np.str_]) -> NDArray[np.str_]:
     """The first limit that each configuration misses, by its column; empty if none.
 
     One whose figure is not known is told apart by a word behind the column. What rules a
