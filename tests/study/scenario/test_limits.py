@@ -7,7 +7,7 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.study.scenario.limits import FIGURES, USUAL, limit, missed, objective
-from roofline.study.sweep.keep import Limit, Rows
+from roofline.study.sweep.keep import Limit
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_is_no_objective_is_refused(text: str) -> None:
 
 def test_the_first_limit_that_is_missed_is_told() -> None:
     limits = (Limit("ttft_s", 1.0), Limit("user_tok_s", 20.0, at_least=True))
-    columns: Rows = {
+    columns = {
         "ttft_s": np.array([0.5, 2.0, 2.0, 0.5, np.nan, 2.0]),
         "user_tok_s": np.array([20.0, 30.0, 10.0, 10.0, 30.0, 10.0]),
     }
