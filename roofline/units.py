@@ -37,11 +37,26 @@ _DECIMAL: Final = ("P", "T", "G", "M", "k", "", "m", "µ", "n")
 _COUNTED: Final = ("B", "FLOP")
 _WHOLE: Final = ("P", "T", "G", "M", "k", "")
 _BINARY: Final = ("Ti", "Gi", "Mi", "Ki", "")
+_SHORT: Final = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)([kmgKMG])")
+_TIMES: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 _MAX_CHARACTERS: Final = 200
 # Possessive quantifiers: giving characters back never helps here, and takes quadratic time.
 _QUANTITY: Final = re.compile(
     r"\s*+([-+]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][-+]?[0-9]{1,3})?)\s*+(\S*+)\s*+"
 )
+
+
+def written_out(text: str) -> str:
+    """A count with a letter behind it in full, as vLLM reads it; any other text as it is.
+
+    Small letters are decimal, capitals binary.
+
+    >>> written_out("32k"), written_out("32K"), written_out("1.5k"), written_out("fp8")
+    ('32000', '32768', '1500', 'fp8')
+    """
+    if (found := _SHORT.fullmatch(text)) is None:
+        return text
+    return f"{(Decimal(found[1]) * _TIMES[found[2]]).normalize():f}"
 
 
 def parse(text: str, unit: str) -> float:

@@ -137,7 +137,8 @@ def test_capacities_and_counts_are_shown_plainly() -> None:
 
 def test_an_error_shows_its_place_and_keeps_its_parts_apart() -> None:
     error = errors.DocumentError("no", hint="do", where="f:1:2")
-    assert str(error) == "f:1:2: no"
+    assert error.told == "f:1:2: no"
+    assert str(error) == "f:1:2: no\nhint: do"
     assert (error.message, error.hint, error.where) == ("no", "do", "f:1:2")
     assert str(errors.QuantityError("no", hint="do")) == "no"
 

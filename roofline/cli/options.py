@@ -1,7 +1,7 @@
 """Options of commands, made from the parameters of their questions."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import NoneType
@@ -43,9 +43,36 @@ SPLIT: Final[dict[str, dict[str, tuple[Any, Any]]]] = {
 }
 """Options, with their defaults, that stand for a parameter whose value no word names."""
 
+ALIASES: Final = {
+    "batch": ("--concurrency",),
+    "concurrency": ("--max-concurrency",),
+    "dp": ("--data-parallel-size",),
+    "ep": ("--expert-parallel-size",),
+    "kv": ("--kv-cache-dtype",),
+    "max_context": ("--max-model-len",),
+    "max_sequences": ("--max-num-seqs",),
+    "memory_utilization": ("--gpu-memory-utilization",),
+    "output": ("--osl",),
+    "pp": ("--pipeline-parallel-size",),
+    "prompt": ("--isl",),
+    "rate": ("--request-rate",),
+    "requests": ("--num-prompts",),
+    "token_budget": ("--max-num-batched-tokens",),
+    "tp": ("--tensor-parallel-size",),
+    "weights": ("--quantization",),
+}
+"""Names that options have in engines and their benchmarks, unless a command has one of that name
+for something else."""
 
-def _described(parameter: Parameter) -> Any:
-    """Option, or argument, as Typer describes it."""
+
+def _described(parameter: Parameter, name: str = "", others: Iterable[str] = ()) -> Any:
+    """Option, or argument, as Typer describes it.
+
+    Args:
+        parameter: What is asked.
+        name: Name of the parameter.
+        others: Names of all parameters of the question.
+    """
     shown: dict[str, Any] = {
         "help": parameter.help,
         "metavar": parameter.metavar,
@@ -57,7 +84,11 @@ def _described(parameter: Parameter) -> Any:
         shown["min"] = parameter.least
     if parameter.argument:
         return typer.Argument(**shown)
-    return typer.Option(*([parameter.option] if parameter.option else []), **shown)
+    names = [parameter.option] if parameter.option else []
+    taken = {f"--{other.replace('_', '-')}" for other in others}
+    if aliases := [each for each in ALIASES.get(name, ()) if each not in taken]:
+        names = [*(names or [f"--{name.replace('_', '-')}"]), *aliases]
+    return typer.Option(*names, **shown)
 
 
 def _same(record: type[Question], name: str) -> Any:
@@ -129,20 +160,21 @@ def _options(record: type[Question]) -> dict[str, tuple[Any, Any]]:
     """Annotation and default of the options of a question, by their name."""
     hints = get_type_hints(record, _TYPES)
     options: dict[str, tuple[Any, Any]] = {}
-    for name, (_, parameter) in parameters_of(record).items():
+    known = parameters_of(record)
+    for name, (_, parameter) in known.items():
         if name in SPLIT:
             options |= SPLIT[name]
         else:
-            options[parameter.called or name] = _option(name, parameter, hints[name])
+            options[parameter.called or name] = _option(name, parameter, hints[name], known)
     return options
 
 
-def _option(name: str, parameter: Parameter, hint: Any) -> tuple[Any, Any]:
+def _option(name: str, parameter: Parameter, hint: Any, others: Iterable[str]) -> tuple[Any, Any]:
     kind = _kind(name, parameter.kind or hint)
     usual = parameter.default if parameter.usual is REQUIRED else parameter.usual
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         usual = kind(usual)
-    return Annotated[kind, _described(parameter)], usual
+    return Annotated[kind, _described(parameter, name, others)], usual
 
 
 def _kind(name: str, hint: Any) -> Any:

@@ -10,11 +10,17 @@ from functools import partial
 from types import NoneType
 from typing import Any, Final, get_args, get_type_hints
 
+import typer
+
+from roofline.units import written_out
+
 NUMBERS: Final = {
     int: re.compile(r"0|-?[1-9][0-9]{0,14}"),
     float: re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?"),
 }
 """Usual spellings of numbers; other spellings are left to the converter."""
+WORDS: Final = {int: "a whole number", float: "a number"}
+"""Names of the kinds of numbers."""
 
 
 def take_plain(command: Any) -> None:
@@ -38,14 +44,31 @@ def _options(command: Any, options: Any, context: Any) -> list[Any]:
             bounded = any(getattr(info, name, None) is not None for name in ("min", "max"))
             several = each.nargs != 1 or getattr(each, "multiple", False)
             convert = each.process_value
+            convert = partial(_converted, each, convert, kinds[0])
             if not (several or getattr(info, "parser", None) is not None):
                 convert = partial(_process, each, convert, kinds[0], bounded)
             each.process_value = convert
     return found
 
 
+def _converted(option: Any, convert: Any, kind: Any, context: Any, value: Any) -> Any:
+    """Value of an option by Typer's converter, which says in our words what it does not take."""
+    try:
+        return convert(context, value)
+    except typer.BadParameter as error:
+        said = error.message.removeprefix("Value error, ")
+        kind = next(iter(get_args(kind)), kind)
+        if kind in WORDS and said.startswith("Input should be a valid"):
+            given = value if isinstance(value, str) else ", ".join(map(str, value))
+            said = f"{given!r:.40} is not {WORDS[kind]}"
+        named = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name
+        raise typer.BadParameter(said, context, option, param_hint=named) from None
+
+
 def _process(option: Any, convert: Any, kind: Any, bounded: bool, context: Any, value: Any) -> Any:
     """Value of an option as its command takes it, passed through its callback."""
+    if type(value) is str and kind in NUMBERS:
+        value = written_out(value)
     plain = (value is None and not option.required) or (type(value) is kind and kind is not str)
     if type(value) is str and value.isascii() and not bounded:
         members: Any = kind if isinstance(kind, EnumType) else ()

@@ -49,10 +49,8 @@ def test_defaults_are_what_a_converter_makes_of_them(
         "--batch 1_000 --overlap 1e-1 --price .5 --offload-kv nan",
         "--batch 008 --overlap 1. --output 64.0",
         "--batch +4",
-        "--batch 8.5",
         "--batch 99999999999999999999 --kv-cache",
         "--objective cost --attention naive --format json",
-        "--objective Cost",
         "--gpu h100-sxm --weights fp8 --explain µ --no-prefetch --sp --report page.html",
     ],
 )
@@ -61,3 +59,37 @@ def test_values_are_what_a_converter_makes_of_them(
 ) -> None:
     plain = values("analyze", line.split(), monkeypatch, plain=True)
     assert plain == values("analyze", line.split(), monkeypatch, plain=False)
+
+
+def test_options_have_the_names_of_engines_and_benchmarks_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = "--prompt 4000 --output 1024 --batch 32 --gpus 2 --tp 2 --kv fp8 --weights fp8"
+    theirs = (
+        "--isl 4k --osl 1K --concurrency 32 --gpus 2 --tensor-parallel-size 2 "
+        "--kv-cache-dtype fp8 --quantization fp8"
+    )
+    given = values("analyze", ours.split(), monkeypatch, plain=True)
+    assert given == values("analyze", theirs.split(), monkeypatch, plain=True)
+    ours = "--prompt 1500 --rate 2 --requests 50 --concurrency 8 --max-sequences 64"
+    theirs = "--isl 1.5k --request-rate 2 --num-prompts 50 --max-concurrency 8 --max-num-seqs 64"
+    made = [values("simulate", line.split(), monkeypatch, plain=True) for line in (ours, theirs)]
+    assert [line.replace("1.5k", "1500") for line in made[1]] == made[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("analyze --batch x", "--batch: 'x' is not a whole number"),
+        ("analyze --concurrency 8.5", "--batch: '8.5' is not a whole number"),
+        ("analyze --batch 1.0001k", "--batch: '1000.1' is not a whole number"),
+        ("analyze --overlap abc", "--overlap: 'abc' is not a number"),
+        ("plan --price abc", "--price: 'abc' is not a number"),
+        ("analyze --layout auto --objective Cost", "--objective: 'Cost' is not one of 'latency'"),
+    ],
+)
+def test_what_an_option_does_not_take_is_told_in_our_words(
+    line: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(line.split()) == 2
+    assert f"error: Invalid value for {said}" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving.requests import MOST_TOKENS
-from roofline.units import significant
+from roofline.units import significant, written_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +202,10 @@ def spelled(text: str) -> Lengths:
         InputError: It is neither.
 
     Examples:
-        >>> spelled("2048"), spelled("1638..2048")
+        >>> spelled("2K"), spelled("1638..2048")
         (Constant(tokens=2048), Uniform(low=1638, high=2048))
     """
-    low, dots, high = text.strip().partition("..")
+    low, dots, high = (written_out(word) for word in text.strip().partition(".."))
     if not all(word.isdecimal() and len(word) < 11 for word in ((low, high) if dots else (low,))):
         raise InputError(
             f"{text!r:.40} is not a length in tokens", hint="write 2048, or 1638..2048 for a range"
