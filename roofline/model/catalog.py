@@ -41,8 +41,9 @@ def architecture(name_or_path: str) -> Architecture:
     """Find a network and read it.
 
     Args:
-        name_or_path: Name, alias or hub id in the catalog, in any case; or a JSON or YAML file, or
-            a folder with a ``config.json``. Names win: write ``./gpt2`` for a folder of that name.
+        name_or_path: Name, alias or hub id in the catalog, in any case, perhaps with the ending of
+            a quantised checkpoint (``-AWQ``, ``-FP8``, ``-NVFP4``); or a JSON or YAML file, or a
+            folder with a ``config.json``. Names win: write ``./gpt2`` for a folder of that name.
 
     Raises:
         UnknownNameError: Neither a name in the catalog nor a path.
@@ -54,6 +55,45 @@ def architecture(name_or_path: str) -> Architecture:
         4096
     """
     return _architecture(name_or_path, 0)
+
+
+QUANTISED: Final = {
+    "-awq": "int4-awq",
+    "-gptq-int4": "int4-gptq",
+    "-quantized.w4a16": "int4-gptq",
+    "-quantized.w8a8": "int8",
+    "-fp8-block": "fp8-block",
+    "-fp8-dynamic": "fp8-row",
+    "-fp8": "fp8",
+    "-nvfp4": "nvfp4",
+    "-fp4": "nvfp4",
+}
+"""Formats of weights by how names of checkpoints end. Source: ``quantization_config`` of
+casper-hansen's and Qwen's AWQ and GPTQ checkpoints, of RedHatAI's (groups of 128; a scale for each
+channel and token) and of NVIDIA's (``hf_quant_config.json``: one scale for each tensor)."""
+BLOCKS: Final = frozenset({"qwen", "deepseek-ai", "zai-org"})
+"""Owners whose FP8 checkpoints have a scale for each block of 128 × 128 weights. Source:
+``weight_block_size`` of Qwen3-32B-FP8, DeepSeek-V3 and GLM-4.5-FP8."""
+
+
+def _quantised(name: str) -> Architecture | None:
+    """Network of the catalog in the format that the name of a checkpoint ends with."""
+    owner, _, short = name.rpartition("/")
+    ending = next((each for each in QUANTISED if short.endswith(each)), "")
+    base = short.removesuffix(ending)
+    known = (_find(each) for each in (f"{owner}/{base}", base, base.removeprefix("meta-")))
+    path = next((each for each in known if each is not None), None) if ending else None
+    if path is None:
+        return None
+    ending = "-fp8-block" if ending == "-fp8" and owner in BLOCKS else ending
+    kind = QUANTISED[ending]
+    plain = _architecture(path.stem, 0)
+    note = (
+        f"Weights are taken to be {kind} throughout, by the name of the checkpoint; its folder "
+        "would say which layers are left as they were."
+    )
+    network = plain.stored_as(kind)
+    return replace(network, name=f"{plain.name}{ending}", notes=(*plain.notes, note))
 
 
 def _architecture(name_or_path: str, depth: int) -> Architecture:
@@ -71,6 +111,8 @@ def _architecture(name_or_path: str, depth: int) -> Architecture:
     if there(path) or path.suffix.lower() in (".json", ".yaml", ".yml"):
         folder = path.stem == "config"
         return _from_file(path, path.resolve().parent.name if folder else path.stem, depth)
+    if (quantised := _quantised(name_or_path.strip().lower())) is not None:
+        return quantised
     raise _unknown(name_or_path)
 
 

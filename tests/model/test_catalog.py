@@ -142,3 +142,31 @@ def test_a_file_that_is_no_config_is_refused_at_its_place(tmp_path: Path, text: 
     with pytest.raises(DocumentError) as caught:
         architecture(str(path))
     assert caught.value.where.startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "name", "weights"),
+    [
+        ("Qwen/Qwen3-32B-AWQ", "qwen3-32b-awq", "int4-awq"),
+        ("Qwen/Qwen3-32B-FP8", "qwen3-32b-fp8-block", "fp8-block"),
+        ("nvidia/Llama-3.1-70B-Instruct-FP8", "llama-3.1-70b-fp8", "fp8"),
+        ("nvidia/DeepSeek-R1-FP4", "deepseek-r1-fp4", "nvfp4"),
+        (
+            "neuralmagic/Meta-Llama-3.1-8B-Instruct-quantized.w4a16",
+            "llama-3.1-8b-quantized.w4a16",
+            "int4-gptq",
+        ),
+    ],
+)
+def test_the_ending_of_a_checkpoint_is_its_format(checkpoint: str, name: str, weights: str) -> None:
+    network = architecture(checkpoint)
+    plain = architecture(next(base for base in names() if name.startswith(f"{base}-")))
+    assert (network.name, network.weight_format) == (name, weights)
+    assert network.layers[-1].mixer == plain.layers[-1].mixer
+    assert network.notes[-1].startswith(f"Weights are taken to be {weights} throughout")
+    assert architecture(name) == network, "what a command prints can be asked again"
+
+
+def test_an_ending_makes_no_network_of_a_name_that_is_none() -> None:
+    with pytest.raises(UnknownNameError, match="llama-9-awq"):
+        architecture("llama-9-awq")
