@@ -38,7 +38,7 @@ def with_steps(result: Result, plan: Plan) -> Result:
     # Operators of two devices do not stand under the same roofs.
     found = {
         "roofs": grounds.roofs(decode),
-        "memory": tables.memory(decode),
+        "memory": room.memory_table(decode.memory),
         "capacity": tables.capacity(decode, most),
         "batch_curve": Table(
             {n: c for n, c in batches.columns.items() if not n.startswith(TOGETHER)}

@@ -13,11 +13,11 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory, budget
 from roofline.cost.roof import seconds
 from roofline.cost.step import Group, decode, prefill, step
-from roofline.cost.work import Number
+from roofline.cost.work import Array, Number
 from roofline.errors import InputError
 from roofline.model.architecture import Recurrent
 from roofline.serving.explain.parts import derived, given
-from roofline.serving.quadrature import nodes
+from roofline.serving.quadrature import mean
 from roofline.serving.static import check_context
 from roofline.serving.tables import datasheet_row
 from roofline.serving.workload import Workload
@@ -208,25 +208,19 @@ def _with_cache(
     deployment: Deployment, batch: int, prompt: int, blocks: int, block: int, steps: int
 ) -> tuple[float, float, float]:
     """Time of the first block, of a mean step, and of all steps. [s]"""
-    each = steps // blocks
-    number, weights = nodes(1, blocks)
 
     def priced(before: Number, finished: float = 0.0) -> Number:
         groups = denoising_step(float(batch), float(block), before, finished)
         return seconds(step(deployment, groups), deployment)
 
-    def mean(times: Number) -> float:
-        return float(weights @ np.broadcast_to(times, weights.shape))
-
-    first = float(priced(float(prompt)))
-    plain = mean(priced(prompt + (number - 1.0) * block))
-    total = plain * steps
-    if blocks > 1:
-        number, weights = nodes(2, blocks)
+    def more(number: Array) -> Number:
         before = prompt + (number - 1.0) * block
-        more = mean(priced(before, float(block)) - priced(before))
-        total += more * (blocks - 1)
-    return first * each, total / steps, total
+        return priced(before, float(block)) - priced(before)
+
+    total = mean(lambda number: priced(prompt + (number - 1.0) * block), 1, blocks) * steps
+    if blocks > 1:
+        total += mean(more, 2, blocks) * (blocks - 1)
+    return float(priced(float(prompt))) * (steps // blocks), total / steps, total
 
 
 def _one_way(deployment: Deployment) -> Deployment:
@@ -236,11 +230,12 @@ def _one_way(deployment: Deployment) -> Deployment:
 
 def _decode(deployment: Deployment, workload: Workload) -> float:
     """Mean step of decoding the answer token by token; of its only step where there is one. [s]"""
-    causal = _one_way(deployment)
-    last = max(workload.longest, workload.prompt + 1)
-    contexts, weights = nodes(workload.prompt + 1, last)
-    times = seconds(step(causal, decode(float(workload.batch), contexts - 1.0)), causal)
-    return float(weights @ np.broadcast_to(times, weights.shape))
+    causal, batch = _one_way(deployment), float(workload.batch)
+    return mean(
+        lambda contexts: seconds(step(causal, decode(batch, contexts - 1.0)), causal),
+        workload.prompt + 1,
+        max(workload.longest, workload.prompt + 1),
+    )
 
 
 def _seconds(deployment: Deployment, group: Group) -> float:

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.work import Array, distinct, union
+from roofline.cost.work import Array, Number, distinct, union
 from roofline.model.architecture import Architecture, Attention
 
 PER_OCTAVE: Final = 8
@@ -56,10 +56,10 @@ def nodes(first: int, last: int, most: int = NODES) -> tuple[Array, Array]:
     return points, weights / steps
 
 
-def mean(price: Callable[[Array], Array], first: int, last: int) -> float:
+def mean(price: Callable[[Array], Number], first: int, last: int) -> float:
     """Mean of a price over the integers first..last."""
     points, weights = nodes(first, last)
-    return float(weights @ price(points))
+    return float(weights @ np.broadcast_to(price(points), weights.shape))
 
 
 def between_nodes(network: Architecture) -> list[int]:

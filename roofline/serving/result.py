@@ -156,7 +156,7 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
         tables={
             "headline": tables.headline(batch, steady, replicas, derivations, least),
             "static_batch": tables.static_table(batch, replicas, derivations, prefix, least),
-            "memory": tables.memory(batch),
+            "memory": room.memory_table(batch.memory),
             "capacity": tables.capacity(batch, most),
             "ops": tables.operators(batch),
             "what_if": tables.what_if(changes),

@@ -157,10 +157,29 @@ def most_that_fits(fits: Callable[[int], bool], most: int) -> int:
     return bisect(range(1, most + 1), False, key=lambda number: not fits(number))
 
 
-def memory_parts(capacity: float, *parts: tuple[str, float, str]) -> Table:
-    """Parts of a device's memory with their shares of it; each has a name, bytes and a basis."""
+def memory_table(memory: Memory, drafting: tuple[float, float] | None = None) -> Table:
+    """Memory of one device by part; with weights and cache of what drafts, where given. [B]"""
+    weights, kv = drafting or (0.0, 0.0)
+    parts = {
+        "weights": memory.weights,
+        **({} if drafting is None else {"weights of the draft": weights}),
+        "KV cache": memory.kv,
+        **({} if drafting is None else {"KV cache of the draft": kv}),
+        "activations": memory.activations,
+        "runtime": memory.runtime,
+        "CUDA graphs": memory.graphs,
+        **({"layers being loaded": memory.buffer} if drafting is None else {}),
+        "free": memory.free - weights - kv,
+        "not used by the engine": memory.capacity - memory.budget,
+    }
+    known = {"runtime": "assumed", "CUDA graphs": "assumed", "not used by the engine": "setting"}
     rows = [
-        {"part": part, "bytes": value, "share": value / capacity, "known": known}
-        for part, value, known in parts
+        {
+            "part": part,
+            "bytes": value,
+            "share": value / memory.capacity,
+            "known": known.get(part, "derived"),
+        }
+        for part, value in parts.items()
     ]
     return table(rows, {"bytes": "B"})

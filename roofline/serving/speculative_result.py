@@ -10,6 +10,7 @@ from roofline.serving.advice import listed, shares
 from roofline.serving.asking import asked_of
 from roofline.serving.drafts import MTP, rolls_back
 from roofline.serving.explain.speculative import explain_all
+from roofline.serving.room import memory_table
 from roofline.serving.speculative import Speculation
 from roofline.table import Result
 from roofline.units import show, show_binary, significant
@@ -36,7 +37,7 @@ def result_of(made: Speculation) -> Result:
             "headline": tables.headline(made, derivations),
             "drafts": tables.drafts(made),
             "batches": tables.batches(made),
-            "memory": tables.memory(made),
+            "memory": memory_table(made.memory, (made.draft_weights, made.draft_kv)),
             "published": published(),
         },
         derivations=derivations,

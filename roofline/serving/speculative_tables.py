@@ -1,9 +1,8 @@
-"""Speculative decoding as tables: metrics, other drafts, other batches, memory."""
+"""Speculative decoding as tables: metrics, other drafts, other batches."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from roofline.serving.room import memory_parts
 from roofline.serving.rounds import Round
 from roofline.serving.speculative import Speculation
 from roofline.serving.static import CENTRAL
@@ -128,20 +127,3 @@ def batches(made: Speculation) -> Table:
         for at in made.batches
     ]
     return table(rows, units_of(rows[0]), ASSUMED)
-
-
-def memory(made: Speculation) -> Table:
-    """Memory of one device by part."""
-    m = made.memory
-    return memory_parts(
-        m.capacity,
-        ("weights", m.weights, "derived"),
-        ("weights of the draft", made.draft_weights, "derived"),
-        ("KV cache", m.kv, "derived"),
-        ("KV cache of the draft", made.draft_kv, "derived"),
-        ("activations", m.activations, "derived"),
-        ("runtime", m.runtime, "assumed"),
-        ("CUDA graphs", m.graphs, "assumed"),
-        ("free", made.free, "derived"),
-        ("not used by the engine", m.capacity - m.budget, "setting"),
-    )

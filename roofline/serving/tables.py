@@ -254,22 +254,6 @@ def operators(batch: StaticBatch) -> Table:
     return table(rows, units_of(rows[0]), basis=worst([str(row["basis"]) for row in rows]))
 
 
-def memory(batch: StaticBatch) -> Table:
-    """Memory of one device by part."""
-    m = batch.memory
-    return room.memory_parts(
-        m.capacity,
-        ("weights", m.weights, "derived"),
-        ("KV cache", m.kv, "derived"),
-        ("activations", m.activations, "derived"),
-        ("runtime", m.runtime, "assumed"),
-        ("CUDA graphs", m.graphs, "assumed"),
-        ("layers being loaded", m.buffer, "derived"),
-        ("free", m.free, "derived"),
-        ("not used by the engine", m.capacity - m.budget, "setting"),
-    )
-
-
 def capacity(batch: StaticBatch, most: int) -> Table:
     """Largest batch at this context, which is known, and largest context at this batch."""
     deployment, work = batch.deployment, batch.workload

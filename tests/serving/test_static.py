@@ -15,7 +15,7 @@ from roofline.model.architecture import Architecture
 from roofline.serving import tables
 from roofline.serving.explain import explain_all
 from roofline.serving.result import curve
-from roofline.serving.room import largest_batch, largest_context
+from roofline.serving.room import largest_batch, largest_context, memory_table
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload
@@ -130,7 +130,7 @@ def test_a_cache_saves_time_from_the_second_token_on() -> None:
 @given(networks(), WORKLOADS)
 def test_the_memory_table_adds_up_to_the_capacity(network: Architecture, work: Workload) -> None:
     batch = static_batch(deployed(network), work)
-    rows = tables.memory(batch)
+    rows = memory_table(batch.memory)
     assert sum(rows["bytes"]) == pytest.approx(batch.memory.capacity)
     assert sum(rows["share"]) == pytest.approx(1.0)
 

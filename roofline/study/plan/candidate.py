@@ -23,6 +23,7 @@ from roofline.serving.objectives import Objective
 from roofline.serving.run.intervals import Doubt as Misses
 from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.spacing import between
 from roofline.study.plan.curve import SHARES, Role
 from roofline.study.plan.demand import Demand
 from roofline.units import show, show_binary
@@ -177,10 +178,8 @@ class Candidate:
     def step_s(self, demand: Demand) -> Array:
         """Decode steps at the batches of the estimate. [s]"""
         prices, engine = self._estimate, self._estimate.engine
-        at, points = demand.mean_context, prices.contexts
-        i = min(max(int(np.searchsorted(points, at)), 1), len(points) - 1)
-        share = (at - points[i - 1]) / (points[i] - points[i - 1])
-        seconds = (1.0 - share) * prices.decode_s[:, i - 1] + share * prices.decode_s[:, i]
+        i, share = between(prices.contexts, demand.mean_context)
+        seconds = (1.0 - share) * prices.decode_s[:, i] + share * prices.decode_s[:, i + 1]
         found: Array = engine.decode_gain * seconds
         return found + engine.step_s + engine.sequence_s * prices.batches
 
