@@ -7,7 +7,7 @@ SMs, or of the weights of the experts touched, over the bandwidth of what they c
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -87,12 +87,8 @@ def expert_dims(shape: Dims, tiles: Mapping[int, Array]) -> dict[str, Array]:
     }
 
 
-class Gemm(NamedTuple):
-    """Times of a grouped GEMM that its soft maximum joins: one block, all blocks, weights. [s]"""
-
-    block: Array
-    load: Array
-    memory: Array
+Gemm: TypeAlias = tuple[Array, Array, Array]
+"""Times of a grouped GEMM that its soft maximum joins: one block, all blocks, weights. [s]"""
 
 
 def kept(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -118,7 +114,7 @@ def gemm(n: Array, k: Array, dims: Dims, machine: Machine, constants: Values) ->
     weights, near = dims["touched"] * n * k * dims["weight_width"], kept(dims, machine, constants)
     memory = weights * (1.0 - near) / (constants["memory"] * machine.hbm_bytes_per_s)
     cache = weights * near / (constants["cache"] * cache_bytes_per_s(machine))
-    return Gemm(block, load, memory + cache)
+    return block, load, memory + cache
 
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Gemm, Gemm, Array]:

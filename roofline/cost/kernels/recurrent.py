@@ -7,7 +7,7 @@ Symbols: B sequences of T new tokens, C channels of the convolution, h heads wit
 (key by value width), k heads that keys are made for, Q tokens of a chunk.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -148,17 +148,6 @@ def scheduled(dims: Dims, engine: str, generation: str) -> Dims:
     return {**dims, "alone": np.full_like(dims["batch"], float(alone))}
 
 
-class ScanTerms(NamedTuple):
-    """Terms of the time of a scan. [s]"""
-
-    start: Array
-    """Launches, and the rows of the first chunk."""
-    serial: Array
-    """The chunks of a sequence, one after the other, in as many waves as there are."""
-    load: Array
-    """All chunks, spread over the multiprocessors: arithmetic, blocks and traffic."""
-
-
 def scan_flops(dims: Dims) -> Array:
     """Arithmetic of whole chunks: tiles do not skip what is masked. [FLOP]
 
@@ -177,8 +166,12 @@ def scan_flops(dims: Dims) -> Array:
     return dims["batch"] * rows * (inside + across)
 
 
-def scan_terms(dims: Dims, machine: Machine, constants: Values) -> ScanTerms:
-    """Terms that the equation puts together."""
+def scan_terms(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array, Array]:
+    """Launches with the rows of the first chunk, chunks one after the other, and all of them. [s]
+
+    The chunks of a sequence follow one another, in as many waves as there are; all chunks, their
+    arithmetic, blocks and traffic, are spread over the multiprocessors.
+    """
     new, chunk, units = dims["new"], dims["chunk"], dims["sequences"]
     heads, key, value = dims["heads"], dims["key_dim"], dims["value_dim"]
     chunks, alone = np.ceil(new / chunk), dims["alone"] > 0
@@ -192,7 +185,7 @@ def scan_terms(dims: Dims, machine: Machine, constants: Values) -> ScanTerms:
     moved = constants["passes"] * operands + states
     moving = through(moved, moved / 2.0, machine, constants)
     blocks = constants["block"] * chunks * full
-    return ScanTerms(start, serial, compute + blocks + moving)
+    return start, serial, compute + blocks + moving
 
 
 SCAN: Final = summed(

@@ -9,9 +9,7 @@ query attends. DeepSeek's attention reads a latent that all heads share, compres
 """
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import add
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -82,19 +80,6 @@ def projections(
     columns = {f"n{i}": zero + n for i, (n, _) in enumerate(every)}
     columns |= {f"k{i}": zero + k for i, (_, k) in enumerate(every)}
     return {**columns, "weight_width": zero + weight_width, "faster": zero + faster}
-
-
-class Parts(NamedTuple):
-    """Times that the equation puts together."""
-
-    launches: Array
-    """Latency of the small kernels around. [s]"""
-    projections: Array
-    """Matrices that every token is multiplied with. [s]"""
-    choice: Array
-    """Scores of all entries, and the choice of the best. [s]"""
-    attention: Array
-    """Attention to the chosen keys. [s]"""
 
 
 def projected(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -177,20 +162,12 @@ def swept(dims: Dims, machine: Machine, constants: Values) -> Array:
     return (dims["copied"] * pool + dims["unfused"] * scores) / machine.hbm_bytes_per_s
 
 
-def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
-    """Launches, projections, index and attention. [s]"""
-    return Parts(
-        dims["launches"] * (constants["launch"] + constants["each"] * dims["batch"]),
-        projected(dims, machine, constants),
-        indexed(dims, machine, constants),
-        attended(dims, machine, constants),
-    )
-
-
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Kernels one after the other, or the host that launches them where that takes longer. [s]"""
+    launches = dims["launches"] * (constants["launch"] + constants["each"] * dims["batch"])
+    before = launches + projected(dims, machine, constants) + indexed(dims, machine, constants)
     host = constants["host"] * dims["hosted"]
-    return soft_maximum(HOST, host, reduce(add, parts(dims, machine, constants)))
+    return soft_maximum(HOST, host, before + attended(dims, machine, constants))
 
 
 HOST: Final = 6.0

@@ -187,7 +187,7 @@ def test_a_whole_scan_takes_as_many_waves_as_states_fill_the_device() -> None:
     dims = recurrent.state_dims(
         one, 640 * one, heads, heads, 128 * one, 128 * one, 0 * one, alone=True
     )
-    serial = recurrent.scan_terms(dims, H100, constants).serial
+    _, serial, _ = recurrent.scan_terms(dims, H100, constants)
     assert serial.tolist() == pytest.approx([10 * constants["chunk"] * n for n in (1, 1, 2)])
 
 
