@@ -9,7 +9,7 @@ from roofline.cost.branching import samples_held
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import pipeline
 from roofline.cost.memory import Memory, kv_bytes_per_sequence
-from roofline.cost.work import Number
+from roofline.cost.work import Array, Number
 from roofline.errors import InputError
 from roofline.model.architecture import CompressedAttention
 from roofline.serving.room import memory_of
@@ -30,6 +30,9 @@ class Scheme:
     """Mean while they grow. [token]"""
     waiting: float
     """Part of the mean that is reserved for tokens to come. [token]"""
+    held: float
+    mean_held: float
+    """Cache of all answers to a prompt on a device: at their longest, mean while they grow. [B]"""
     requests: int = 0
     """Prompts whose answers fit at their longest. [1]"""
     steady: int = 0
@@ -85,8 +88,8 @@ def paged(
     """Price schemes for the caches of answers of one length.
 
     Answers grow from P + 1 to P + O − 1 cached tokens, and all have the same length: what is left
-    between reservations of different sizes is not in it. Source: Kwon et al. 2023 (arXiv
-    2309.06180), section 3.1 and figure 2.
+    between reservations of different sizes is not in it. Layers with a window keep what is inside
+    it, as everywhere. Source: Kwon et al. 2023 (arXiv 2309.06180), section 3.1 and figure 2.
 
     Args:
         deployment: Network, node, formats, layout, engine.
@@ -104,18 +107,30 @@ def paged(
     check_context(deployment, workload)
     _check(deployment, workload, samples, size, most)
     memory = memory_of(deployment, workload, utilization)
-    token, state = _sizes(deployment, memory)
+    stages = pipeline(deployment.architecture, deployment.layout, deployment.node)
+
+    def cache(slots: Number) -> Number:
+        """Cache of a sequence on a device of the fullest stage. [B]"""
+        return kv_bytes_per_sequence(deployment, slots, stage=stages[memory.stage])
+
+    state = float(cache(0.0))
+    token = float(cache(1.0)) - state
     longest, grown = workload.longest, _grown(workload)
 
     def whole(name: str, title: str, slots: float) -> Scheme:
         """Scheme that reserves one piece from the start."""
-        waiting = longest - workload.prompt - grown
-        return Scheme(name, title, samples * slots, samples * slots, samples * waiting)
+        waiting, held = longest - workload.prompt - grown, samples * float(cache(slots))
+        each = samples * slots
+        return Scheme(name, title, each, each, samples * waiting, held, held)
 
     prompt, answer = float(workload.prompt), float(longest - workload.prompt)
     shared = prompt // size * size
     mean = _mean_paged(workload, size, 0.0)
     rest = _mean_paged(workload, size, shared)
+    slots, weights = _paged_lengths(workload, size)
+    one = cache(slots)
+    # What an answer keeps beyond the shared pages is as much as a sequence of its own would keep.
+    more = (samples - 1) * cache(slots - shared)
     schemes: tuple[Scheme, ...] = (
         whole("reserved", f"{most:,} tokens reserved", float(most)),
         whole(
@@ -130,6 +145,8 @@ def paged(
             samples * float(paged_slots(float(longest), size)),
             samples * mean,
             0.0,
+            samples * float(np.broadcast_to(one, slots.shape)[-1]),
+            samples * float(np.average(np.broadcast_to(one, slots.shape), weights=weights)),
         ),
         Scheme(
             "shared",
@@ -137,22 +154,23 @@ def paged(
             float(shared_slots(samples, prompt, answer, size)),
             shared + samples * rest,
             0.0,
+            float(np.broadcast_to(one + more, slots.shape)[-1]),
+            float(np.average(np.broadcast_to(one + more, slots.shape), weights=weights)),
         ),
     )
     if samples == 1:  # nobody to share with
         schemes = schemes[:-1]
     groups = int(deployment.layout.dp)
 
-    def fitting(slots: float) -> int:
-        each = samples * state + slots * token
-        return max(floor(memory.pool / each), 0) * groups if each else MOST_SEQUENCES
+    def fitting(held: float) -> int:
+        return max(floor(memory.pool / held), 0) * groups if held else MOST_SEQUENCES
 
     def filled(scheme: Scheme) -> Scheme:
-        steady = fitting(scheme.mean_slots)
+        steady = fitting(scheme.mean_held)
         decoded, spread = _decoded(deployment, workload, steady * samples)
         return replace(
             scheme,
-            requests=fitting(scheme.slots),
+            requests=fitting(scheme.held),
             steady=steady,
             tok_s=decoded,
             log_sd=spread,
@@ -186,18 +204,16 @@ def _mean_paged(workload: Workload, page: int, shared: float) -> float:
     return float(mean_paged_slots(first, last, float(page)))
 
 
-def _sizes(deployment: Deployment, memory: Memory) -> tuple[float, float]:
-    """Bytes of a cached token, and of what is kept beside, on the fullest stage's devices. [B]"""
-    stages = pipeline(deployment.architecture, deployment.layout, deployment.node)
-    state, one = (
-        float(
-            kv_bytes_per_sequence(
-                deployment, tokens, one_page_table=True, stage=stages[memory.stage]
-            )
-        )
-        for tokens in (0.0, 1.0)
-    )
-    return one - state, state
+def _paged_lengths(workload: Workload, page: int) -> tuple[Array, Array]:
+    """Slots of an answer while it grows, and how many of its decode steps have as many.
+
+    Returns:
+        Multiples of a page, ascending [token]; steps of each. [1]
+    """
+    first, last = min(workload.prompt + 1, workload.longest), workload.longest
+    ends = page * np.arange(-(-first // page), -(-last // page) + 1, dtype=float)
+    within = np.minimum(ends, last) - np.maximum(ends - page, first - 1)
+    return ends, within
 
 
 def _decoded(deployment: Deployment, workload: Workload, sequences: int) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from roofline.serving.paged import (
     shared_slots,
 )
 from roofline.serving.paged_result import explain_all, notes, result_of, sentences
+from roofline.serving.room import largest_batch
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from tests.formulas import evaluated
@@ -184,6 +185,24 @@ def test_a_state_is_kept_by_each_answer_and_not_in_pages() -> None:
     each = shared.slots * made.token_bytes + 4 * made.state_bytes
     assert shared.requests == floor(made.memory.pool / each)
     assert any("beside its tokens" in note for note in notes(made))
+
+
+def test_layers_with_a_window_keep_what_is_inside_it() -> None:
+    """Forty of 48 layers keep 1,024 tokens: as many sequences as `analyze` says fit."""
+    host, work = on("gemma-3-12b"), Workload(16, 8192, 100)
+    made = paged(host, work, samples=2)
+    by_name = {scheme.name: scheme for scheme in made.schemes}
+    one = float(kv_bytes_per_sequence(host, 8291))
+    assert by_name["exact"].held == 2 * one
+    assert one < 0.3 * 8291 * made.token_bytes
+    assert largest_batch(host, work, None) == 2 * floor(made.memory.pool / by_name["exact"].held)
+    # Two answers share 512 pages: windowed layers of each keep its own 99 tokens, and 925 of these.
+    own = float(kv_bytes_per_sequence(host, 8304 - 8192))
+    assert by_name["shared"].held == float(kv_bytes_per_sequence(host, 8304)) + own
+    lengths = np.arange(8193, 8292)
+    slots = np.ceil(lengths / 16) * 16
+    mean = 2 * np.mean([float(kv_bytes_per_sequence(host, each)) for each in slots])
+    assert by_name["paged"].mean_held == pytest.approx(mean, rel=1e-12)
 
 
 def test_figures_are_explained() -> None:
