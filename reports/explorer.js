@@ -1,4 +1,4 @@
-// Controls over configurations that are priced already: two of them side by side, a map of promises.
+// Controls over configurations that are priced already: two of them side by side, a map of where an SLO is kept.
 (() => {
   "use strict";
   const root = document.getElementById("explorer");
@@ -50,7 +50,7 @@
     figure: named(figures, input.dataset.limit),
   }));
   const most = ({ input }) => (parseFloat(input.value) > 0 ? parseFloat(input.value) / 1000 : Infinity);
-  const promised = () => limits.some((each) => most(each) < Infinity);
+  const limited = () => limits.some((each) => most(each) < Infinity);
   const broken = (row) => {
     if (!given.fits[row]) return "memory";
     const first = limits.find((each) => each.figure.value[row] > most(each));
@@ -118,8 +118,8 @@
       if (picked[i] === undefined) return `${side}: no such configuration was kept.`;
       const reason = broken(picked[i]);
       if (reason === "memory") return `${side} does not fit into memory.`;
-      if (!promised()) return `${side} fits.`;
-      return reason ? `${side} breaks the promise of ${reason}.` : `${side} keeps what is promised.`;
+      if (!limited()) return `${side} fits.`;
+      return reason ? `${side} misses the SLO: ${reason}.` : `${side} keeps the SLO.`;
     }).join(" ");
   };
 
@@ -134,7 +134,7 @@
     const label = (entry, value) => `${digits(value)}${entry.unit === "requests/s" ? "/s" : ""}`;
     const shown = named(figures, "tpot_p99_s") || named(figures, "tpot_s") || figures[0];
     find("explorer-map-caption").textContent =
-      `A: ${shown.title} at each ${across.title.toLowerCase()}${down ? ` and ${down.title.toLowerCase()}` : ""}; ✓ ${promised() ? "keeps what is promised" : "fits, and nothing is promised yet"}`;
+      `A: ${shown.title} at each ${across.title.toLowerCase()}${down ? ` and ${down.title.toLowerCase()}` : ""}; ✓ ${limited() ? "keeps the SLO" : "fits, and nothing is limited yet"}`;
     table.tHead.replaceChildren(
       line([
         element("th", down ? `${down.title} \\ ${across.title}` : across.title, { scope: "col" }),

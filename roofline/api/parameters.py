@@ -322,7 +322,7 @@ class Ranked(Question):
 
 
 class Offered(Question):
-    """Traffic, and what is promised of it; None and empty for what the workload says."""
+    """Traffic, and the SLO of it; None and empty for what the workload says."""
 
     workload: str | Traffic = parameter(
         "Workload by name, or a YAML file; chat if nothing is said.",
@@ -347,7 +347,7 @@ class Offered(Question):
         "First requests that are left out of the figures.", default=None, unit="1"
     )
     slo: str | None = parameter(
-        "Promises, p99 unless said: ttft=500ms,tpot_p90=50ms,e2e_mean=10s.", default=None
+        "Objectives, p99 unless said: ttft=500ms,tpot_p90=50ms,e2e_mean=10s.", default=None
     )
     seed: int = parameter("Same seed, same requests.", default=0, unit="1")
     draft: str | Architecture = parameter(
@@ -651,8 +651,8 @@ class Simulation(Subject, Offered, Parallel, Deployed, Overlapped):
     with_requests: bool = parameter("Whether there is a table of every request.", default=False)
     with_intervals: bool = parameter(
         "Say how sure it is: seven runs in all.",
-        text="Whether figures have a central 80 %, and promises a chance; it takes seven times as "
-        "long. None have it at datasheet rates.",
+        text="Whether figures have a central 80 %, and objectives a probability; it takes seven "
+        "times as long. None have it at datasheet rates.",
         default=True,
         option="--intervals/--no-intervals",
         called="intervals",

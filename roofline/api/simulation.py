@@ -34,7 +34,7 @@ USUAL_DRAFT = 4
 
 @question(Simulation, Lengths=Lengths, Traffic=Traffic)
 def simulate(asked: Simulation) -> Result:
-    """Serve traffic in simulation: latencies and their percentiles, promises, queue, cache, price.
+    """Serve traffic in simulation: latencies and their percentiles, SLO, queue, cache, price.
 
     Returns:
         Result: Tables ``headline`` (latencies), ``throughput``, ``objectives``, ``server``,
@@ -48,7 +48,7 @@ def simulate(asked: Simulation) -> Result:
         {"--timeout": asked.timeout_s != 0 and policy != "dynamic"},
     )
     check_undrafted(asked)
-    promises = parse_slo(asked.slo) if asked.slo is not None else None
+    objectives = parse_slo(asked.slo) if asked.slo is not None else None
     network, device, box = setting.subject_of(asked)
     check_decodes(network)
     degrees = setting.degrees_of(asked)
@@ -85,7 +85,7 @@ def simulate(asked: Simulation) -> Result:
         made,
         served,
         saturation(fleet, made) if load.rate else 0.0,
-        parse_slo(usual) if promises is None else promises,
+        parse_slo(usual) if objectives is None else objectives,
         asked.seed,
         said,
     )

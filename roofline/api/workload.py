@@ -47,7 +47,7 @@ class Wanted:
 
 
 def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:
-    """Requests of a load and a seed, their words, the promises that come with them, and notes.
+    """Requests of a load and a seed, their words, the objectives that come with them, and notes.
 
     Prefixes are divided into pages of the cache. [token] RooflineError: anything the user can mend.
     """

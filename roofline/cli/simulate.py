@@ -43,9 +43,9 @@ def simulate(
     report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
-    """Simulate traffic: TTFT, TPOT and latency by percentile, promises, queue, cache, price.
+    """Simulate traffic: TTFT, TPOT and latency by percentile, SLO, queue, cache, price.
 
-    Exits with 1 if it is overloaded, or if a promise given with --slo is broken.
+    Exits with 1 if it is overloaded, or if an objective given with --slo is missed.
     """
     from roofline.cli.inputs import asked
 

@@ -19,7 +19,7 @@ from roofline.units import parse
 
 Metric = Literal["ttft", "tpot", "e2e"]
 METRICS: Final[tuple[Metric, ...]] = ("ttft", "tpot", "e2e")
-_PROMISE: Final = re.compile(r"(\w+?)(?:_(mean|p[0-9]{1,2}(?:\.[0-9]{1,3})?))?")
+_OBJECTIVE: Final = re.compile(r"(\w+?)(?:_(mean|p[0-9]{1,2}(?:\.[0-9]{1,3})?))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +130,13 @@ def parse_slo(text: str) -> tuple[Objective, ...]:
         InputError: The text has another form, or an objective twice.
 
     Examples:
-        >>> [(promise.name, promise.limit_s) for promise in parse_slo("ttft=500ms,tpot_p90=50ms")]
+        >>> [(each.name, each.limit_s) for each in parse_slo("ttft=500ms,tpot_p90=50ms")]
         [('ttft_p99', 0.5), ('tpot_p90', 0.05)]
     """
     out: list[Objective] = []
     for words in text.split(",") if text.strip() else ():
         name, equals, limit = (part.strip() for part in words.partition("="))
-        found = _PROMISE.fullmatch(name.lower())
+        found = _OBJECTIVE.fullmatch(name.lower())
         metric = next((known for known in METRICS if found and known == found[1]), None)
         if not equals or found is None or metric is None:
             raise InputError(
@@ -155,11 +155,11 @@ def parse_slo(text: str) -> tuple[Objective, ...]:
             )
         share = None if found[2] == "mean" else float((found[2] or "p99").removeprefix("p"))
         if share == 0:
-            raise InputError("p0 promises nothing", hint="give a percentile above 0, like p90")
-        promise = Objective(metric, seconds, share)
-        if any(promise.name == other.name for other in out):
-            raise InputError(f"{promise.name} is promised twice", hint="leave out one of the two")
-        out.append(promise)
+            raise InputError("p0 limits nothing", hint="give a percentile above 0, like p90")
+        objective = Objective(metric, seconds, share)
+        if any(objective.name == other.name for other in out):
+            raise InputError(f"{objective.name} has two limits", hint="leave out one of the two")
+        out.append(objective)
     return tuple(out)
 
 

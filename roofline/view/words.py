@@ -50,7 +50,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "saturation_requests_per_s": "Saturates at",
     "served_chance": "All is served",
     "shape": "Deployment",
-    "slo_met": "Promises kept",
+    "slo_met": "SLO kept",
     "speed_up": "Speed-up",
     "state_bytes": "A sequence beside it",
     "steady_tok_s": "Throughput",

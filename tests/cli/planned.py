@@ -33,6 +33,6 @@ def rows(result: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return found
 
 
-def promised(objectives: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Latency by promise. [s]"""
+def limited(objectives: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Latency by objective. [s]"""
     return {row["objective"]: row["value_s"] for row in objectives}

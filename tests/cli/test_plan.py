@@ -15,7 +15,7 @@ from roofline import api
 from roofline.cli import run
 from roofline.hardware import catalog
 from tests.cli.once import once
-from tests.cli.planned import SMALL, promised, rows
+from tests.cli.planned import SMALL, limited, rows
 
 TABLES = {
     "verdict",
@@ -113,7 +113,7 @@ def test_figures_of_a_plan_are_those_of_the_simulation_that_it_prints(
     assert run([*asked, "--no-intervals", "--format", "json"]) == 0
     again = json.loads(capsys.readouterr().out)["result"]
     assert again["met"] is True
-    assert promised(again["objectives"]) == promised(rows(result, "objectives"))
+    assert limited(again["objectives"]) == limited(rows(result, "objectives"))
     assert again["gpus"] == rows(result, "verdict")[0]["gpus"]
 
 
@@ -326,7 +326,7 @@ def test_prices_are_said_to_be_assumed(printing: Any) -> None:
     assert not any("Prices are assumed" in note for note in json.loads(paid.out)["notes"])
 
 
-def test_answers_of_one_token_are_promised_no_time_between_tokens(cli: Any) -> None:
+def test_answers_of_one_token_are_given_no_time_between_tokens(cli: Any) -> None:
     line = SMALL.replace("--output 20..40", "--output 1")
     assert line != SMALL
     ran = cli(f"{line} --rate 20 --gpus 2 --aggregated --format json")

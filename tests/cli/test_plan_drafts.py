@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from roofline.cli import run
-from tests.cli.planned import SMALL, promised, rows
+from tests.cli.planned import SMALL, limited, rows
 
 
 def test_what_is_planned_with_a_draft_is_what_is_simulated_with_it(
@@ -18,7 +18,7 @@ def test_what_is_planned_with_a_draft_is_what_is_simulated_with_it(
     asked = shlex.split(result["simulation"])[1:]
     assert run([*asked, "--no-intervals", "--format", "json"]) == 0
     again = json.loads(capsys.readouterr().out)["result"]
-    assert promised(again["objectives"]) == promised(rows(result, "objectives"))
+    assert limited(again["objectives"]) == limited(rows(result, "objectives"))
     assert {row["what"] for row in rows(result, "sensitivity")} >= {"acceptance", "traffic"}
     assert result["draft_length"] == 4
     assert "an EAGLE head" in " ".join(result["summary"])

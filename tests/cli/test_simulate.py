@@ -124,7 +124,7 @@ def test_overload_is_said_and_fails(cli: Any) -> None:
     assert "No SLO holds under overload" in result["summary"][1]
 
 
-def test_a_broken_promise_fails_where_it_was_given(cli: Any) -> None:
+def test_a_broken_objective_fails_where_it_was_given(cli: Any) -> None:
     ran = cli(f"{SMALL} --rate 5 --slo ttft=1us")
     assert ran.code == 1
     assert "The SLO is missed: TTFT p99." in ran.out

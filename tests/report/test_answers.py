@@ -23,11 +23,13 @@ def simulated() -> Result:
         {**_latency("ttft_s", 0.1), "p99_low": 0.3, "p99_high": 0.5},
         {**_latency("queueing_s", 0.0), "p99_low": 0.0, "p99_high": 0.0},
     ]
-    promises = [
+    objectives = [
         {"objective": "ttft_p99", "limit_s": 0.35},
         {"objective": "e2e_p99", "limit_s": 9.0},
     ]
-    return Result("simulate", {"headline": table(headline, {}), "objectives": table(promises, {})})
+    return Result(
+        "simulate", {"headline": table(headline, {}), "objectives": table(objectives, {})}
+    )
 
 
 def drafted() -> Result:
@@ -78,7 +80,7 @@ def _figure(module: Any) -> Figure:
     return figure
 
 
-def test_latencies_that_took_time_are_drawn_with_their_intervals_and_promises() -> None:
+def test_latencies_that_took_time_are_drawn_with_their_intervals_and_objectives() -> None:
     (ttft,) = latency_facts(simulated())
     assert ttft.values == {"p50": 0.1, "p90": 0.2, "p99": 0.4}
     assert ttft.ends == {"p99": (0.3, 0.5)}
@@ -86,7 +88,7 @@ def test_latencies_that_took_time_are_drawn_with_their_intervals_and_promises() 
     traces = {trace["name"]: trace for trace in _figure(latencies).spec["data"]}
     assert traces["p99"]["error_x"]["arrayminus"] == pytest.approx([0.1])
     assert traces["p50"]["error_x"]["array"] == [0.0]
-    assert traces["promised"]["x"] == [0.35]
+    assert traces["limit"]["x"] == [0.35]
 
 
 def test_the_speed_up_says_where_it_is_a_loss_and_what_does_not_fit() -> None:

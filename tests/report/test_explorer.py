@@ -186,7 +186,7 @@ def test_every_control_changes_the_numbers_by_mouse_and_by_keys(
     assert first["TPOT"][0] == "22.0\u00a0ms"
     assert first["TPOT"][1] == "19.8 – 24.2\u00a0ms"
     assert first["TPOT"][-1] == "▲ × 2.00"
-    assert page.locator("#explorer-said").inner_text().startswith("A breaks the promise of TPOT.")
+    assert page.locator("#explorer-said").inner_text().startswith("A misses the SLO: TPOT.")
     batch.focus()
     page.keyboard.press("ArrowLeft")
     page.wait_for_timeout(100)
@@ -195,7 +195,7 @@ def test_every_control_changes_the_numbers_by_mouse_and_by_keys(
     page.keyboard.press("Home")
     page.wait_for_timeout(100)
     assert figures(visit)["TPOT"][0] == "11.0\u00a0ms"
-    assert "A keeps what is promised" in page.locator("#explorer-said").inner_text()
+    assert "A keeps the SLO" in page.locator("#explorer-said").inner_text()
     prompt.fill("1")
     page.wait_for_timeout(100)
     assert figures(visit)["TPOT"][0] == "12.0\u00a0ms"

@@ -97,32 +97,32 @@ def test_a_configuration_is_named_without_what_says_nothing() -> None:
 
 def simulated(stable: bool, met: bool) -> Result:
     latency = {"metric": "ttft_s", "p50": 0.1, "p99": 0.4, "p99_low": 0.3, "p99_high": 0.5}
-    promise = {"objective": "ttft_p99", "limit_s": 0.5, "met": met, "chance": 0.93}
+    objective = {"objective": "ttft_p99", "limit_s": 0.5, "met": met, "chance": 0.93}
     rate = {"metric": "usd_per_mtok", "value": 2.0, "unit": "$", "low": 1.9, "high": 2.1}
     return Result(
         "simulate",
         {
             "headline": table([latency], {}),
-            "objectives": table([promise], {"limit_s": "s"}),
+            "objectives": table([objective], {"limit_s": "s"}),
             "throughput": table([rate], {}),
         },
         metadata={"stable": stable, "met": met},
     )
 
 
-def test_traffic_is_answered_by_its_promises_and_how_sure_they_are() -> None:
+def test_traffic_is_answered_by_its_objectives_and_how_sure_they_are() -> None:
     facts = traffic_verdict.traffic_verdict(simulated(stable=True, met=True))
     assert facts.good
-    assert facts.status == f"The load is carried and all promises are kept; 93{NO_BREAK}% sure"
+    assert facts.status == f"The load is carried and the SLO is kept; 93{NO_BREAK}% sure"
     first, second = facts.cards
     assert (first.name, str(first.value)) == ("TTFT p99", f"400{NO_BREAK}ms")
-    assert first.said == (f"promised: 500{NO_BREAK}ms",)
+    assert first.said == (f"limit: 500{NO_BREAK}ms",)
     assert str(first.interval) == f"300 – 500{NO_BREAK}ms"
     assert (second.name, second.value.number) == ("Cost per Mtok", "$2.00")
 
 
-def test_a_broken_promise_and_an_overload_are_said_first() -> None:
-    assert "✗ A promise is broken" in render(simulated(stable=True, met=False))
+def test_a_broken_objective_and_an_overload_are_said_first() -> None:
+    assert "✗ The SLO is missed" in render(simulated(stable=True, met=False))
     assert "✗ The load is not carried" in render(simulated(stable=False, met=False))
 
 

@@ -1,4 +1,4 @@
-"""Latencies, promises, goodput: by hand, and the laws they keep."""
+"""Latencies, objectives, goodput: by hand, and the laws they keep."""
 
 from collections.abc import Callable
 from typing import Any
@@ -56,13 +56,13 @@ def test_spread_by_hand() -> None:
     assert spread(np.array([np.nan])) is None
 
 
-def test_promises_and_goodput_by_hand() -> None:
-    promises = parse_slo("ttft=1s,tpot=300ms")
+def test_objectives_and_goodput_by_hand() -> None:
+    objectives = parse_slo("ttft=1s,tpot=300ms")
     # Second: within, and it has no TPOT; fourth: within both; the others are too slow.
-    assert good(BY_HAND, promises).tolist() == [False, True, False, True]
+    assert good(BY_HAND, objectives).tolist() == [False, True, False, True]
     assert window(BY_HAND) == 8.25
-    assert goodput(BY_HAND, promises) == pytest.approx(2 / 8.25)
-    first, second = kept(BY_HAND, promises)
+    assert goodput(BY_HAND, objectives) == pytest.approx(2 / 8.25)
+    first, second = kept(BY_HAND, objectives)
     assert (first.attainment, second.attainment) == (0.75, 0.5)
     # p99 of 0.25, 0.5, 1, 3: 0.97 of the way from the third to the fourth
     assert first.value_s == pytest.approx(1 + 0.97 * 2)
@@ -85,7 +85,7 @@ ROW = st.tuples(
     st.floats(0, 10), st.floats(0, 5), st.floats(0, 5), st.floats(0, 50), st.integers(1, 30)
 ).map(lambda r: (r[0], r[0] + r[1], r[0] + r[1] + r[2], r[0] + r[1] + r[2] + r[3], r[4]))
 RUNS = st.lists(ROW, min_size=1, max_size=30).map(served)
-PROMISES = st.builds(
+OBJECTIVES = st.builds(
     Objective,
     st.sampled_from(["ttft", "tpot", "e2e"]),
     st.floats(0.01, 50),
@@ -93,15 +93,15 @@ PROMISES = st.builds(
 )
 
 
-@given(RUNS, st.lists(PROMISES, max_size=3), PROMISES, st.floats(1.0, 10.0))
-def test_one_more_promise_is_never_easier_and_a_looser_one_never_harder(
-    run: Finished, promises: list[Objective], more: Objective, looser: float
+@given(RUNS, st.lists(OBJECTIVES, max_size=3), OBJECTIVES, st.floats(1.0, 10.0))
+def test_one_more_objective_is_never_easier_and_a_looser_one_never_harder(
+    run: Finished, objectives: list[Objective], more: Objective, looser: float
 ) -> None:
-    both = good(run, [*promises, more])
-    assert not (both & ~good(run, promises)).any()
+    both = good(run, [*objectives, more])
+    assert not (both & ~good(run, objectives)).any()
     assert not (both & ~good(run, [more])).any()
     relaxed = Objective(more.metric, more.limit_s * looser, more.percentile)
-    assert not (both & ~good(run, [*promises, relaxed])).any()
+    assert not (both & ~good(run, [*objectives, relaxed])).any()
     (tight,), (loose,) = kept(run, [more]), kept(run, [relaxed])
     assert tight.attainment <= loose.attainment
     assert loose.met or not tight.met
@@ -115,24 +115,24 @@ def test_latency_is_first_token_and_the_gaps_after_it(run: Finished) -> None:
     assert (run.queue_s <= run.ttft_s).all()
 
 
-@given(RUNS, PROMISES.filter(lambda promise: promise.percentile is not None))
+@given(RUNS, OBJECTIVES.filter(lambda objective: objective.percentile is not None))
 def test_a_percentile_within_the_limit_is_that_share_of_requests(
-    run: Finished, promise: Objective
+    run: Finished, objective: Objective
 ) -> None:
-    (made,) = kept(run, [promise])
-    assert promise.percentile is not None
+    (made,) = kept(run, [objective])
+    assert objective.percentile is not None
     if made.met:
         # Interpolated between two requests: the share is short of one request at most.
-        assert made.attainment >= promise.percentile / 100 - 1 / len(run) - 1e-9
+        assert made.attainment >= objective.percentile / 100 - 1 / len(run) - 1e-9
 
 
 @given(RUNS)
-def test_without_promises_goodput_is_throughput(run: Finished) -> None:
+def test_without_objectives_goodput_is_throughput(run: Finished) -> None:
     if window(run) > 0:
         assert goodput(run, ()) == pytest.approx(len(run) / window(run))
 
 
-def test_promises_as_they_are_written() -> None:
+def test_objectives_as_they_are_written() -> None:
     made = parse_slo(" TTFT = 500 ms , tpot_p90=50ms,e2e_mean=10 s,ttft_p99.9=2s ")
     assert made == (
         Objective("ttft", 0.5, 99.0),
@@ -140,7 +140,12 @@ def test_promises_as_they_are_written() -> None:
         Objective("e2e", 10.0, None),
         Objective("ttft", 2.0, 99.9),
     )
-    assert [promise.name for promise in made] == ["ttft_p99", "tpot_p90", "e2e_mean", "ttft_p99.9"]
+    assert [objective.name for objective in made] == [
+        "ttft_p99",
+        "tpot_p90",
+        "e2e_mean",
+        "ttft_p99.9",
+    ]
     assert parse_slo("") == ()
 
 
@@ -153,16 +158,16 @@ def test_promises_as_they_are_written() -> None:
         ("ttft=500mb", "is not in s"),
         ("itl=5ms", "is no objective"),
         ("ttft_p100=1s", "is no objective"),
-        ("ttft_p0=1s", "p0 promises nothing"),
+        ("ttft_p0=1s", "p0 limits nothing"),
         ("ttft_max=1s", "is no objective"),
         ("ttft=0s", "no time to keep to"),
         ("ttft=-1s", "no time to keep to"),
         ("ttft=1s,,tpot=1s", "is no objective"),
-        ("ttft=1s,ttft_p99=2s", "promised twice"),
+        ("ttft=1s,ttft_p99=2s", "has two limits"),
         ("=1s", "is no objective"),
     ],
 )
-def test_promises_that_mean_nothing_are_refused(text: str, said: str) -> None:
+def test_objectives_that_mean_nothing_are_refused(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said) as refused:
         parse_slo(text)
     assert refused.value.hint

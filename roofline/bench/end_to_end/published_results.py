@@ -22,7 +22,7 @@ FOLDER: Final = "published"
 POOLS: Final = ("prefill", "decode")
 """Loads of one pool of a disaggregated server."""
 SERVER: Final = "server"
-"""Load at the greatest rate that keeps promises."""
+"""Load at the greatest rate that keeps the SLO."""
 UNITS: Final[Mapping[str, str]] = {
     "ttft_s": "s",
     "tpot_s": "s",

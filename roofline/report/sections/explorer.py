@@ -41,8 +41,8 @@ class ExplorerFacts:
     """Places of the values that sides A and B begin with, by axis."""
     at: tuple[int, ...]
     """Places of the numbers to begin with."""
-    promised: tuple[tuple[str, str, float | None], ...]
-    """Figures that something can be promised about: column, title and limit to begin with. [ms]"""
+    limited: tuple[tuple[str, str, float | None], ...]
+    """Figures that can have a limit: column, title and limit to begin with. [ms]"""
     left_out: int
 
 
@@ -56,13 +56,13 @@ def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
     other = next((row for row in lanes.rows if any(row[n] != best[n] for n in apart)), best)
     limits = result.metadata.get("limits")
     limits = limits if isinstance(limits, dict) else {}
-    promised = []
+    limited = []
     for stem in ("ttft", "tpot"):  # the percentile where it is known
         name = next((n for n in (f"{stem}_p99_s", f"{stem}_s") if n in lanes.figures), "")
         limit = limits.get(name)
         if name:
             most = round(1000.0 * limit, 3) if is_number(limit) else None
-            promised.append((name, heading(name), most))
+            limited.append((name, heading(name), most))
     return ExplorerFacts(
         axes=lanes.axes,
         numbers=lanes.numbers,
@@ -71,7 +71,7 @@ def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
         first=lane,
         second=tuple(axis.values.index(other[axis.name]) for axis in lanes.axes),
         at=tuple(number.values.index(best[number.name]) for number in lanes.numbers),
-        promised=tuple(promised),
+        limited=tuple(limited),
         left_out=lanes.left_out,
     )
 

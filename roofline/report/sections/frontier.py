@@ -1,4 +1,4 @@
-"""Other deployments that keep what is promised: what each costs, gives up and gains."""
+"""Other deployments that keep the SLO: what each costs, gives up and gains."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -47,7 +47,7 @@ def draw_rates(steps: Sequence[Mapping[str, Any]], asked: float | None) -> Figur
     first, last = (f"{plain(step['rate_to_per_s'])}" for step in (steps[0], steps[-1]))
     return Figure(
         "gpus-by-rate",
-        "GPUs against load, promises and headroom kept",
+        "GPUs against load, SLO and headroom kept",
         f"From {counted(steps[0]['gpus'], 'GPU')} for up to {first} requests a second to "
         f"{steps[-1]['gpus']:,} for up to {last}, in {counted(len(steps), 'step')}.",
         {"data": [curve], "layout": figure},

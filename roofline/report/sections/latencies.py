@@ -1,4 +1,4 @@
-"""Percentiles of what users wait for, with what was promised."""
+"""Percentiles of what users wait for, with the limits of the SLO."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -38,7 +38,7 @@ class Latency:
     ends: dict[str, tuple[float, float]]
     """Ends of the central 80 % of each, where there are any. [s]"""
     limits: tuple[tuple[str, float], ...]
-    """Promises about it: statistic and most. [s]"""
+    """Limits on it: statistic and most. [s]"""
 
 
 def latency_facts(result: Result) -> tuple[Latency, ...]:
@@ -69,8 +69,8 @@ def draw_latencies(facts: tuple[Latency, ...]) -> Figure:
     data = [_marks(facts, *look) for look in LOOKS]
     legend = [Key(name, tint, symbol) for name, tint, symbol in LOOKS]
     if any(each.limits for each in facts):
-        data.append(_promises(facts))
-        legend.append(Key("promised", "bad", "stem"))
+        data.append(_limits(facts))
+        legend.append(Key("limit", "bad", "stem"))
     spec = {
         "data": data,
         "layout": layout(
@@ -108,7 +108,7 @@ def _marks(facts: tuple[Latency, ...], name: str, tint: str, symbol: str) -> dic
     )
 
 
-def _promises(facts: tuple[Latency, ...]) -> dict[str, Any]:
+def _limits(facts: tuple[Latency, ...]) -> dict[str, Any]:
     kept = [(place, name, most) for place, each in enumerate(facts) for name, most in each.limits]
     marker = {"symbol": "line-ns-open", "size": 26, "color": colour("bad")}
     return scatter(
@@ -118,7 +118,7 @@ def _promises(facts: tuple[Latency, ...]) -> dict[str, Any]:
             f"{label(facts[place].name)}, {label(name)}: at most {amount(most, 's')}"
             for place, name, most in kept
         ],
-        name="promised",
+        name="limit",
         marker=marker | {"line": {"width": 2, "color": colour("bad")}},
     )
 

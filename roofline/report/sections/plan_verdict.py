@@ -58,8 +58,8 @@ def _card(name: str, row: dict[str, Any], result: Result) -> Card:
         "gpus": f"{row.get('gpu', '')}, {row.get('shape', '')}, {row.get('weights', '')} weights",
         "usd_per_hour": "all GPUs",
         "usd_per_mtok": "output tokens, at the planned load",
-        "ttft_s": _promise(statistic, result),
-        "tpot_s": _promise(statistic, result),
+        "ttft_s": _limit(statistic, result),
+        "tpot_s": _limit(statistic, result),
         "headroom": f"then {broken}" if binds else "",
     }
     return Card(
@@ -70,8 +70,8 @@ def _card(name: str, row: dict[str, Any], result: Result) -> Card:
     )
 
 
-def _promise(statistic: str, result: Result) -> str:
-    """The limit of a statistic; empty where none was promised."""
+def _limit(statistic: str, result: Result) -> str:
+    """The limit of a statistic; empty where there is none."""
     rows = [row for row in result.rows("objectives") if row["objective"] == statistic]
     return f"limit: {amount(rows[0]['limit_s'], 's')}" if rows else ""
 

@@ -16,32 +16,32 @@ MEANS: Final = ("throughput_tok_s", "saturation_requests_per_s", "usd_per_mtok")
 
 def traffic_verdict(result: Result) -> Verdict:
     """Verdict of a simulation."""
-    given, promises = result.metadata, result.rows("objectives")
-    chances = [row["chance"] for row in promises if is_number(row.get("chance"))]
+    given, objectives = result.metadata, result.rows("objectives")
+    chances = [row["chance"] for row in objectives if is_number(row.get("chance"))]
     carried, status = bool(given.get("stable", True)), "The load is carried"
-    kept = not promises or "met" not in given or bool(given["met"])
+    kept = not objectives or "met" not in given or bool(given["met"])
     if not carried:
         status = "The load is not carried: the queue grows without end"
     elif not kept:
-        status = "A promise is broken"
-    elif promises and "met" in given:
+        status = "The SLO is missed"
+    elif objectives and "met" in given:
         likely = f"; {sure(min(chances))} sure" if chances else ""
-        status = f"The load is carried and all promises are kept{likely}"
+        status = f"The load is carried and the SLO is kept{likely}"
     return Verdict(
         status,
         good=carried and kept,
         sentences=tuple(spoken(str(sentence)) for sentence in given.get("summary", ())),
-        cards=(*_latencies(result, promises), *_means(result)),
+        cards=(*_latencies(result, objectives), *_means(result)),
     )
 
 
-def _latencies(result: Result, promises: list[dict[str, Any]]) -> list[Card]:
-    """A card of each latency, at the percentile that was promised."""
+def _latencies(result: Result, objectives: list[dict[str, Any]]) -> list[Card]:
+    """A card of each latency, at the percentile of its objective."""
     found = []
     for row in result.rows("headline"):
         metric = str(row["metric"])
         stem = metric.removesuffix("_s")
-        mine = [each for each in promises if str(each["objective"]).startswith(f"{stem}_")]
+        mine = [each for each in objectives if str(each["objective"]).startswith(f"{stem}_")]
         if metric not in LATENCIES and not mine:
             continue
         statistic = str(mine[0]["objective"]).removeprefix(f"{stem}_") if mine else STATISTIC
@@ -52,7 +52,7 @@ def _latencies(result: Result, promises: list[dict[str, Any]]) -> list[Card]:
                 clean(heading(f"{stem}_{statistic}")),
                 amount(row[statistic], "s"),
                 interval(row.get(f"{statistic}_low"), row.get(f"{statistic}_high"), "s"),
-                (f"promised: {amount(mine[0]['limit_s'], 's')}",) if mine else (),
+                (f"limit: {amount(mine[0]['limit_s'], 's')}",) if mine else (),
             )
         )
     return found

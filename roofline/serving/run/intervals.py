@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from roofline.serving.run.result import Run
 
 Name = tuple[str, str]
-"""A figure: metric or promise, and which figure of it."""
+"""A figure: metric or objective, and which figure of it."""
 PARTS: Final = 20
 """Parts of a run whose figures are compared."""
 LEAST: Final = 5
@@ -148,10 +148,10 @@ def noise_of(run: "Run") -> dict[Name, float]:
             if (made := spread(getattr(some, attribute))) is not None:
                 for each in tables.FIGURES:
                     values.setdefault((name, each), []).append(getattr(made, each))
-        for promise in kept(some, run.objectives):
-            name = promise.objective.name
-            values.setdefault((name, "value_s"), []).append(promise.value_s)
-            values.setdefault((name, "attainment"), []).append(promise.attainment)
+        for reached in kept(some, run.objectives):
+            name = reached.objective.name
+            values.setdefault((name, "value_s"), []).append(reached.value_s)
+            values.setdefault((name, "attainment"), []).append(reached.attainment)
     out = {name: _error(each) for name, each in values.items()}
     reported = "p50" if run.load.statistic == "median" else "mean"
     out |= {(name, "reported"): error for (name, each), error in out.items() if each == reported}
@@ -184,14 +184,14 @@ def _rows(done: Finished, rows: NDArray[np.intp]) -> Finished:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Central 80 % of the figures of a run, and how likely promises are kept."""
+    """Central 80 % of the figures of a run, and how likely the SLO is kept."""
 
     doubt: Doubt
     """Uncertainty of the prices."""
     bounds: Mapping[Name, tuple[float, float]]
     """Low and high, by figure."""
     chances: Mapping[str, float]
-    """Probability that a promise is kept, by name. [1]"""
+    """Probability that an objective is kept, by name. [1]"""
     stable: float
     """Probability that the load can be served at all. [1]"""
 
@@ -222,13 +222,13 @@ def intervals(run: "Run", doubt: Doubt) -> Intervals:
     if run.load.rate:
         served = (values[SATURATION] > run.load.rate).mean(axis=1)
     chances = {}
-    for promise in run.objectives:
-        within = (values[promise.name, "value_s"] <= promise.limit_s).mean(axis=1)
-        chances[promise.name] = float((within * served).mean())
-        name = (promise.name, "attainment")
+    for objective in run.objectives:
+        within = (values[objective.name, "value_s"] <= objective.limit_s).mean(axis=1)
+        chances[objective.name] = float((within * served).mean())
+        name = (objective.name, "attainment")
         # Misses change the share of requests within the limit.
-        misses = np.exp(_miss(doubt, (promise.name, "value_s")) * PLACES)
-        seconds, limit = run.finished.seconds(promise.metric), promise.limit_s
+        misses = np.exp(_miss(doubt, (objective.name, "value_s")) * PLACES)
+        seconds, limit = run.finished.seconds(objective.metric), objective.limit_s
         late = np.array([(seconds * factor > limit).mean() for factor in misses])
         values[name] = values[name] + ((seconds > limit).mean() - late)
     bounds = {name: _bounds(each, name) for name, each in values.items()}
@@ -244,9 +244,9 @@ def figures(run: "Run") -> dict[Name, float]:
             out[row["metric"], name] = row[name]
     for row in tables.throughput(run, done).rows():
         out[row["metric"], "value"] = row["value"]
-    for promise in kept(done, run.objectives):
-        out[promise.objective.name, "value_s"] = promise.value_s
-        out[promise.objective.name, "attainment"] = promise.attainment
+    for reached in kept(done, run.objectives):
+        out[reached.objective.name, "value_s"] = reached.value_s
+        out[reached.objective.name, "attainment"] = reached.attainment
     return out
 
 

@@ -77,7 +77,7 @@ def throughput(run: "Run", done: Finished) -> Table:
     add("requests_per_s", rate, "request/s", "requests in that time")
     if run.objectives:
         good = goodput(done, run.objectives)
-        add("goodput_requests_per_s", good, "request/s", "within all promised limits")
+        add("goodput_requests_per_s", good, "request/s", "within all limits of the SLO")
     add("throughput_tok_s", tokens / seconds, "token/s", "output tokens, all GPUs")
     each = tokens / seconds / run.devices
     add("throughput_tok_s_per_gpu", each, "token/s", "output tokens, each GPU")
@@ -103,17 +103,17 @@ def _paid(run: "Run") -> float:
     return run.served.totals.makespan_s * run.fleet.replicas
 
 
-def objectives(promises: tuple[Kept, ...], sure: "Intervals | None" = None) -> Table:
-    """Promises and how they were kept; where prices were measured, with what chance they are."""
+def objectives(reached: tuple[Kept, ...], sure: "Intervals | None" = None) -> Table:
+    """Objectives and how they were kept; where prices were measured, with what chance they are."""
     rows: list[dict[str, Any]] = [
         {
-            "objective": promise.objective.name,
-            "limit_s": promise.objective.limit_s,
-            "value_s": promise.value_s,
-            "attainment": promise.attainment,
-            "met": promise.met,
+            "objective": each.objective.name,
+            "limit_s": each.objective.limit_s,
+            "value_s": each.value_s,
+            "attainment": each.attainment,
+            "met": each.met,
         }
-        for promise in promises
+        for each in reached
     ]
     units = ["limit_s", "value_s"]
     if sure is not None:

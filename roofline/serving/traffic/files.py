@@ -119,7 +119,7 @@ class _Turns(Strict):
     longest: Sourced | None = None
 
 
-class _Promise(Told):
+class _Objectives(Told):
     value: str = Field(min_length=1)
 
 
@@ -140,7 +140,7 @@ class TrafficFile(Strict):
     priorities: _Classes | None = None
     warmup: Sourced | None = None
     statistic: Statistic = "mean"
-    slo: _Promise | None = None
+    slo: _Objectives | None = None
     sources: dict[str, SourceEntry] = Field(default_factory=dict)
 
 

@@ -174,16 +174,16 @@ def confirm(
     factors = np.exp(np.array(nodes) * known.step)
     runs = [run(option, demand, float(factor), tables) for factor in factors]
     found = [kept(each.done, limits) for each in runs]
-    middle, promised = nodes.index(0.0), len(goal.objectives)
+    middle, limited = nodes.index(0.0), len(goal.objectives)
     probability = None
     if len(runs) > 1:
         stable = [each.stable for each in runs]
-        results, probability = probabilities(found, stable, known, promised)
+        results, probability = probabilities(found, stable, known, limited)
     else:
         results = tuple(
             ObjectiveResult(each, each.value_s, each.value_s, None) for each in found[0]
         )
-    met = runs[middle].stable and all(each.met for each in found[middle][:promised])
+    met = runs[middle].stable and all(each.met for each in found[middle][:limited])
     sure = probability is None or probability >= goal.confidence
     return Confirmed(
         option=option,
@@ -270,8 +270,8 @@ def _correct(
 
 def _limits(goal: Goal, probes: Sequence[Objective]) -> tuple[Objective, ...]:
     """Objectives first, then the other probes, which hold whatever they are."""
-    promised = {each.name for each in goal.objectives}
-    others = [replace(each, limit_s=float("inf")) for each in probes if each.name not in promised]
+    limited = {each.name for each in goal.objectives}
+    others = [replace(each, limit_s=float("inf")) for each in probes if each.name not in limited]
     return (*goal.objectives, *others)
 
 
@@ -288,7 +288,7 @@ def probabilities(
     runs: Sequence[tuple[Kept, ...]],
     stable: Sequence[bool],
     known: PriceUncertainty,
-    promised: int,
+    limited: int,
 ) -> tuple[tuple[ObjectiveResult, ...], float]:
     """Intervals and probabilities of objectives, and the probability of all of them together. [1]
 
@@ -298,7 +298,7 @@ def probabilities(
 
     Args:
         runs, stable: Objectives and whether queues were stable, at each of `NODES`.
-        promised: Objectives that have limits: the first ones. [1]
+        limited: Objectives that have limits: the first ones. [1]
     """
     own = sqrt(max(known.first**2 - known.step**2, 0.0))
     nodes, weights = np.array(NODES), np.exp(-(FINE**2) / 2.0)
@@ -314,7 +314,7 @@ def probabilities(
         beside = CENTRAL * own if objective.metric == "ttft" else 0.0
         ends = (-sqrt((center - low) ** 2 + beside**2), sqrt((high - center) ** 2 + beside**2))
         probability = None
-        if place < promised:
+        if place < limited:
             margin = np.log(objective.limit_s) - np.interp(FINE, nodes, logs)
             if objective.metric == "ttft" and own:
                 chance = np.array([0.5 + erf(x / own / sqrt(2.0)) / 2.0 for x in margin])

@@ -90,7 +90,7 @@ def summary(plan: Plan, found: Sequence[Relaxation]) -> tuple[str, ...]:
             f"Each decode step verifies {tree} drafted by {draft.title}, and yields "
             f"{significant(tree.tokens)} tokens at an acceptance of {plan.demand.acceptance}."
         )
-    promised = ", ".join(
+    told = ", ".join(
         f"{each.kept.objective.name} {show(each.kept.value_s, 's')} of "
         f"{show(each.kept.objective.limit_s, 's')}"
         for each in best.objectives[: len(plan.goal.objectives)]
@@ -103,11 +103,11 @@ def summary(plan: Plan, found: Sequence[Relaxation]) -> tuple[str, ...]:
     if option.headroom > 0:
         reason = "the queue grows without end" if option.binds == RATE else f"{option.binds} breaks"
         room += f", {option.headroom:.0%} more than is asked for"
-        room += f", before {reason}" if promised else ""
+        room += f", before {reason}" if told else ""
     out.append(f"{room}.")
-    if promised:
+    if told:
         likely = "" if known is None else f"; {chance(known)} likely that all hold"
-        out.append(f"In simulation {promised}{likely}.")
+        out.append(f"In simulation {told}{likely}.")
     return (*out, *_plain(plan, option), *_unranked(plan, option))
 
 

@@ -31,11 +31,11 @@ def verdict(plan: Plan, names: Named, basis: str) -> Table:
     return table(rows, UNITS, basis)
 
 
-def objectives(done: Confirmed | None, promised: int, basis: str) -> Table:
+def objectives(done: Confirmed | None, limited: int, basis: str) -> Table:
     """Objectives of the recommended deployment, as simulated."""
     units = dict.fromkeys(("limit_s", "value_s", "low_s", "high_s"), "s")
     rows = []
-    for each in () if done is None else done.objectives[:promised]:
+    for each in () if done is None else done.objectives[:limited]:
         limit, value = each.kept.objective.limit_s, each.kept.value_s
         rows.append(
             {

@@ -208,7 +208,7 @@ def test_tables_have_intervals_where_prices_were_measured() -> None:
         assert row["p99_low"] <= row["p99"] <= row["p99_high"]
     rates = {row["metric"]: row for row in told.tables["throughput"].rows()}
     assert rates["saturation_requests_per_s"]["low"] < run.saturation
-    (promise,) = told.tables["objectives"].rows()
-    assert promise["value_low"] < promise["value_s"] < promise["value_high"]
-    assert 0 <= promise["attainment_low"] <= promise["attainment_high"] <= 1
+    (objective,) = told.tables["objectives"].rows()
+    assert objective["value_low"] < objective["value_s"] < objective["value_high"]
+    assert 0 <= objective["attainment_low"] <= objective["attainment_high"] <= 1
     assert any("4 of 5" in note for note in told.notes)

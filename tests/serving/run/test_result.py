@@ -133,7 +133,7 @@ def test_a_closed_loop_is_never_called_stable_or_overloaded() -> None:
     assert "offered_requests_per_s" not in named(result.tables["throughput"])
 
 
-def test_promises_are_told_as_kept_or_broken() -> None:
+def test_objectives_are_told_as_kept_or_broken() -> None:
     kept = result_of(run(slo="ttft=10s,tpot=1s"))
     assert kept.metadata["met"] is True
     rates = named(kept.tables["throughput"])

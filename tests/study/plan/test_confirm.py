@@ -1,4 +1,4 @@
-"""Confirmation: promises in simulation, their intervals, and how likely it is that they hold."""
+"""Confirmation: objectives in simulation, their intervals, and how likely it is that they hold."""
 
 from dataclasses import replace
 from statistics import NormalDist

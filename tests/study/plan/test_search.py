@@ -32,7 +32,7 @@ def test_more_traffic_never_needs_fewer_gpus() -> None:
 
 
 @pytest.mark.parametrize("rate", [30.0, 52.0])
-def test_looser_promises_never_cost_more(rate: float) -> None:
+def test_looser_objectives_never_cost_more(rate: float) -> None:
     costs = [
         best(cases.question(rate, cases.looser(factor))).usd_per_hour
         for factor in (0.45, 0.6, 0.8, 1.0, 1.5, 3.0, 10.0)
@@ -112,10 +112,10 @@ def test_bounds_hold_for_experts_and_for_windows(model: str) -> None:
         replica = tables.replica(candidate, cases.demand())
         assert isinstance(replica, Replica)
         for factor in (0.5, 2.0, 100.0):
-            promises = cases.looser(factor)
-            bound = candidate.bound(cases.demand(), promises)
+            objectives = cases.looser(factor)
+            bound = candidate.bound(cases.demand(), objectives)
             curve = tables.curve("all", replica, replica.servers[0], cases.demand(), 1.0)
-            assert curve.carries(promises)[0] <= bound
+            assert curve.carries(objectives)[0] <= bound
 
 
 def test_every_layout_has_an_option_or_a_reason() -> None:

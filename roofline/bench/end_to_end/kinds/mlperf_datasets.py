@@ -1,4 +1,4 @@
-"""Lengths and promises of the language benchmarks of MLPerf Inference, datacenter.
+"""Lengths and objectives of the language benchmarks of MLPerf Inference, datacenter.
 
 Only means and limits of lengths are published, so that their shape is assumed: logarithms spread
 normally, as in most traces, about a median below the mean.
