@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import roofline
 from roofline.api import setting
 from roofline.api.parameters import Analysis, Paging, shared
 from roofline.api.question import question
@@ -130,7 +129,7 @@ def analyze(asked: Analysis) -> Result:
             cached=asked.kv_cache and asked.block > 0,
             utilization=asked.memory_utilization,
         )
-        return diffusion.result_of(denoised, roofline.__version__)
+        return diffusion.result_of(denoised)
     if automatic:
         deployment = enough(deployment, workload, asked.memory_utilization)
     batch_priced = static_batch(deployment, workload, utilization=asked.memory_utilization)

@@ -6,31 +6,31 @@ ways. A step computes logits of all its tokens: any of them may be the one to be
 """
 
 from dataclasses import dataclass, field, replace
+from math import exp
+from typing import Any
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory, budget
-from roofline.cost.roof import seconds
-from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.roof import Parts
+from roofline.cost.step import Group, prefill
 from roofline.cost.work import Array, Number
 from roofline.errors import InputError
 from roofline.model.architecture import Recurrent
+from roofline.serving.asking import asked_of
 from roofline.serving.explain.parts import derived, given
 from roofline.serving.quadrature import mean
-from roofline.serving.static import check_context
-from roofline.serving.tables import datasheet_row
+from roofline.serving.stages import through
+from roofline.serving.static import CENTRAL, check_context, static_batch
 from roofline.serving.workload import Workload
-from roofline.table import Result, table
+from roofline.table import BASES, Result, table
 from roofline.units import show, show_binary
 
 
 @dataclass(frozen=True, slots=True)
 class Denoising:
-    """A batch of answers filled in by steps, beside the same network used token by token.
-
-    Times at datasheet rates are the least the hardware allows.
-    """
+    """A batch of answers filled in by steps, beside the same network used token by token."""
 
     deployment: Deployment = field(repr=False)
     """Deployment whose network sees both ways."""
@@ -44,7 +44,8 @@ class Denoising:
     memory: Memory = field(repr=False)
     """Budget of one device."""
     prefill_s: float
-    """Computing keys and values of the prompt; 0 without a cache. [s]"""
+    """Computing keys and values of the prompt, front end included; 0 at datasheet rates without a
+    cache. [s]"""
     step_s: float
     """Mean denoising step. [s]"""
     first_block_s: float
@@ -54,7 +55,12 @@ class Denoising:
     token_s: float
     """Mean decode step of the autoregressive equivalent. [s]"""
     autoregressive_s: float
-    """Its latency: a prefill, and a decode step for every token but the first. [s]"""
+    """Its latency as a static batch: prefill, and a decode step for every further token. [s]"""
+    log_sd: float
+    autoregressive_log_sd: float
+    """Log standard deviation of both latencies; 0 at datasheet rates. [1]"""
+    basis: str
+    """What the time of a step rests on, one of `roofline.table.BASES`."""
     causal: bool = False
     """Whether the network is made to see one way only."""
 
@@ -95,9 +101,11 @@ def denoise(
     cached: bool = False,
     utilization: float | None = None,
 ) -> Denoising:
-    """Price the parallel denoising of answers at datasheet rates.
+    """Price the parallel denoising of answers.
 
-    Without a cache every step computes prompt and answer, finished or not: n·t(P + O, P + O).
+    Each denoising step is a step of the engine, which adds what it adds to a decode step of as many
+    sequences. Without a cache every step computes prompt and answer, finished or not:
+    n·t(P + O, P + O).
 
     With one, the prompt is computed once and a step computes the tokens of one block, which see
     all before them and each other: t(P, P) + n·b/O · Σᵢ t(b, P + i·b) over blocks i. What a
@@ -136,21 +144,25 @@ def denoise(
         architecture=replace(deployment.architecture, causal=False),
         options=replace(deployment.options, logits="all"),
     )
-    longest = float(prompt + output)
+    longest, costs = float(prompt + output), deployment.engine_costs
+    software = float(costs.step_s + costs.sequence_s * batch)
     if cached:
-        first, each, total = _with_cache(both_ways, batch, prompt, output // size, size, steps)
+        first, kernels, typical = _with_cache(both_ways, batch, prompt, output // size, size, steps)
         silent = replace(both_ways, options=replace(both_ways.options, logits="last"))
-        start = _seconds(silent, prefill(float(batch), float(prompt)))
+        prompts = float(_parts(silent, prefill(float(batch), float(prompt))).seconds(silent))
+        start = costs.arrival_s + float(costs.prefill_step(prompts))
         # The first step of a block carries the one that is finished.
         rows = batch * float(size) * min(2, output // size)
         tokens = max(batch * float(prompt), rows)
     else:
-        start, tokens, rows = 0.0, batch * longest, batch * longest
-        each = _seconds(both_ways, prefill(float(batch), longest))
-        first, total = each * (steps * size / output), each * steps
-    token = _decode(deployment, workload)
-    causal = _one_way(deployment)
-    prompts = _seconds(causal, prefill(float(batch), float(prompt)))
+        start, tokens, rows = costs.arrival_s, batch * longest, batch * longest
+        typical = _parts(both_ways, prefill(float(batch), longest))
+        kernels = float(typical.seconds(both_ways))
+        first = kernels * (steps * size / output)
+    each = costs.decode_gain * kernels + software
+    first = costs.decode_gain * first + software * (steps * size / output)
+    alone = static_batch(deployment, workload, operators=False)
+    share = 1.0 - software / each
     return Denoising(
         deployment=both_ways,
         batch=batch,
@@ -171,9 +183,12 @@ def denoise(
         prefill_s=start,
         step_s=each,
         first_block_s=start + first,
-        latency_s=start + total,
-        token_s=token,
-        autoregressive_s=prompts + token * (output - 1),
+        latency_s=start + each * steps,
+        token_s=alone.tpot_s,
+        autoregressive_s=alone.latency_s,
+        log_sd=float(costs.log_sd(typical.log_sd, share)),
+        autoregressive_log_sd=alone.latency_log_sd,
+        basis=BASES[int(np.max(typical.basis))],
         causal=deployment.architecture.causal,
     )
 
@@ -206,12 +221,14 @@ def denoising_step(
 
 def _with_cache(
     deployment: Deployment, batch: int, prompt: int, blocks: int, block: int, steps: int
-) -> tuple[float, float, float]:
-    """Time of the first block, of a mean step, and of all steps. [s]"""
+) -> tuple[float, float, Parts]:
+    """Kernels of the first block and of a mean step [s]; parts of a step of the middle block."""
 
-    def priced(before: Number, finished: float = 0.0) -> Number:
-        groups = denoising_step(float(batch), float(block), before, finished)
-        return seconds(step(deployment, groups), deployment)
+    def parts(before: Number, finished: Number = 0.0) -> Parts:
+        return _parts(deployment, denoising_step(float(batch), float(block), before, finished))
+
+    def priced(before: Number, finished: Number = 0.0) -> Number:
+        return parts(before, finished).seconds(deployment)
 
     def more(number: Array) -> Number:
         before = prompt + (number - 1.0) * block
@@ -220,26 +237,14 @@ def _with_cache(
     total = mean(lambda number: priced(prompt + (number - 1.0) * block), 1, blocks) * steps
     if blocks > 1:
         total += mean(more, 2, blocks) * (blocks - 1)
-    return float(priced(float(prompt))) * (steps // blocks), total / steps, total
+    middle = parts(float(prompt + blocks // 2 * block))
+    return float(priced(float(prompt))) * (steps // blocks), total / steps, middle
 
 
-def _one_way(deployment: Deployment) -> Deployment:
-    """The same network as a decoder."""
-    return replace(deployment, architecture=replace(deployment.architecture, causal=True))
-
-
-def _decode(deployment: Deployment, workload: Workload) -> float:
-    """Mean step of decoding the answer token by token; of its only step where there is one. [s]"""
-    causal, batch = _one_way(deployment), float(workload.batch)
-    return mean(
-        lambda contexts: seconds(step(causal, decode(batch, contexts - 1.0)), causal),
-        workload.prompt + 1,
-        max(workload.longest, workload.prompt + 1),
-    )
-
-
-def _seconds(deployment: Deployment, group: Group) -> float:
-    return float(seconds(step(deployment, group), deployment))
+def _parts(deployment: Deployment, groups: Group | list[Group]) -> Parts:
+    """Parts of the time of a step's kernels; layouts with a pipeline are refused before."""
+    (stage,) = through(deployment, groups)
+    return stage.parts
 
 
 def _check(deployment: Deployment, output: int, steps: int, block: int) -> None:
@@ -264,9 +269,9 @@ def _check(deployment: Deployment, output: int, steps: int, block: int) -> None:
         )
 
 
-def result_of(made: Denoising, version: str) -> Result:
+def result_of(made: Denoising) -> Result:
     """Headline, memory and derivation of a batch that is denoised."""
-    deployment = made.deployment
+    deployment, measured = made.deployment, made.deployment.calibration is not None
     source = "LLaDA (arXiv 2502.09992); Block Diffusion (arXiv 2503.09573)"
     figures = (
         ("latency_s", "s", "arrival to the last block"),
@@ -290,9 +295,17 @@ def result_of(made: Denoising, version: str) -> Result:
         f"decoding token by token ({show(made.latency_s, 's')} against "
         f"{show(made.autoregressive_s, 's')}).",
     )
-    rows = [
-        datasheet_row(name, getattr(made, name), unit, meaning) for name, unit, meaning in figures
-    ]
+    spreads = {"tokens_per_step": 0.0, "speed_up": 0.0, "break_even_tokens_per_step": 0.0}
+    spreads["autoregressive_s"] = made.autoregressive_log_sd
+
+    def row(metric: str, unit: str, meaning: str) -> dict[str, Any]:
+        value = float(getattr(made, metric))
+        wide = exp(CENTRAL * spreads.get(metric, made.log_sd))
+        ends = {"low": value / wide, "high": value * wide} if measured else {}
+        told = {"metric": metric, "value": value, **ends, "unit": unit}
+        return {**told, "basis": made.basis, "meaning": meaning}
+
+    rows = [row(*figure) for figure in figures]
     latency = derived(
         "latency",
         made.latency_s,
@@ -304,14 +317,20 @@ def result_of(made: Denoising, version: str) -> Result:
         ],
         {"steps": made.steps},
         source=source,
-        basis="datasheet",
+        basis=made.basis,
+    )
+    times = (
+        "Steps are priced by fits to measured kernels, and by what the engine adds to a decode "
+        "step of as many sequences; intervals are the central 80 %. No denoising was measured."
+        if measured
+        else "Times are the datasheet roofline: the least the hardware allows, not a forecast."
     )
     return Result(
         kind="analyze",
         tables={"headline": table(rows, {})},
         derivations={"latency": latency},
         notes=(
-            "Times are the datasheet roofline: the least the hardware allows, not a forecast.",
+            times,
             f"Keys and values of prompt and finished blocks are {held}. How many tokens a step may "
             "fill in without loss is a question of quality, which is out of scope.",
             *(["The network is causal, and priced as if it saw both ways."] if made.causal else []),
@@ -319,21 +338,15 @@ def result_of(made: Denoising, version: str) -> Result:
             *deployment.architecture.notes,
         ),
         metadata={
-            "version": version,
-            "model": deployment.architecture.name,
-            "gpu": deployment.node.gpu.name,
-            "gpu_title": deployment.node.gpu.title,
-            "gpus": deployment.devices,
+            **asked_of(deployment),
             "tp": int(deployment.tp),
-            "weights": deployment.precision.weights.name,
-            "kv": deployment.precision.kv.name,
             "batch": made.batch,
             "prompt": made.prompt,
             "output": made.output,
             "denoising_steps": made.steps,
             "block": made.block,
             "convention": "engine",
-            "basis": "datasheet",
+            "basis": "calibrated" if measured else "datasheet",
             "fits": fits,
             "summary": summary,
         },

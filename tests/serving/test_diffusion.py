@@ -3,16 +3,21 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import roofline
+from roofline.api.setting import deployed as deployment_of
+from roofline.api.setting import machine_of, network_of
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.roof import seconds
 from roofline.cost.step import Group, decode, step
 from roofline.cost.work import Work
 from roofline.errors import InputError
+from roofline.hardware.catalog import default_node
 from roofline.serving.diffusion import Denoising, denoise, denoising_step
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
@@ -234,3 +239,32 @@ def test_what_cannot_be_denoised_is_refused(change: dict[str, float], said: str)
 def test_a_recurrent_network_is_refused() -> None:
     with pytest.raises(InputError, match="one way only"):
         denoise(on("mamba-2.8b"), batch=1, prompt=8, output=8, steps=8)
+
+
+ASKED: dict[str, Any] = {"batch": 1, "prompt": 512, "output": 256}
+STEPS: dict[str, Any] = {"denoising_steps": 128, "block": 32}
+
+
+def test_measured_kernels_give_an_interval_and_what_an_analysis_says_token_by_token() -> None:
+    alone = roofline.analyze("llada-8b-base", **ASKED)
+    others: list[dict[str, Any]] = [{}, {"calibration": "none"}, {"engine": "ideal"}]
+    answer, floor, kernels = (
+        roofline.analyze("llada-8b-base", **ASKED, **STEPS, **other) for other in others
+    )
+    assert answer.autoregressive.value == alone.latency.value
+    assert answer.autoregressive.low == pytest.approx(alone.latency.low, rel=1e-12)
+    assert floor.latency.value < answer.latency.low < answer.latency.value < answer.latency.high
+    assert kernels.latency.value < answer.latency.value
+    assert answer.latency.basis not in ("datasheet", "measured")
+    assert floor.latency.basis == "datasheet"
+
+
+def test_one_new_token_is_decoded_by_the_same_kernel_whichever_way_a_network_sees() -> None:
+    gpu, box = machine_of("h100-sxm", None, None)
+    assert box is None
+    one = deployment_of(network_of("llama-3.1-8b"), gpu, default_node(gpu, 1), calibration="auto")
+    other = both_ways(one)
+    contexts = np.array([100.0, 4000.0])
+    first, second = (seconds(step(each, decode(8.0, contexts)), each) for each in (one, other))
+    assert (np.asarray(second) > 0).all()
+    assert np.asarray(second).tolist() == np.asarray(first).tolist()

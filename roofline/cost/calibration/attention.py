@@ -26,8 +26,8 @@ CHOSEN: Final = "attention to chosen keys was not measured: as if they were all 
 
 def prefill_attention(op: Op, gpu: Gpu) -> KernelQuery | None:
     """Several new tokens of a sequence: blocks of query rows; on a longer context, split keys."""
-    if "square" in op.dims:
-        return _encoder(op)
+    if "square" in op.dims and ((found := _encoder(op)) or np.any(op.dims.get("window", 0.0))):
+        return found
     if not _plain(op):
         return None
     shape = _attention(op)
@@ -99,9 +99,9 @@ def _own_widths(
 
 
 def _plain(op: Op) -> bool:
-    """Whether there are kernels like it: fused, causal, and of tokens rather than summaries."""
+    """Whether there are kernels like it: fused, and of tokens rather than summaries."""
     d = op.dims
-    return not ("square" in d or "naive" in d or np.any(np.asarray(d.get("ratio", 0.0)) > 0))
+    return not ("naive" in d or np.any(np.asarray(d.get("ratio", 0.0)) > 0))
 
 
 def _expanded(op: Op) -> bool:
@@ -115,12 +115,15 @@ def _attention(op: Op) -> dict[str, Array]:
     """Columns of attention in the order of the forms; of keys and values that differ, the mean.
 
     Devices that share a prompt have as many pairs each: the context is what queries see in the
-    mean, were they neighbours. A prompt is as many sequences as it has chunks; a single query sees
-    its own so far.
+    mean, were they neighbours. So it is where all new tokens see each other: T·S pairs are those of
+    a causal chunk of T that ends (T − 1)/2 tokens later. A prompt is as many sequences as it has
+    chunks; a single query sees its own so far.
     """
     d = op.dims
     count, new, context = d["count"], d["new"], d["context"]
     context = context - new * (d.get("sharers", 1.0) - 1.0) / 2.0
+    if "square" in d:
+        context = context + (new - 1.0) / 2.0
     window, chunk = d.get("window", 0.0), d.get("chunk", 0.0)
     if np.any(np.asarray(chunk) > 0):
         whole, own = np.asarray(context == new), np.minimum(context, chunk)
