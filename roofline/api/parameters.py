@@ -266,7 +266,7 @@ class Overlapped(Question):
     """Options of communication."""
 
     overlap: float = parameter(
-        "Share of the wires' time that is hidden behind compute, 0 to 1.", default=0.0, unit="1"
+        "Share of interconnect time that is hidden behind compute, 0 to 1.", default=0.0, unit="1"
     )
 
 
@@ -471,7 +471,7 @@ class Pools(Subject, Housed, Batch, Deployed, Overlapped):
     )
     batch: int = parameter("Sequences of a decode instance.", default=64, unit="1")
     overlap: float = parameter(
-        "Share of the time of wires in an instance that is hidden.", default=0.0, unit="1"
+        "Share of interconnect time in an instance that is hidden.", default=0.0, unit="1"
     )
 
 

@@ -109,8 +109,12 @@ def run(arguments: list[str]) -> int:
 @cache
 def _commands(*names: str) -> Any:
     """Command line that has some of the commands, with their options."""
+    from roofline.cli.help import Command, Commands, width
+
     app = typer.Typer(
         name="roofline",
+        cls=Commands,
+        context_settings={"max_content_width": width()},
         help=_root.__doc__,
         epilog=f"Exit codes: {'; '.join(f'{code} {text}' for code, text in EXIT_CODES.items())}.",
         no_args_is_help=True,
@@ -124,7 +128,8 @@ def _commands(*names: str) -> Any:
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:
-            app.command(epilog=getattr(module, "EPILOG", None))(getattr(module, function))
+            told = getattr(module, "EPILOG", None)
+            app.command(cls=Command, epilog=told)(getattr(module, function))
     command = typer.main.get_command(app)
     take_plain(command)
     return command

@@ -1,8 +1,12 @@
 """Options take plain values as Typer's converters would."""
 
+import shlex
+from typing import Any
+
 import pytest
 
 from roofline import cli
+from roofline.cli.help import EXAMPLES, GROUPS, OTHERS
 
 NEEDED = {
     "compare-measured": ["row.json"],
@@ -93,3 +97,32 @@ def test_what_an_option_does_not_take_is_told_in_our_words(
 ) -> None:
     assert cli.run(line.split()) == 2
     assert f"error: Invalid value for {said}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [(name, line) for name, lines in EXAMPLES.items() for line in lines]
+)
+def test_an_example_of_the_help_is_taken_as_it_stands(
+    name: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = values(name, shlex.split(line), monkeypatch, plain=True)
+    assert ": " in given[0], given
+
+
+def test_options_stand_in_groups_and_none_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["simulate", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 120
+    places = [shown.index(f"\n{group}:\n") for group in (*GROUPS, OTHERS, "Examples", "Exit codes")]
+    assert places == sorted(places)
+    command = cli._commands.__wrapped__("simulate").commands["simulate"]
+    for option in (each for each in command.params if each.param_type_name == "option"):
+        assert option.opts[0] in shown
+    known = {each.name for each in every_option()}
+    assert {name for names in GROUPS.values() for name in names.split()} <= known
+
+
+def every_option() -> list[Any]:
+    """Options of all commands."""
+    commands = cli._commands.__wrapped__(*cli.COMMANDS).commands.values()
+    return [each for command in commands for each in command.params]
