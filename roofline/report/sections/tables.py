@@ -60,7 +60,7 @@ def build(result: Result) -> Iterator[Block]:
     if changes := what_if(result):
         yield Block(70, "what-if", "What would help", "what_if.html", grids=(changes,))
     if operators := operator_grids(result):
-        yield Block(80, "operators", "Operators", "grids.html", grids=operators)
+        yield Block(80, "operators", "Operators", "operators.html", grids=operators)
     elsewhere = ELSEWHERE | (PLANNED if "verdict" in result.tables else frozenset())
     names = [name for name in result.tables if name not in elsewhere]
     if grids := tuple(grid for name in names for grid in grids_of(result, name)):
