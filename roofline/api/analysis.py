@@ -39,6 +39,7 @@ def analyze(asked: Analysis) -> Result:
     workload = Workload(**shared(asked, Workload))
     degrees = setting.degrees_of(asked)
     moved = offload.any or automatic
+    several = asked.samples > 1 or asked.beams > 1
     if network.is_encoder:
         workload = replace(workload, output=1)
 
@@ -63,6 +64,7 @@ def analyze(asked: Analysis) -> Result:
                 "--convention textbook": asked.convention == "textbook",
                 "an offload": moved,
                 "--denoising-steps": asked.denoising_steps != 0,
+                "--samples or --beams": several,
             }
             | {f"--{name}": getattr(degrees, name) is not None for name in DEGREES}
             | {"--stages": bool(asked.stages), "--microbatches": asked.microbatches != 0},
@@ -82,7 +84,18 @@ def analyze(asked: Analysis) -> Result:
             "--ring-attention": asked.ring_attention and arranged.cp == 1,
         },
     )
+    if several:
+        refuse_unused(
+            "--samples or --beams",
+            {
+                "a pipeline (--pp)": arranged.pp > 1,
+                "--no-kv-cache": not asked.kv_cache,
+                "an encoder": network.is_encoder,
+            },
+        )
     unpriced = {
+        "--samples or --beams": several,
+        "--temperature, --top-k or --top-p": options.sampling.given and not several,
         "--prefill-batch": asked.prefill_batch != 0,
         "--prefix-hit": asked.prefix_hit != 0,
         "replicas (--gpus beyond those of a replica)": replicas > 1,

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from roofline.serving.sampling import Sampling, sampling_ops
 
 from roofline.cost import branching
 from roofline.cost.roof import seconds
 from roofline.cost.sampling import over_logits
 from roofline.cost.work import Work
 from roofline.errors import InputError
-from roofline.serving.sampling import Sampling, sampling_ops
 from tests.serving.deployments import on
 
 CHOICES = [
