@@ -194,11 +194,13 @@ def paging(asked: Paging) -> Result:
     setting.check_gpus(asked.gpus)
     device, box = setting.machine_of(asked.gpu, asked.node, None)
     layout = setting.one_replica(asked.gpus, asked.layout)
+    options = setting.options_of(cuda_graphs=asked.cuda_graphs)
     return paged_result(
         paged(
-            setting.deployed_as(asked, network, device, box, layout),
-            Workload(**shared(asked, Workload)),
+            setting.deployed_as(asked, network, device, box, layout, options=options),
+            Workload(**(shared(asked, Workload) | {"samples": 1})),
             samples=asked.samples,
+            beams=asked.beams,
             page=asked.page,
             reserved=asked.reserved,
             utilization=asked.memory_utilization,

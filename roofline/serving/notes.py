@@ -117,12 +117,12 @@ def _decoding(batch: StaticBatch) -> list[str]:
     sampling, out = deployment.options.sampling, []
     if sampling.given:
         method = "sorting" if deployment.engine.sampler == "sort" else "draws that are rejected"
-        by = f", with top-k and top-p by {method}" * sampling.cuts
-        fitted = deployment.engine_costs.step_s > 0
-        greedy = "is in the row engine, not counted twice" if fitted else "is counted, too"
+        by = f", top-k and top-p by {method}" * sampling.cuts
         out.append(
-            f"Tokens are chosen on the device{by}: the operators sampling. Greedy choice, which "
-            f"benchmarks of engines ask for, {greedy}."
+            "Greedy choice, which benchmarks of engines ask for, is in the row engine; operators "
+            f"called sampling are what another choice adds to it, on the device{by}."
+            if deployment.engine_costs.step_s
+            else f"Tokens are chosen on the device by the operators called sampling{by}."
         )
     if batch.sequences > work.batch:
         each = batch.sequences // work.batch
