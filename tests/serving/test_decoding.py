@@ -1,6 +1,7 @@
 """Answers and beams that share a prompt: laws, and counts by hand."""
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ def test_one_beam_and_one_sample_are_plain_decoding() -> None:
 
 def test_more_beams_are_never_faster() -> None:
     every = [batch(beams) for beams in (1, 2, 4, 8)]
-    for fewer, more in zip(every, every[1:], strict=False):
+    for fewer, more in pairwise(every):
         assert more.tpot_s > fewer.tpot_s
         assert more.ttft_s >= fewer.ttft_s
         assert more.throughput_tok_s < fewer.throughput_tok_s
@@ -73,7 +74,7 @@ def test_derivations_give_what_they_explain(given: dict[str, Any]) -> None:
 
 def test_a_result_says_what_was_asked_and_has_its_operators() -> None:
     found = api.analyze(beams=4, batch=4, prompt=1000, output=100, calibration="none")
-    ops = {row["operator"]: row for row in found.tables["ops"].rows() if row["phase"] == "decode"}
+    ops = {row["op"]: row for row in found.tables["ops"].rows() if row["phase"] == "decode"}
     assert ops["sampling-beams"]["hbm_bytes"] == 24 * 16 * 128_256
     assert found.metadata["beams"] == 4
     assert any("4 beams, which are one answer" in note for note in found.notes)
