@@ -288,7 +288,7 @@ def test_pages_of_beams_are_held_and_copied_as_on_page_tables(
     draw, runs, steps = Random(beams), 400, 24
     found = [searched(beams, prompt, steps, page, draw) for _ in range(runs)]
     held = np.mean([each for _, each in found], axis=0) * page
-    expected = branching.beams_held(beams, prompt, np.arange(1, steps + 1), page=page)
+    expected = branching.beams_held(beams, prompt, np.arange(1.0, steps + 1), page=page)
     assert held == pytest.approx(np.asarray(expected), rel=0.04)
     # One step of g writes to new pages, which nobody has to copy.
     full = sum((prompt + step) % page > 0 for step in range(1, steps))

@@ -148,7 +148,7 @@ def test_beams_are_copied_whole_or_a_page_where_two_would_write() -> None:
     made, token = compared(beams=4), 819_200
     assert made.moved_apart == 2 * 4 * (161 + 169) * token  # 330 tokens on average, read, written
     assert made.moved_shared == pytest.approx(2 * 4 * 0.75**4 * 15 * token)
-    held = [beams_held(4, 161, t, page=16) for t in range(1, 338)]
+    held = [float(beams_held(4, 161, t, page=16)) for t in range(1, 338)]
     shared = made.schemes[-1]
     assert shared.mean_slots == pytest.approx(np.mean(held))
     assert shared.slots == pytest.approx(held[-1])
