@@ -38,6 +38,7 @@ def analyze(asked: Analysis) -> Result:
     workload = Workload(**shared(asked, Workload))
     degrees = setting.degrees_of(asked)
     moved = offload.any or automatic
+    several = asked.samples > 1 or asked.beams > 1
     if network.is_encoder:
         workload = replace(workload, output=1)
 
@@ -62,6 +63,7 @@ def analyze(asked: Analysis) -> Result:
                 "--convention textbook": asked.convention == "textbook",
                 "an offload": moved,
                 "--denoising-steps": asked.denoising_steps != 0,
+                "--samples or --beams": several,
             }
             | {f"--{name}": getattr(degrees, name) is not None for name in DEGREES}
             | {"--stages": bool(asked.stages), "--microbatches": asked.microbatches != 0},
@@ -81,7 +83,18 @@ def analyze(asked: Analysis) -> Result:
             "--ring-attention": asked.ring_attention and arranged.cp == 1,
         },
     )
+    if several:
+        refuse_unused(
+            "--samples or --beams",
+            {
+                "a pipeline (--pp)": arranged.pp > 1,
+                "--no-kv-cache": not asked.kv_cache,
+                "an encoder": network.is_encoder,
+            },
+        )
     unpriced = {
+        "--samples or --beams": several,
+        "--temperature, --top-k or --top-p": options.sampling.given and not several,
         "--prefill-batch": asked.prefill_batch != 0,
         "--prefix-hit": asked.prefix_hit != 0,
         "replicas (--gpus beyond those of a replica)": replicas > 1,
@@ -180,11 +193,13 @@ def paging(asked: Paging) -> Result:
     setting.check_gpus(asked.gpus)
     device, box = setting.machine_of(asked.gpu, asked.node, None)
     layout = setting.one_replica(asked.gpus, asked.layout)
+    options = setting.options_of(cuda_graphs=asked.cuda_graphs)
     return paged_result(
         paged(
-            setting.deployed_as(asked, network, device, box, layout),
-            Workload(**shared(asked, Workload)),
+            setting.deployed_as(asked, network, device, box, layout, options=options),
+            Workload(**(shared(asked, Workload) | {"samples": 1})),
             samples=asked.samples,
+            beams=asked.beams,
             page=asked.page,
             reserved=asked.reserved,
             utilization=asked.memory_utilization,

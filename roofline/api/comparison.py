@@ -10,7 +10,7 @@ from roofline.bench.calibrations import calibration_of
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.changes.settings import setup_of
-from roofline.serving.asking import one_of
+from roofline.serving.asking import one_of, refuse_unused
 from roofline.serving.workload import Workload
 from roofline.study import compare as variants
 from roofline.study.choice import layouts as layouts_result
@@ -33,6 +33,12 @@ def compare(asked: Comparison) -> Result:
     trained = asked.training_tokens
     if trained is not None and not 1 <= trained <= MOST_TRAINED:
         raise InputError(f"training tokens are {trained:g}", hint="give their number, like 94e9")
+    options = setting.options_asked(asked)
+    textbook = asked.convention == "textbook"
+    refuse_unused(
+        "--convention textbook",
+        {"--temperature, --top-k or --top-p": textbook and options.sampling.given},
+    )
     network = setting.network_of(asked.model)
     device, _ = setting.machine_of(asked.gpu, None, asked.usd_per_hour)
     layout, _ = setting.layout_of(asked.gpus, setting.Degrees(tp=asked.tp))
@@ -50,7 +56,7 @@ def compare(asked: Comparison) -> Result:
         Conditions(
             workload=Workload(**shared(asked, Workload)),
             engine=engine_named(asked.engine),
-            options=setting.options_asked(asked),
+            options=options,
             gpus=asked.gpus,
             utilization=asked.memory_utilization,
             convention=asked.convention,

@@ -297,6 +297,31 @@ class Attended(Question):
     )
 
 
+class Sampled(Question):
+    """Options of how the next token is chosen."""
+
+    temperature: float | None = parameter(
+        "0 for the likeliest token; else what is as with greedy choice, as benchmarks ask.",
+        default=None,
+        unit="1",
+    )
+    top_k: int = parameter("Draw among the K likeliest tokens; 0 for all.", default=0, unit="token")
+    top_p: float = parameter(
+        "Draw among the likeliest tokens of this probability together; 1 for all.",
+        default=1.0,
+        unit="1",
+    )
+
+
+class Branched(Question):
+    """Options of several sequences for each prompt."""
+
+    samples: int = parameter("Answers to each prompt.", default=1, unit="1")
+    beams: int = parameter(
+        "Beams searched together for the one answer to each prompt.", default=1, unit="1"
+    )
+
+
 class Ringed(Question):
     """Option of how context parallelism passes keys."""
 
@@ -359,7 +384,9 @@ class Offered(Question):
     draft_length: int = parameter("Tokens drafted in a row; 0 for 4.", default=0, unit="token")
 
 
-class Analysis(Subject, Staged, Batch, Deployed, Overlapped, Attended, Ringed, Chosen):
+class Analysis(
+    Subject, Staged, Batch, Branched, Deployed, Sampled, Overlapped, Attended, Ringed, Chosen
+):
     """Parameters of `roofline.analyze`."""
 
     sequence_parallel: bool = parameter(
@@ -395,14 +422,16 @@ class Analysis(Subject, Staged, Batch, Deployed, Overlapped, Attended, Ringed, C
     )
 
 
-class Layouts(Subject, Housed, Batch, Deployed, Overlapped, Attended, Ringed, Chosen, Ranked):
+class Layouts(
+    Subject, Housed, Batch, Deployed, Sampled, Overlapped, Attended, Ringed, Chosen, Ranked
+):
     """Parameters of `roofline.layouts`."""
 
     gpus: int = parameter("Devices in all.", default=8, unit="1")
     batch: int = parameter("Sequences decoded together in one replica.", default=16, unit="1")
 
 
-class Comparison(Batch, Deployed, Attended, Ranked):
+class Comparison(Batch, Deployed, Sampled, Attended, Ranked):
     """Parameters of `roofline.compare`."""
 
     model: str | Architecture = network(
@@ -515,10 +544,9 @@ class Drafting(Subject, Arranged, Batch, Deployed, Overlapped):
     layout: str = parameter("Layout of the target: tp8, dp8-ep8; else --gpus share it.", default="")
 
 
-class Paging(Subject, Arranged, Sequences, Calibrated):
+class Paging(Subject, Arranged, Sequences, Branched, Calibrated):
     """Parameters of `roofline.paging`."""
 
-    samples: int = parameter("Answers to each prompt.", default=1, unit="1")
     page: int = parameter("Tokens of a page; 0 for the engine's.", default=0, unit="token")
     reserved: int = parameter(
         "Tokens reserved without pages; 0 for the longest the network takes.",

@@ -18,6 +18,7 @@ from roofline.api.parameters import (
 from roofline.cost.deployment import KEPT, Deployment, Offload, Options
 from roofline.cost.layout import SINGLE, Layout, parse
 from roofline.cost.measured import NONE
+from roofline.cost.sampling import Sampling
 from roofline.errors import InputError, LayoutError
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named
@@ -224,7 +225,7 @@ def options_of(**choices: Any) -> Options:
 
 def options_asked(asked: Question) -> Options:
     """Choices of how the network is run and counted that a question makes."""
-    return options_of(**shared(asked, Options))
+    return options_of(sampling=Sampling(**shared(asked, Sampling)), **shared(asked, Options))
 
 
 def roomiest(device: Gpu, gpus: int) -> Node:

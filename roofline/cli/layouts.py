@@ -13,8 +13,9 @@ from roofline.cli.render import plain_values
 @options.takes(
     Layouts,
     "model gpu gpus node objective top batch prefill_batch prompt prefix_hit output "
-    "weights kv engine calibration kv_cache attention mask mla routing_skew expert_loads "
-    "ring_attention overlap cuda_graphs memory_utilization price static report format_",
+    "temperature top_k top_p weights kv engine calibration kv_cache attention mask mla "
+    "routing_skew expert_loads ring_attention overlap cuda_graphs memory_utilization price "
+    "static report format_",
 )
 def layouts(
     context: typer.Context,

@@ -5,10 +5,11 @@ of a cached token in all layers.
 """
 
 from functools import cache
+from typing import Final
 
 import numpy as np
 
-from roofline.cost.work import Number, Work
+from roofline.cost.work import Array, Formula, Number, Work, by
 from roofline.errors import InputError
 
 MOST_BEAMS = 128
@@ -54,26 +55,6 @@ def samples_read(samples: Number, prompt: Number, output: Number, *, together: b
     return prompt + samples * output if together else samples * (prompt + output)
 
 
-def beam_choice(sequences: Number, beams: Number, vocab: Number) -> Work:
-    """Scores of all continuations of all beams, and the best 2k of them.
-
-    Logarithms of probabilities (2 reads and a write of k·V, 8 operations each), a sum with the
-    beam's score (read, write, 1) and a selection (read, 1), in single precision. 2k are taken, so
-    that k are left where some end. Source: Sutskever, Vinyals and Le 2014 (arXiv 1409.3215).
-
-    Args:
-        sequences: Prompts. [1]
-        beams: Beams k of each. [1]
-        vocab: Vocabulary V. [token]
-
-    Examples:
-        >>> beam_choice(1.0, 4.0, 1000.0).hbm_bytes
-        96000.0
-    """
-    elements = sequences * beams * vocab
-    return Work(flops=elements * 10, activation_bytes=elements * 6 * 4.0)
-
-
 def beam_copies(sequences: Number, beams: Number, context: Number, *, token_bytes: Number) -> Work:
     """Reordering of caches that lie one beam after the other: all are copied.
 
@@ -82,7 +63,8 @@ def beam_copies(sequences: Number, beams: Number, context: Number, *, token_byte
     `_reorder_cache` of Hugging Face Transformers.
 
     Args:
-        sequences, beams: As in `beam_choice`.
+        sequences: Prompts. [1]
+        beams: Beams k of each. [1]
         context: Tokens cached of each beam. [token]
         token_bytes: Bytes b of a cached token, all layers. [B]
 
@@ -94,24 +76,51 @@ def beam_copies(sequences: Number, beams: Number, context: Number, *, token_byte
 
 
 def beam_page_copies(
-    sequences: Number, beams: Number, parents: Number, *, page: Number, token_bytes: Number
+    sequences: Number,
+    beams: Number,
+    parents: Number,
+    *,
+    page: Number,
+    token_bytes: Number,
+    state_bytes: Number = 0.0,
 ) -> Work:
     """Reordering of caches in pages: a page is copied where two beams would write to it.
 
-    2·(k − parents)·g·b, of g steps in the g − 1 in which the last page is not full. Independent of
-    the context. Source: Kwon et al. 2023 (arXiv 2309.06180), section 4.4, copy on write.
+    2·(k − parents)·g·b, of g steps in the g − 1 in which the last page is not full, whatever the
+    context; a recurrent state, which every step writes to, in each of them. Source: Kwon et al.
+    2023 (arXiv 2309.06180), section 4.4, copy on write.
 
     Args:
-        sequences, beams: As in `beam_choice`.
-        token_bytes: As in `beam_copies`.
+        sequences, beams, token_bytes: As in `beam_copies`.
         parents: Beams that live on; see `expected_parents`. [1]
-        page: Tokens of a page. [token]
+        page: Tokens g of a page. [token]
+        state_bytes: Bytes of a sequence whatever its length. [B]
 
     Examples:
         >>> beam_page_copies(1.0, 4.0, 3.0, page=16.0, token_bytes=10.0).kv_bytes
         300.0
     """
-    return Work(kv_bytes=2 * sequences * (beams - parents) * (page - 1) * token_bytes)
+    each = (page - 1) * token_bytes + state_bytes
+    symbols = {
+        "prompts": sequences,
+        "k": beams,
+        "parents": parents,
+        "g": page,
+        "b": token_bytes,
+        "state bytes": state_bytes,
+    }
+    return Work(kv_bytes=2 * sequences * (beams - parents) * each, made=by(_PAGE_COPIES, symbols))
+
+
+_PAGE_COPIES: Final = Formula(
+    kv_bytes="2 · prompts · (k − parents) · ((g − 1) · b[ + state bytes])",
+    meanings=(
+        ("k", "beams of each prompt"),
+        ("parents", "k · (1 − (1 − 1/k)^k): each new beam comes from any of the old ones alike"),
+        ("g", "tokens of a page of the engine"),
+        ("b", "cache of a token in all layers, on this device"),
+    ),
+)
 
 
 def expected_parents(beams: Number) -> Number:
@@ -130,7 +139,7 @@ def expected_parents(beams: Number) -> Number:
     return beams * (1 - (1 - 1 / beams) ** beams)
 
 
-def beams_held(beams: int, prompt: int, output: int, *, page: int = 1) -> Number:
+def beams_held(beams: int, prompt: int, output: Number, *, page: int = 1) -> Number:
     """Tokens cached for the beams of a prompt that keep what they have in common once. [token]
 
     Pages of the prompt once, and for each later one as many as the beams have ancestors at its last
@@ -147,32 +156,64 @@ def beams_held(beams: int, prompt: int, output: int, *, page: int = 1) -> Number
     Examples:
         Two beams have one ancestor with probability 1/2 a step back, 3/4 two steps back:
 
-        >>> beams_held(2, 100, 3)
+        >>> float(beams_held(2, 100, 3))
         104.75
     """
-    if not (1 <= beams <= MOST_BEAMS and prompt >= 0 and output >= 0 and page >= 1):
+    answers = np.asarray(output, np.intp)
+    if not (1 <= beams <= MOST_BEAMS and prompt >= 0 and answers.min() >= 0 and page >= 1):
         raise InputError(
-            f"{beams} beams of {prompt} + {output} tokens in pages of {page}",
+            f"{beams} beams of {prompt} + {answers.max()} tokens in pages of {page}",
             hint=f"give 1 to {MOST_BEAMS} beams, 0 tokens on, and pages of 1 or more",
         )
-    longest = prompt + output
-    common = prompt // page
-    ends = np.minimum(np.arange(common + 1, -(-longest // page) + 1) * page, longest)
-    alive = _ancestors(beams, output)
-    return float(page * (common + alive[longest - ends].sum()))
+    alive, most = _ancestors(beams), int(answers.max()) + page
+    alive = np.append(alive[:most], np.ones(-(-most // page) * page - len(alive[:most])))
+    # Ancestors at the ends of full pages, which lie a page apart: from so many steps back on.
+    ends = np.cumsum(alive.reshape(-1, page), axis=0)
+    full, rest = np.divmod(prompt + answers, page)
+    own = full - prompt // page
+    last = np.where(answers > 0, float(beams), 1.0) * (rest > 0)
+    held = page * (prompt // page + last + np.where(own > 0, ends[np.maximum(own - 1, 0), rest], 0))
+    return held[()]
 
 
-def _ancestors(beams: int, steps: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Mean number of ancestors of all beams so many steps back, from 0 on. [1]"""
+def own_tokens(samples: int, beams: int, prompt: int, output: Number, *, page: int = 1) -> Number:
+    """Tokens cached for each further answer or beam of a prompt, beside those of the first. [token]
+
+    (held − ⌈(P + t)/g⌉·g)/(n − 1), in pages, of n samples or beams; 0 for one alone. Source: the
+    difference of `samples_held` or `beams_held`, and one sequence in pages.
+
+    Args:
+        samples: Answers n, that go apart at once. [1]
+        beams: Beams k, of a single answer. [1]
+        prompt, output, page: As in `beams_held`.
+
+    Examples:
+        Whole pages of a prompt of 40 are shared, 8 tokens are not:
+
+        >>> float(own_tokens(4, 1, 40, 10, page=16))
+        32.0
+    """
+    if samples == 1 == beams:
+        return 0.0
+    held = (
+        beams_held(beams, prompt, output, page=page)
+        if beams > 1
+        else samples_held(samples, prompt, output, page=page)
+    )
+    one = np.ceil((prompt + output) / page) * page
+    return (held - one) / (max(samples, beams) - 1)
+
+
+@cache
+def _ancestors(beams: int) -> Array:
+    """Mean number of ancestors of all beams so many steps back, until it is one. [1]"""
     step, lines = _occupied(beams), np.zeros(beams + 1)
     lines[beams] = 1.0
-    out = np.ones(max(steps, 1))
-    for back in range(steps):
-        if lines[1] >= 1.0:
-            break
-        out[back] = lines @ np.arange(beams + 1.0)
+    out = []
+    while lines[2:].sum() > 1e-13:
+        out.append(lines @ np.arange(beams + 1.0))
         lines = lines @ step
-    return out
+    return np.array(out)
 
 
 @cache

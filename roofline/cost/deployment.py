@@ -12,6 +12,7 @@ from roofline.cost.engine_costs import ALONE, IDEAL, EngineCosts, KernelGains, e
 from roofline.cost.layout import SINGLE, Layout, group
 from roofline.cost.measured import Calibration
 from roofline.cost.moe import UNIFORM, Routing
+from roofline.cost.sampling import LIKELIEST, Sampling
 from roofline.cost.work import Number
 from roofline.errors import InputError
 from roofline.hardware.engine import Engine
@@ -49,6 +50,8 @@ class Options:
     """Share of the time of wires between devices that is hidden behind other work. [1]"""
     cuda_graphs: bool = True
     """True where the engine may run decode steps in CUDA graphs."""
+    sampling: Sampling = LIKELIEST
+    """How the next token is chosen."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -134,6 +137,12 @@ class Deployment:
             raise InputError(
                 "context parallelism is not priced with scores in memory",
                 hint="leave --attention at flash",
+            )
+        k, vocab = self.options.sampling.top_k, self.architecture.vocab
+        if k > vocab:
+            raise InputError(
+                f"top-k is {k:,}, {self.architecture.name} has a vocabulary of {vocab:,}",
+                hint="give fewer, or 0 for all",
             )
         moved = self.offload.any or self.offload.least
         if moved and host_link(self.node.gpu) is None:

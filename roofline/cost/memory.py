@@ -180,6 +180,8 @@ def budget(
     step_rows: float,
     utilization: float | None = None,
     cached: bool = True,
+    further: float = 0.0,
+    own: float = 0.0,
 ) -> Memory:
     """Memory of one device for a batch at its longest context: of the stage with least to spare.
 
@@ -187,7 +189,7 @@ def budget(
 
     Args:
         deployment: Network, node, formats, layout and engine.
-        batch, context, step_tokens, step_rows, cached: As for `held`.
+        batch, context, step_tokens, step_rows, cached, further, own: As for `held`.
         utilization: Share of the device that the engine takes; None for the engine's default. [1]
     """
     parts = held(
@@ -197,6 +199,8 @@ def budget(
         step_tokens=step_tokens,
         step_rows=step_rows,
         cached=cached,
+        further=further,
+        own=own,
     )
     return Memory(
         capacity=deployment.node.gpu.memory_bytes,
@@ -254,6 +258,8 @@ def held(
     step_tokens: Number,
     step_rows: Number,
     cached: bool = True,
+    further: float = 0.0,
+    own: float = 0.0,
 ) -> Held:
     """Memory of a device that a batch takes.
 
@@ -267,6 +273,8 @@ def held(
         context: Their longest context. [token]
         step_tokens, step_rows: New tokens and rows of logits in the largest step. [token]
         cached: False where nothing is cached between steps.
+        further: Answers or beams of each sequence beside its first one. [1]
+        own: Tokens that each of them keeps beside those of the first. [token]
     """
     layout, offload = deployment.layout, deployment.offload
     mine = np.ceil(batch / layout.dp)
@@ -280,7 +288,10 @@ def held(
     for stage in different(pipeline(deployment.architecture, layout, deployment.node)):
         whole = weight_bytes(deployment, stage)
         layers = whole - outside_bytes(deployment, stage.first, stage.last)
-        cache = mine * kv_bytes_per_sequence(deployment, context, stage=stage) * cached
+        each = kv_bytes_per_sequence(deployment, context, stage=stage)
+        if further:
+            each = each + further * kv_bytes_per_sequence(deployment, own, stage=stage)
+        cache = mine * each * cached
         outside = offload.weights * layers + offload.kv * cache
         under_way = min(2.0 / sum(count for _, count in stage.layers), 1.0) * outside
         on_device = (whole - offload.weights * layers, cache - offload.kv * cache)

@@ -17,6 +17,7 @@ from roofline.kept import kept
 Policy = Literal["chunked", "continuous"]
 First = Literal["decode", "prefill"]
 MemoryShare = Literal["device", "free", "static"]
+Sampler = Literal["sort", "rejection"]
 UNKNOWN: Final = "unknown"
 """Engine that stands for those of which nothing was measured."""
 _UNLISTED: Final = "unlisted"
@@ -97,6 +98,8 @@ class Engine:
     sequences are preempted where pages run out. [1]"""
     graph_kernels: bool = False
     """True if it runs the kernels of a step in CUDA graphs, and fused."""
+    sampler: Sampler = "sort"
+    """Algorithm of top-k and top-p: ``"sort"`` of the logits, or ``"rejection"`` of draws."""
     decode_reach_bytes_per_s: float = float("inf")
     """Device memory rate beyond which its decode steps get no faster. [B/s]"""
     profile: str = UNKNOWN

@@ -14,6 +14,7 @@ from roofline.hardware.engine import (
     First,
     MemoryShare,
     Policy,
+    Sampler,
 )
 from roofline.units import parse
 
@@ -40,6 +41,10 @@ class _PolicyFile(schema.Sourced):
 
 class _FirstFile(schema.Sourced):
     value: First
+
+
+class _SamplerFile(schema.Sourced):
+    value: Sampler
 
 
 _Release = Annotated[str, Field(pattern=r"^\d+\.\d+$")]
@@ -70,6 +75,7 @@ class _EngineFile(schema.Strict):
     graph_memory: schema.Sourced
     block_tokens: schema.Sourced
     graph_kernels: bool = False
+    sampler: _SamplerFile = _SamplerFile(value="sort", source="assumed")
     decode_reach: schema.Sourced | None = None
     sources: dict[str, schema.SourceEntry] = Field(default_factory=dict)
 
@@ -131,6 +137,7 @@ def read_engine(path: Path) -> Engine:
         first=file.first.value,
         reservation=sourced("reservation", ""),
         graph_kernels=file.graph_kernels,
+        sampler=file.sampler.value,
         decode_reach_bytes_per_s=sourced("decode_reach", "B/s")
         if file.decode_reach
         else float("inf"),

@@ -183,9 +183,10 @@ def _memory_sentence(batch: StaticBatch, most: int) -> str:
     deployment, memory, work = batch.deployment, batch.memory, batch.workload
     where = "the device" if batch.devices == 1 else f"each of {batch.devices} devices"
     if memory.fits:
+        what = "sequences" if batch.sequences == work.batch else "prompts with their answers"
         return (
             f"Fits on {where} with {show_binary(memory.free)} to spare; "
-            f"up to {most:,} sequences of this length fit."
+            f"up to {most:,} {what} of this length fit."
         )
     short = f"Does not fit: {show_binary(-memory.free)} too much on {where}."
     if most:

@@ -94,7 +94,7 @@ def conventions(
             "The network sees both ways: it fills answers in by denoising (--denoising-steps); "
             "the decode step here is for comparison."
         )
-    out += layout_notes.notes(batch, replicas)
+    out += [*_decoding(batch), *layout_notes.notes(batch, replicas)]
     if replicas > 1:
         out.append(f"{replicas} replicas serve {work.batch} sequences each.")
     attends = any(
@@ -109,6 +109,36 @@ def conventions(
     if not batch.deployment.node.gpu.usd_per_hour:
         out.append("No price is assumed for this device: give one with --price.")
     return tuple(out)
+
+
+def _decoding(batch: StaticBatch) -> list[str]:
+    """Notes on how tokens are chosen, and on answers or beams that share a prompt."""
+    deployment, work = batch.deployment, batch.workload
+    sampling, out = deployment.options.sampling, []
+    if sampling.given:
+        method = "sorting" if deployment.engine.sampler == "sort" else "draws that are rejected"
+        by = f", top-k and top-p by {method}" * sampling.cuts
+        out.append(
+            "Greedy choice, which benchmarks of engines ask for, is in the row engine; operators "
+            f"called sampling are what another choice adds to it, on the device{by}."
+            if deployment.engine_costs.step_s
+            else f"Tokens are chosen on the device by the operators called sampling{by}."
+        )
+    if batch.sequences > work.batch:
+        each = batch.sequences // work.batch
+        what = "beams, which are one answer," if sampling.beams > 1 else "answers"
+        out.append(
+            f"{each} {what} decode for each of {work.batch:,} prompts: {batch.sequences:,} "
+            "sequences. They share the prompt's prefill and whole pages, not its reads: each of "
+            "them reads all of its cache."
+        )
+    if sampling.beams > 1:
+        out.append(
+            "Each new beam is taken to come from any of the old ones alike; real ones descend from "
+            "fewer, so that they hold less and copy more. A page is copied where two beams would "
+            "write to it."
+        )
+    return out
 
 
 def _grounds(batch: StaticBatch) -> list[str]:
@@ -196,7 +226,8 @@ def _kinds(batch: StaticBatch, forms: Mapping[str, Phases]) -> list[str]:
     held = float(
         mine * kv_bytes_per_sequence(deployment, longest, one_page_table=True, stage=stage)
     )
-    if work.kv_cache and held > batch.memory.kv and not deployment.offload.kv:
+    alone = batch.sequences == work.batch and not deployment.offload.kv
+    if work.kv_cache and held > batch.memory.kv and alone:
         out.append(
             f"The cache is {show_binary(batch.memory.kv)} by formula; an engine with one table of "
             f"pages for all layers holds {show_binary(held)}."

@@ -5,10 +5,17 @@ from math import floor
 
 import numpy as np
 
-from roofline.cost.branching import samples_held
+from roofline.cost.branching import (
+    beam_copies,
+    beam_page_copies,
+    beams_held,
+    expected_parents,
+    own_tokens,
+)
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import pipeline
 from roofline.cost.memory import Memory, kv_bytes_per_sequence
+from roofline.cost.sampling import Sampling
 from roofline.cost.work import Array, Number
 from roofline.errors import InputError
 from roofline.model.architecture import CompressedAttention
@@ -50,9 +57,11 @@ class Paged:
     deployment: Deployment
     workload: Workload
     samples: int
+    beams: int
     page: int
     reserved: int
-    """Answers to each prompt, tokens of a page and of a reservation. [1] [token]"""
+    """Answers to each prompt, beams of its one answer, tokens of a page and of a reservation. [1]
+    [token]"""
     memory: Memory
     """Budget of one device."""
     token_bytes: float
@@ -61,9 +70,18 @@ class Paged:
     mean_tokens: float
     """Different tokens that the answers to a prompt have cached, mean while they grow. [token]"""
     copied: float
-    """Pages copied on write for each prompt. [1]"""
+    """Pages copied on write for each prompt where its answers go apart. [1]"""
+    moved_apart: float
+    moved_shared: float
+    """Bytes that a step reads and writes to reorder the beams of a prompt, whose caches lie one
+    after the other, or in shared pages; on a device, mean while they grow. [B]"""
     schemes: tuple[Scheme, ...]
     """Largest room first."""
+
+    @property
+    def branches(self) -> int:
+        """Answers or beams of each prompt. [1]"""
+        return max(self.samples, self.beams)
 
     def states(self, scheme: Scheme) -> float:
         """Part of the mean room that holds tokens; what is shared counts once. [1]"""
@@ -73,7 +91,7 @@ class Paged:
     @property
     def answers_tokens(self) -> float:
         """Tokens of all answers to a prompt with a prompt of their own each, mean. [token]"""
-        return self.samples * (self.workload.prompt + _grown(self.workload))
+        return self.branches * (self.workload.prompt + _grown(self.workload))
 
 
 def paged(
@@ -81,6 +99,7 @@ def paged(
     workload: Workload,
     *,
     samples: int = 1,
+    beams: int = 1,
     page: int = 0,
     reserved: int = 0,
     utilization: float | None = None,
@@ -95,6 +114,7 @@ def paged(
         deployment: Network, node, formats, layout, engine.
         workload: Lengths; its batch is the sequences that a step keeps activations for.
         samples: Answers to each prompt. [1]
+        beams: Beams of the one answer to each prompt. [1]
         page: Tokens of a page; 0 for the engine's. [token]
         reserved: Longest sequence that room is reserved for; 0 for the network's. [token]
         utilization: Share of device memory the engine takes; None for its default. [1]
@@ -105,7 +125,8 @@ def paged(
     size = page or max(int(deployment.engine.block_tokens), 1)
     most = reserved or deployment.architecture.max_context or workload.longest
     check_context(deployment, workload)
-    _check(deployment, workload, samples, size, most)
+    _check(deployment, workload, samples, beams, size, most)
+    each = max(samples, beams)
     memory = memory_of(deployment, workload, utilization)
     stages = pipeline(deployment.architecture, deployment.layout, deployment.node)
 
@@ -119,18 +140,17 @@ def paged(
 
     def whole(name: str, title: str, slots: float) -> Scheme:
         """Scheme that reserves one piece from the start."""
-        waiting, held = longest - workload.prompt - grown, samples * float(cache(slots))
-        each = samples * slots
-        return Scheme(name, title, each, each, samples * waiting, held, held)
+        waiting, held = longest - workload.prompt - grown, each * float(cache(slots))
+        return Scheme(name, title, each * slots, each * slots, each * waiting, held, held)
 
-    prompt, answer = float(workload.prompt), float(longest - workload.prompt)
-    shared = prompt // size * size
-    mean = _mean_paged(workload, size, 0.0)
-    rest = _mean_paged(workload, size, shared)
-    slots, weights = _paged_lengths(workload, size)
-    one = cache(slots)
+    prompt = float(workload.prompt)
+    answers, weights = _lengths(workload, size, beams)
+    slots: Array = np.asarray(paged_slots(prompt + answers, size))
+    one = np.broadcast_to(cache(slots), slots.shape)
     # What an answer keeps beyond the shared pages is as much as a sequence of its own would keep.
-    more = (samples - 1) * cache(slots - shared)
+    own = own_tokens(samples, beams, workload.prompt, answers, page=size) + 0.0 * slots
+    more = np.broadcast_to((each - 1) * cache(own), slots.shape)
+    together: Array = np.asarray(slots + (each - 1) * own)
     schemes: tuple[Scheme, ...] = (
         whole("reserved", f"{most:,} tokens reserved", float(most)),
         whole(
@@ -142,32 +162,44 @@ def paged(
         Scheme(
             "paged",
             f"pages of {size}",
-            samples * float(paged_slots(float(longest), size)),
-            samples * mean,
+            each * float(slots[-1]),
+            each * float(np.average(slots, weights=weights)),
             0.0,
-            samples * float(np.broadcast_to(one, slots.shape)[-1]),
-            samples * float(np.average(np.broadcast_to(one, slots.shape), weights=weights)),
+            each * float(one[-1]),
+            each * float(np.average(one, weights=weights)),
         ),
         Scheme(
             "shared",
-            f"pages of {size}, prompt shared",
-            float(shared_slots(samples, prompt, answer, size)),
-            shared + samples * rest,
+            f"pages of {size}, {'beams' if beams > 1 else 'prompt'} shared",
+            float(together[-1]),
+            float(np.average(together, weights=weights)),
             0.0,
-            float(np.broadcast_to(one + more, slots.shape)[-1]),
-            float(np.average(np.broadcast_to(one + more, slots.shape), weights=weights)),
+            float((one + more)[-1]),
+            float(np.average(one + more, weights=weights)),
         ),
     )
-    if samples == 1:  # nobody to share with
+    if each == 1:  # nobody to share with
         schemes = schemes[:-1]
     groups = int(deployment.layout.dp)
 
     def fitting(held: float) -> int:
         return max(floor(memory.pool / held), 0) * groups if held else MOST_SEQUENCES
 
+    copied = beam_page_copies(
+        1.0, float(beams), expected_parents(beams), page=size, token_bytes=token, state_bytes=state
+    )
+    whole_copies = beam_copies(1.0, float(beams), 1.0, token_bytes=float(cache(prompt + grown)))
+    moved_apart, moved_shared = (float(each.kv_bytes) for each in (whole_copies, copied))
+    moved_apart *= beams > 1
+
     def filled(scheme: Scheme) -> Scheme:
         steady = fitting(scheme.mean_held)
-        decoded, spread = _decoded(deployment, workload, steady * samples)
+        decoded, spread = _decoded(deployment, workload, steady * samples, beams)
+        if (
+            decoded and beams > 1 and scheme.name != "shared"
+        ):  # beams are copied whole, not page by page
+            copies = -(-steady // groups) * (moved_apart - moved_shared)
+            decoded = steady / (steady / decoded + copies / deployment.node.gpu.hbm_bytes_per_s)
         return replace(
             scheme,
             requests=fitting(scheme.held),
@@ -180,13 +212,16 @@ def paged(
         deployment=deployment,
         workload=workload,
         samples=samples,
+        beams=beams,
         page=size,
         reserved=most,
         memory=memory,
         token_bytes=token,
         state_bytes=state,
-        mean_tokens=prompt + samples * grown + (samples - 1) * (prompt - shared),
-        copied=float(copied_pages(samples, prompt, size)),
+        mean_tokens=_different(workload, samples, beams, size),
+        copied=float(copied_pages(each, prompt, size)),
+        moved_apart=moved_apart,
+        moved_shared=moved_shared,
         schemes=tuple(map(filled, schemes)),
     )
 
@@ -196,43 +231,69 @@ def _grown(workload: Workload) -> float:
     return workload.output / 2 if workload.output > 1 else 0.0
 
 
-def _mean_paged(workload: Workload, page: int, shared: float) -> float:
-    """Slots of an answer beside what it shares, mean over its decode steps. [token]"""
-    if workload.output == 1:
-        return float(paged_slots(workload.prompt - shared, page))
-    first, last = workload.prompt + 1 - shared, workload.longest - shared
-    return float(mean_paged_slots(first, last, float(page)))
+def _different(workload: Workload, samples: int, beams: int, page: int) -> float:
+    """Different tokens that the answers to a prompt have cached, mean over its steps. [token]"""
+    prompt, grown = float(workload.prompt), _grown(workload)
+    if beams > 1:
+        held = beams_held(beams, workload.prompt, _answers(workload))
+        return float(np.mean(held))
+    # Tokens of a page that is not whole are copied, and are the answer's own from then on.
+    return prompt + samples * grown + (samples - 1) * (prompt % page)
 
 
-def _paged_lengths(workload: Workload, page: int) -> tuple[Array, Array]:
-    """Slots of an answer while it grows, and how many of its decode steps have as many.
+def _answers(workload: Workload) -> Array:
+    """Cached tokens of an answer in each of its decode steps. [token]"""
+    return np.arange(min(1, workload.output - 1), workload.output, dtype=float)
+
+
+def _lengths(workload: Workload, page: int, beams: int) -> tuple[Array, Array]:
+    """Cached tokens of an answer while it grows, and how many of its decode steps have as many.
+
+    Those that take the same pages are one entry, but for beams, which share more with every step.
 
     Returns:
-        Multiples of a page, ascending [token]; steps of each. [1]
+        Tokens, ascending [token]; steps of each. [1]
     """
+    if beams > 1:
+        every = _answers(workload)
+        return every, np.ones_like(every)
     first, last = min(workload.prompt + 1, workload.longest), workload.longest
     ends = page * np.arange(-(-first // page), -(-last // page) + 1, dtype=float)
-    within = np.minimum(ends, last) - np.maximum(ends - page, first - 1)
-    return ends, within
+    until = np.minimum(ends, last)
+    return until - workload.prompt, until - np.maximum(ends - page, first - 1)
 
 
-def _decoded(deployment: Deployment, workload: Workload, sequences: int) -> tuple[float, float]:
-    """Output tokens of so many sequences while they decode, 0 for none; its spread. [token/s]"""
-    if not sequences or workload.output == 1:
+def _decoded(
+    deployment: Deployment, workload: Workload, answers: int, beams: int
+) -> tuple[float, float]:
+    """Output tokens of so many answers while they decode, 0 for none; its spread. [token/s]"""
+    if not answers or workload.output == 1:
         return 0.0, 0.0
-    batch = replace(workload, batch=min(sequences, MOST_SEQUENCES), prefill_batch=1)
-    decoded = static_batch(deployment, batch)
+    sampling = Sampling(beams=beams)
+    searched = replace(deployment, options=replace(deployment.options, sampling=sampling))
+    batch = replace(workload, batch=min(answers, MOST_SEQUENCES), prefill_batch=1)
+    decoded = static_batch(searched, batch)
     return decoded.decode_tok_s, decoded.tpot_log_sd
 
 
 def _check(
-    deployment: Deployment, workload: Workload, samples: int, page: int, reserved: int
+    deployment: Deployment,
+    workload: Workload,
+    samples: int,
+    beams: int,
+    page: int,
+    reserved: int,
 ) -> None:
     """Refuse what has no meaning, or no pages of tokens."""
     network = deployment.architecture
     for name, value, most in (("samples", samples, 2**16), ("page", page, 2**20)):
         if not 1 <= value <= most:
             raise InputError(f"{name} is {value}", hint=f"give a number from 1 to {most:,}")
+    if samples > 1 < beams:
+        raise InputError(
+            f"{samples} samples of {beams} beams",
+            hint="beams are one answer: give samples or beams",
+        )
     if reserved < workload.longest:
         raise InputError(
             f"{reserved} tokens reserved, a sequence grows to {workload.longest}",
@@ -277,26 +338,6 @@ def paged_slots(tokens: Number, page: Number) -> Number:
     return np.ceil(tokens / page) * page
 
 
-def shared_slots(samples: Number, prompt: Number, answer: Number, page: Number) -> Number:
-    """Slots of some answers to a prompt whose whole pages they share. [token]
-
-    ⌊P/g⌋·g once; then each its own, the rest of the prompt included: that page is shared until an
-    answer writes to it, and copied then.
-
-    Source: Kwon et al. 2023 (arXiv 2309.06180), section 4.4, parallel sampling.
-
-    Args:
-        samples: Answers n, at least 1. [1]
-        prompt, answer: Tokens P of the prompt and t of each answer. [token]
-        page: Tokens of a page. [token]
-
-    Examples:
-        >>> float(shared_slots(2, prompt=40, answer=10, page=16))  # 2 pages, and 2 each
-        96.0
-    """
-    return samples_held(samples, prompt, answer, page=page)
-
-
 def copied_pages(samples: Number, prompt: Number, page: Number) -> Number:
     """Pages that are copied on write: n − 1 where the prompt ends inside a page. [1]
 
@@ -313,26 +354,3 @@ def copied_pages(samples: Number, prompt: Number, page: Number) -> Number:
         (3.0, 0.0)
     """
     return np.where(prompt % page > 0, samples - 1.0, 0.0)[()]
-
-
-def mean_paged_slots(first: Number, last: Number, page: Number) -> Number:
-    """Mean of ⌈S/g⌉·g over the lengths S from first to last. [token]
-
-    Of the lengths 1 … S, each full page q = ⌊S/g⌋ holds g, and S mod g more are in one further:
-    g·q(q + 1)/2 + (S mod g)(q + 1) pages in all. Where every remainder of a length is as likely,
-    (g − 1)/2 slots are empty. Source: counting.
-
-    Args:
-        first, last: Whole numbers, both included. [token]
-        page: Tokens of a page. [token]
-
-    Examples:
-        >>> float(mean_paged_slots(1, 16, page=16)), float(mean_paged_slots(16, 17, page=16))
-        (16.0, 24.0)
-    """
-
-    def up_to(tokens: Number) -> Number:
-        full = np.floor(tokens / page)
-        return page * full * (full + 1.0) / 2.0 + (tokens - full * page) * (full + 1.0)
-
-    return page * (up_to(last) - up_to(first - 1.0)) / (last - first + 1.0)

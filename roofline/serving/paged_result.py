@@ -3,7 +3,6 @@
 from math import exp
 from typing import Any, Final
 
-from roofline.cost.work import Work
 from roofline.serving.asking import asked_of
 from roofline.serving.explain.memory import kv
 from roofline.serving.explain.parts import derived
@@ -29,6 +28,7 @@ def result_of(made: Paged) -> Result:
             "prompt": work.prompt,
             "output": work.output,
             "samples": made.samples,
+            **({"beams": made.beams} if made.beams > 1 else {}),
             "page": made.page,
             "reserved": made.reserved,
             "convention": "engine",
@@ -41,8 +41,15 @@ def result_of(made: Paged) -> Result:
 
 def headline(made: Paged) -> Table:
     """Room for caches on each device, and bytes of a token, a sequence and a page."""
-    copied = Work(kv_bytes=2.0 * made.copied * made.page * made.token_bytes)
-    seconds = float(copied.kv_bytes) / made.deployment.node.gpu.hbm_bytes_per_s
+    rate = made.deployment.node.gpu.hbm_bytes_per_s
+    seconds = 2.0 * made.copied * made.page * made.token_bytes / rate
+    apart, shared = made.moved_apart, made.moved_shared
+    beams = (
+        ("beam_copies_bytes", apart, "B", "datasheet", "moved by a step, beams apart"),
+        ("beam_copies_s", apart / rate, "s", "datasheet", "to move them"),
+        ("beam_pages_bytes", shared, "B", "datasheet", "moved by a step, shared pages"),
+        ("beam_pages_s", shared / rate, "s", "datasheet", "to move them"),
+    )
     rows = [
         {"metric": metric, "value": value, "unit": unit, "basis": basis, "meaning": meaning}
         for metric, value, unit, basis, meaning in (
@@ -52,6 +59,7 @@ def headline(made: Paged) -> Table:
             ("page_bytes", made.page * made.token_bytes, "B", "datasheet", "of a page"),
             ("copied_pages", made.copied, "", "datasheet", "copied on write, each prompt"),
             ("copied_s", seconds, "s", "datasheet", "to read and write them"),
+            *(beams if made.beams > 1 else ()),
         )
     ]
     return table(rows, {})
@@ -77,8 +85,8 @@ def schemes(made: Paged) -> Table:
             "token_share": states,
             "waiting_share": waiting,
             "unused_share": max(1.0 - states - waiting, 0.0),
-            "sequences": scheme.requests * made.samples,
-            "sequences_on_average": scheme.steady * made.samples,
+            "sequences": scheme.requests * made.branches,
+            "sequences_on_average": scheme.steady * made.branches,
             "decode_tok_s": scheme.tok_s,
             **ends(scheme),
         }
@@ -95,7 +103,7 @@ def sentences(made: Paged) -> tuple[str, ...]:
     if not made.schemes[-1].requests:
         room = show_binary(max(made.memory.pool, 0.0))
         return (f"Not even one prompt fits: {room} is left for caches.",)
-    many = f"{count(in_pages.steady * made.samples)} sequences on average"
+    many = f"{count(in_pages.steady * made.branches)} sequences on average"
     gain = (
         f"× {in_pages.steady / reserved.steady:.3g}"
         if reserved.steady
@@ -107,12 +115,13 @@ def sentences(made: Paged) -> tuple[str, ...]:
         f"If each length were known and reserved it would be {made.states(exact):.1%}: room waits "
         "for tokens to come.",
     ]
-    if made.samples > 1:
+    if made.branches > 1:
         shared = made.schemes[-1]
         more = f": × {shared.steady / in_pages.steady:.3g} as many" if in_pages.steady else ""
+        what = "beams" if made.beams > 1 else "answers"
         less = 1 - shared.mean_slots / in_pages.mean_slots
         out.append(
-            f"A prompt shared by its {made.samples} answers takes {less:.0%} less room{more}."
+            f"A prompt shared by its {made.branches} {what} takes {less:.0%} less room{more}."
         )
     return tuple(out)
 
@@ -125,10 +134,17 @@ def notes(made: Paged) -> tuple[str, ...]:
         "At their longest, all sequences end at once: that many never have to be put off. On "
         "average more fit, and an engine puts some off where their growth coincides.",
     ]
-    if made.samples > 1:
+    if made.branches > 1:
         out.append(
             "Sharing saves room and one prefill for each further answer, not reads: every answer "
             "reads the prompt's cache, unless the kernel attends for all of them together."
+        )
+    if made.beams > 1:
+        out.append(
+            "Each new beam is taken to come from any of the old ones alike: real ones descend from "
+            "fewer, hold less and copy more. Without shared pages every step copies all beams; in "
+            "them a page is copied where two beams would write to it. Output tokens are those of "
+            "the answers, one to a prompt."
         )
     if made.state_bytes:
         out.append(
@@ -142,23 +158,30 @@ def explain_all(made: Paged) -> dict[str, Derivation]:
     """Derivations: room of each scheme, and the cache itself."""
     work, g = made.workload, made.page
     known: dict[str, float] = {
-        "n": made.samples,
+        "n": made.branches,
         "P": work.prompt,
         "O": work.longest - work.prompt + 1,
         "g": g,
         "reserved": made.reserved,
         "whole pages of P": work.prompt // g,
         "rest of P": work.prompt % g,
+        "ancestors": made.schemes[-1].slots / g - work.prompt // g,
     }
     texts = {
         "reserved": "n · reserved",
         "power-of-two": "n · (P + 2^ceil(log2(O)))",
         "exact": "n · (P + O − 1)",
         "paged": "n · ceil((P + O − 1) / g) · g",
-        "shared": "whole pages of P · g + n · ceil((rest of P + O − 1) / g) · g",
+        "shared": "(whole pages of P + ancestors) · g"
+        if made.beams > 1
+        else "whole pages of P · g + n · ceil((rest of P + O − 1) / g) · g",
     }
     source = f"{VLLM}, sections 3.1, 4.3 and 4.4"
-    note = "of all answers to a prompt, at their longest"
+    note = "of all answers to a prompt, at their longest" + (
+        "; ancestors: beams that the last ones come from, at the end of each page of the answer"
+        if made.beams > 1
+        else ""
+    )
     out = {
         scheme.name: derived(
             f"slots: {scheme.title}",

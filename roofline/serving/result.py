@@ -1,7 +1,7 @@
 """A priced static batch as a result: what the command line prints, JSON carries, reports draw."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import numpy as np
@@ -95,7 +95,7 @@ def batches_of(batch: StaticBatch, most: int) -> StaticBatches:
 
 def _curve(batch: StaticBatch, most: int, found: StaticBatches) -> Table:
     """`curve` of the batches that it is of."""
-    output = batch.workload.output
+    output = batch.workload.samples * batch.workload.output
     columns = (found.batch, found.ttft_s, found.tpot_s, found.latency_s)
     rows = [
         {
@@ -139,6 +139,7 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
     changes = advice.changes(batch, [*batches.steps, *beside])
     derivations = explain_all(batch, replicas, steady)
     prefix = "static_" if steady else ""
+    sampling = deployment.options.sampling
     least = tables.at_published_rates(batch) if batch.calibrated else None
     given = {
         "GPU": f"{replicas * deployment.devices} × {deployment.node.gpu.title}",
@@ -186,6 +187,8 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
             "output": work.output,
             "prefix_hit": work.prefix_hit,
             "kv_cache": work.kv_cache,
+            **({"samples": work.samples} if work.samples > 1 else {}),
+            **(asdict(sampling) if sampling.given else {}),
             "convention": "engine",
             "basis": "calibrated" if batch.calibrated else "datasheet",
             "calibration": deployment.calibration.name if deployment.calibration else "none",

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from roofline.cost.branching import own_tokens
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.memory import Memory, budget
 from roofline.cost.work import Number
 from roofline.errors import LayoutError, RooflineError
-from roofline.serving.workload import MOST_SEQUENCES, MOST_TOKENS, Workload
+from roofline.serving.workload import MOST_SEQUENCES, MOST_TOKENS, Workload, branches
 from roofline.table import Table, table
 from roofline.units import show_binary
 
@@ -27,15 +28,32 @@ def memory_of(deployment: Deployment, workload: Workload, utilization: float | N
         workload: Batch and lengths.
         utilization: Share of device memory the engine takes; None for its default. [1]
     """
-    tokens = float(step_tokens(deployment, workload))
+    each = branches(deployment, workload)
+    tokens, rows = float(step_tokens(deployment, workload)), workload.batch * each
     return budget(
         deployment,
         batch=workload.batch,
         context=workload.longest,
-        step_tokens=max(tokens, float(workload.batch)),
-        step_rows=workload.batch,
+        step_tokens=max(tokens, float(rows)),
+        step_rows=rows,
         utilization=utilization,
         cached=workload.kv_cache,
+        further=each - 1,
+        own=float(own(deployment, workload)),
+    )
+
+
+def own(deployment: Deployment, workload: Workload) -> Number:
+    """Tokens that each further answer or beam of a prompt keeps beside those of the first. [token]
+
+    See `roofline.cost.branching.own_tokens`; the answer is as long as the last step leaves it.
+    """
+    return own_tokens(
+        workload.samples,
+        deployment.options.sampling.beams,
+        workload.prompt,
+        workload.output - 1,
+        page=max(int(deployment.engine.block_tokens), 1),
     )
 
 

@@ -27,7 +27,7 @@ from roofline.serving.phases import (
 from roofline.serving.quadrature import Answers
 from roofline.serving.room import memory_of
 from roofline.serving.stages import Priced, slowest
-from roofline.serving.workload import Workload
+from roofline.serving.workload import Workload, branches
 from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
@@ -117,6 +117,16 @@ class StaticBatch:
     rates. [1]"""
 
     @property
+    def sequences(self) -> int:
+        """Sequences that decode together: answers or beams of all prompts. [1]"""
+        return self.workload.batch * branches(self.deployment, self.workload)
+
+    @property
+    def answers(self) -> int:
+        """Answers of the batch; all beams of a prompt are one. [1]"""
+        return self.workload.batch * self.workload.samples
+
+    @property
     def calibrated(self) -> bool:
         """Whether operators were priced as measured, so that there are intervals."""
         return self.deployment.calibration is not None
@@ -136,12 +146,12 @@ class StaticBatch:
     @property
     def throughput_tok_s(self) -> float:
         """Output tokens of the batch over its latency. [token/s]"""
-        return self.workload.batch * self.workload.output / self.latency_s
+        return self.answers * self.workload.output / self.latency_s
 
     @property
     def decode_tok_s(self) -> float:
         """Output tokens while decoding; 0 for a single token. [token/s]"""
-        return self.workload.batch / self.tpot_s if self.tpot_s else 0.0
+        return self.answers / self.tpot_s if self.tpot_s else 0.0
 
     @property
     def user_tok_s(self) -> float:
@@ -195,6 +205,7 @@ def phases(deployment: Deployment, workload: Workload) -> Phases:
     decode = None
     if work.output > 1:
         longest = float(work.longest)
+        batch *= branches(deployment, work)
         decode = decode_between(deployment, batch, prompt, longest, kv_cache=work.kv_cache)
     return Phases(deployment, work, first, decode)
 
@@ -236,7 +247,8 @@ def priced(
             float(np.asarray(steps.mean(name, answer, np.zeros(1, np.intp)))[0])
             for name in ("seconds", "serial", "log_sd")
         )
-        batch, gain, weights = float(work.batch), costs.decode_gain, answer.weights(steps.contexts)
+        batch = float(work.batch * branches(deployment, work))
+        gain, weights = costs.decode_gain, answer.weights(steps.contexts)
         tpot, tpot_serial = (float(costs.decode_step(each, batch)) for each in (kernels, serial))
         software = tpot - gain * kernels
         tpot_sd = float(costs.log_sd(spread, 1.0 - software / tpot))

@@ -19,7 +19,7 @@ from roofline.serving.phases import (
     wires,
 )
 from roofline.serving.quadrature import Answers
-from roofline.serving.workload import Workload
+from roofline.serving.workload import Workload, branches
 
 APPROXIMATE: Final = 0.02
 """Log standard deviation of the TPOT from that of the simulator's closed form: 9 of 10 that were
@@ -170,7 +170,8 @@ class StaticBatches:
         """(latency − TTFT) / (tokens − 1); 0 for answers of one token. [s]"""
         if self.decode is None:
             return np.zeros_like(self.batch)
-        return np.asarray(self.costs.decode_step(self._kernels_s, self.batch))
+        sequences = self.batch * branches(self.deployment, self.work)
+        return np.asarray(self.costs.decode_step(self._kernels_s, sequences))
 
     @property
     def tpot_log_sd(self) -> Array:
@@ -287,5 +288,6 @@ def static_batches(
     decode = None
     if work.output > 1:
         longest = float(work.longest)
-        decode = decode_between(known, down_batch, prompt, longest, kv_cache=work.kv_cache)
+        sequences = down_batch * branches(deployment, work)
+        decode = decode_between(known, sequences, prompt, longest, kv_cache=work.kv_cache)
     return StaticBatches(known, work, costs, batch, first, decode)

@@ -15,7 +15,7 @@ from roofline.serving.simulate.steady import Share, closed, share_of
 from roofline.serving.simulate.steady.errors import CLOSED
 from roofline.serving.simulate.steady.share import sequences_at_once
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
-from roofline.serving.workload import MOST_TOKENS
+from roofline.serving.workload import MOST_TOKENS, branches
 
 SPREAD: Final = 0.1
 """Share by which lengths of the steady state are shorter or longer than asked, evenly.
@@ -75,6 +75,11 @@ def steady_state(batch: StaticBatch, costs: EngineCosts | None = None) -> Steady
     deployment, work = batch.deployment, batch.workload
     if not work.kv_cache:
         raise InputError("a server without a KV cache has no steady state", hint="leave it on")
+    if branches(deployment, work) > 1:
+        raise InputError(
+            "answers that share a prompt are priced as a static batch",
+            hint="simulate traffic with samples for the long run",
+        )
     given = _around(work.prompt, work.output)
     server = server_of(deployment, Asked(sharing=False), given, batch.utilization)
     room, _ = sequences_at_once(given, server, work.prompt + work.output / 2.0)

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.step import Group, prefill
 from roofline.cost.work import Number
@@ -14,6 +15,7 @@ from roofline.errors import InputError
 
 MOST_TOKENS: Final = 2**31
 MOST_SEQUENCES: Final = 2**24
+MOST_SAMPLES: Final = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Workload:
     """Share of the prompt that is cached already. [1]"""
     kv_cache: bool = True
     """False to compute the whole context again for every token."""
+    samples: int = 1
+    """Answers to each prompt, which share its prefill and its pages. [1]"""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -38,6 +42,7 @@ class Workload:
             ("batch", self.batch, MOST_SEQUENCES),
             ("prompt", self.prompt, MOST_TOKENS),
             ("output", self.output, MOST_TOKENS),
+            ("samples", self.samples, MOST_SAMPLES),
         ):
             if isinstance(value, bool) or not isinstance(value, int):
                 raise InputError(f"{name} is {value!r:.40}", hint="give a whole number")
@@ -94,6 +99,17 @@ class Workload:
         """Micro-batches that take turns in a pipeline, and sequences of each. [1]"""
         number, size = turns(float(self.batch), layout)
         return int(number), int(size)
+
+
+def branches(deployment: Deployment, workload: Workload) -> int:
+    """Sequences that decode for each prompt: its answers, or the beams of its one answer. [1]"""
+    beams = deployment.options.sampling.beams
+    if workload.samples > 1 < beams:
+        raise InputError(
+            f"{workload.samples} samples of {beams} beams",
+            hint="beams are one answer: give samples or beams",
+        )
+    return workload.samples * beams
 
 
 def turns(batch: Number, layout: Layout) -> tuple[Number, Number]:

@@ -163,6 +163,8 @@ def _load(given: Mapping[str, Any]) -> list[str]:
         parts.append(f"{_grouped(given['prompt'])}{answer} tokens")
     if given.get("samples", 1) > 1:
         parts.append(f"{given['samples']} answers to each prompt")
+    if given.get("beams", 1) > 1:
+        parts.append(f"{given['beams']} beams of each prompt")
     if "tree" in given:
         drafts = "draft" if given["draft_kind"] in ("medusa", "ngram") else "drafts"
         parts.append(f"{given['draft']} {drafts} {given['tree']}")

@@ -12,6 +12,7 @@ from roofline.api.parameters import Question, parameters_of, shared
 from roofline.api.setting import Degrees
 from roofline.api.workload import Wanted
 from roofline.cost.deployment import Options
+from roofline.cost.sampling import Sampling
 from roofline.interop.results import Given
 from roofline.serving.run.setup import Asked
 from roofline.serving.workload import Workload
@@ -73,7 +74,8 @@ def test_a_question_may_state_a_parameter_anew() -> None:
     ("kind", "record", "own"),
     [
         (Workload, parameters.Analysis, set()),
-        (Options, parameters.Analysis, {"logits"}),
+        (Options, parameters.Analysis, {"logits", "sampling"}),
+        (Sampling, parameters.Analysis, set()),
         (Degrees, parameters.Analysis, {"spelled"}),
         (Wanted, parameters.Simulation, set()),
         (Asked, parameters.Simulation, {"sharing", "tier_bytes"}),

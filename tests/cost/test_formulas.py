@@ -9,6 +9,7 @@ import pytest
 from roofline.cost.deployment import Deployment, Offload, Options
 from roofline.cost.layout import Layout, pipeline
 from roofline.cost.memory import kept
+from roofline.cost.sampling import Sampling
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.weights import layer_parts, outside_parts
 from roofline.cost.work import COUNTS, Array, Op
@@ -53,6 +54,8 @@ OPTIONS = (
     Options(),
     Options(mask="square", logits="all", mla="expanded", ring_attention=True),
     Options(attention="naive", mla="absorbed"),
+    Options(sampling=Sampling(0.7, 40, 0.9)),
+    Options(sampling=Sampling(beams=4)),
 )
 CONTEXTS = np.array([40.0, 700.0, 3000.0, 9000.0])
 SHARES = np.array([0.1, 0.2, 0.3, 0.4])

@@ -1,7 +1,10 @@
 """Choosing the next token: passes over the logits, counted by hand and by a loop."""
 
 import sys
+from collections import Counter
+from dataclasses import replace
 from itertools import product
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -9,12 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roofline.bench.calibrations import calibration_of
 from roofline.cost import branching
+from roofline.cost.deployment import Options
 from roofline.cost.roof import seconds
-from roofline.cost.sampling import over_logits
-from roofline.cost.work import Work
+from roofline.cost.sampling import PASSES, Sampling, over_logits
+from roofline.cost.step import decode, step
+from roofline.cost.work import Op
 from roofline.errors import InputError
-from roofline.serving.sampling import Sampling, sampling_ops
+from roofline.hardware.engine import Sampler
 from tests.serving.deployments import on
 
 CHOICES = [
@@ -24,71 +30,89 @@ CHOICES = [
     Sampling(0.7, top_k=40),
     Sampling(0.7, top_p=0.9),
     Sampling(0.7, 40, 0.9),
-    Sampling(0.7, 40, 0.9, "rejection"),
 ]
+VOCAB = 128_256.0
 
 
-def total(sampling: Sampling, rows: float = 8.0, vocab: float = 128_256.0) -> Work:
-    out = Work()
-    for op in sampling_ops(sampling, rows, vocab).values():
-        out = out + op.total
-    return out
+def moved(sampling: Sampling, sampler: Sampler = "sort", rows: float = 8.0) -> float:
+    """Bytes of all passes. [B]"""
+    passes = sampling.passes(sampler)
+    return sum(float(over_logits(rows, VOCAB, name).hbm_bytes) for name in passes)
+
+
+def sampled(sampling: Sampling, engine: str = "ideal", calibrated: bool = False) -> dict[str, Op]:
+    """Operators of a decode step of 16 sequences that no step without a choice has."""
+    host = on("llama-3.1-8b", engine=engine, sampling=sampling)
+    if calibrated:
+        host = replace(host, calibration=calibration_of("auto", host.node.gpu, engine))
+    plain = step(replace(host, options=Options()), decode(16.0, 1000.0))
+    ops = step(host, decode(16.0, 1000.0))
+    assert {name: op.work.hbm_bytes for name, op in ops.items() if name in plain} == {
+        name: op.work.hbm_bytes for name, op in plain.items()
+    }
+    return {name: op for name, op in ops.items() if name not in plain}
 
 
 def test_greedy_reads_the_logits_twice_and_writes_them_once() -> None:
-    # 2 bytes read, 4 written, 4 read again; a comparison each.
-    work = total(Sampling(), 1.0, 1000.0)
-    assert (work.hbm_bytes, work.flops) == (10_000.0, 1000.0)
+    # 2 bytes read, 4 written, 4 read again.
+    assert moved(Sampling(), rows=1.0) == 10 * VOCAB
 
 
 def test_what_is_done_grows_with_what_is_asked() -> None:
-    moved = [float(total(each).hbm_bytes) for each in CHOICES[:6]]
-    assert moved == sorted(moved)
-    assert len(set(moved)) == len(moved)
-    assert moved[-1] > total(CHOICES[-1]).hbm_bytes
+    each = [moved(choice) for choice in CHOICES]
+    assert each == sorted(each)
+    assert len(set(each)) == len(each)
+    assert each[-1] > moved(CHOICES[-1], "rejection") > each[0]
 
 
-@pytest.mark.parametrize("sampling", CHOICES)
-@pytest.mark.parametrize("factor", [2.0, 7.0])
+def test_passes_by_hand() -> None:
+    """Sorted top-p: 4 radix passes of 28 B, 12 + 8 + 12 + 16 of the cut, 12 + 16 + 4 to draw."""
+    assert moved(Sampling(1.0, top_p=0.9), rows=1.0) == (6 + 112 + 48 + 12 + 16 + 4) * VOCAB
+    # Without sorting: probabilities, then two draws that read them twice.
+    assert moved(Sampling(1.0, top_p=0.9), "rejection", 1.0) == (6 + 12 + 2 * 8) * VOCAB
+
+
+@given(st.sampled_from(sorted(PASSES)), st.integers(1, 999), st.integers(1, 999))
 def test_passes_are_proportional_to_rows_and_to_the_vocabulary(
-    sampling: Sampling, factor: float
+    name: str, rows: int, vocab: int
 ) -> None:
-    one = total(sampling)
-    for other in (total(sampling, 8 * factor), total(sampling, vocab=128_256 * factor)):
-        assert other.hbm_bytes == pytest.approx(one.hbm_bytes * factor)
-        assert other.flops == pytest.approx(one.flops * factor)
+    whole, one = over_logits(float(rows), float(vocab), name), over_logits(1.0, 1.0, name)
+    assert whole.hbm_bytes == one.hbm_bytes * rows * vocab
 
 
-def test_rows_on_an_axis_are_the_rows_one_by_one() -> None:
-    axis = np.array([1.0, 4.0, 256.0])
-    for sampling in CHOICES:
-        whole = sampling_ops(sampling, axis, 32_000.0)
-        for place, rows in enumerate(axis):
-            each = sampling_ops(sampling, float(rows), 32_000.0)
-            assert list(each) == list(whole)
-            for name, op in each.items():
-                assert np.broadcast_to(whole[name].work.hbm_bytes, 3)[place] == op.work.hbm_bytes
+def test_what_nobody_asks_for_is_no_operator() -> None:
+    assert sampled(Sampling()) == {}
+    assert sampled(Sampling(beams=1)) == {}
 
 
-def test_an_online_softmax_touches_each_element_three_times() -> None:
-    assert over_logits(1.0, 1.0, "softmax").hbm_bytes == 3 * 4
+def test_without_an_engine_every_pass_is_an_operator() -> None:
+    ops = sampled(Sampling(0.7))
+    assert list(ops) == [
+        *("sampling-convert", "sampling-temperature", "sampling-softmax"),
+        *("sampling-race", "sampling-argmax"),
+    ]
+    # 6 + 8 + 12 + 16 + 4 B of each of 16 · 128,256 logits
+    assert sum(float(op.work.hbm_bytes) for op in ops.values()) == 46 * 16 * VOCAB
 
 
-def test_sorting_costs_more_than_all_else_of_top_p() -> None:
-    ops = sampling_ops(Sampling(0.7, top_p=0.9), 1.0, 1.0)
-    rest = sum(float(op.work.hbm_bytes) for name, op in ops.items() if name != "sort")
-    assert over_logits(1.0, 1.0, "sort").hbm_bytes > rest * 0.5
-    assert max(ops, key=lambda name: float(ops[name].work.hbm_bytes)) == "sort"
+def test_greedy_choice_is_in_the_constants_of_an_engine_and_counted_once() -> None:
+    assert sampled(Sampling(0.0), "vllm", calibrated=True) == {}
+    assert list(sampled(Sampling(0.7), "vllm", calibrated=True)) == [
+        *("sampling-temperature", "sampling-softmax", "sampling-race")
+    ]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_engines_that_are_documented_to_do_so_draw_without_sorting(engine: str) -> None:
+    assert "sampling-rejection" in sampled(Sampling(top_p=0.9), engine)
+    assert "sampling-sort" in sampled(Sampling(top_p=0.9), "vllm-2024")
 
 
 def test_sampling_is_small_beside_a_step_but_not_nothing() -> None:
-    deployment = on("llama-3.1-8b")
-    vocab = float(deployment.architecture.vocab)
-    greedy = float(seconds(sampling_ops(Sampling(), 1.0, vocab), deployment))
-    # 128,256 · 10 B at 3.35 TB/s
-    assert greedy == pytest.approx(128_256 * 10 / 3.35e12, rel=1e-6)
-    full = float(seconds(sampling_ops(Sampling(0.7, 40, 0.9), 256.0, vocab), deployment))
-    assert full > 1e-3
+    deployment = on("llama-3.1-8b", engine="ideal")
+    greedy = float(seconds(sampled(Sampling(0.0)), deployment))
+    # 16 · 128,256 · 10 B at 3.35 TB/s
+    assert greedy == pytest.approx(16 * 128_256 * 10 / 3.35e12, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +123,9 @@ def test_sampling_is_small_beside_a_step_but_not_nothing() -> None:
         ({"temperature": 1.0, "top_k": -1}, "top-k is -1"),
         ({"temperature": 1.0, "top_p": 0.0}, "top-p is 0"),
         ({"temperature": 1.0, "top_p": 1.1}, "top-p is 1.1"),
-        ({"temperature": 1.0, "rounds": 0.0}, "0 rounds"),
-        ({"top_p": 0.9}, "greedy choice with"),
+        ({"temperature": 0.0, "top_p": 0.9}, "greedy choice with"),
+        ({"beams": 0}, "0 beams"),
+        ({"beams": 2, "top_k": 4}, "beam search with sampling"),
     ],
 )
 def test_choices_that_mean_nothing_are_refused(given_: dict[str, Any], said: str) -> None:
@@ -108,11 +133,10 @@ def test_choices_that_mean_nothing_are_refused(given_: dict[str, Any], said: str
         Sampling(**given_)
 
 
-def test_more_rounds_of_rejection_read_more() -> None:
-    once, twice = (over_logits(1.0, 100.0, "draw-and-check", times=n) for n in (1.0, 2.0))
-    assert twice.hbm_bytes == 2 * once.hbm_bytes
-    greedy, sampled = (over_logits(1.0, 100.0, name) for name in ("argmax", "draw"))
-    assert greedy.hbm_bytes < once.hbm_bytes < sampled.hbm_bytes
+def test_no_more_tokens_than_the_vocabulary_has_are_the_likeliest() -> None:
+    on("llama-3.1-8b", sampling=Sampling(top_k=128_256))
+    with pytest.raises(InputError, match="vocabulary of 128,256"):
+        on("llama-3.1-8b", sampling=Sampling(top_k=128_257))
 
 
 # --- several answers
@@ -224,6 +248,66 @@ def test_beams_beyond_measure_are_refused() -> None:
 
 
 def test_choosing_among_beams_reads_all_of_their_logits() -> None:
-    one, four = (branching.beam_choice(3.0, beams, 1000.0) for beams in (1.0, 4.0))
-    assert four.hbm_bytes == 4 * one.hbm_bytes
-    assert one.hbm_bytes == 3 * 1000 * 24
+    # 16 sequences in 4 beams are 4 prompts: 24 B of each logit, and copies of what diverges.
+    ops = sampled(Sampling(beams=4))
+    assert ops["sampling-beams"].work.hbm_bytes == 24 * 16 * VOCAB
+    # Pages of one token are never shared by two that write to them.
+    assert "copy-on-write" not in ops
+    paged = sampled(Sampling(beams=4), "vllm")["copy-on-write"].work
+    assert paged.kv_bytes == pytest.approx(2 * 4 * (4 - 4 * (1 - 0.75**4)) * 15 * 131_072)
+
+
+def searched(beams: int, prompt: int, steps: int, page: int, draw: Random) -> tuple[int, list[int]]:
+    """Pages that are copied, and pages held after each step, of beams with a table of pages each.
+
+    Every new beam comes from any of the old ones alike, and shares all of its parent's pages. Who
+    writes to a page that others have too copies it first.
+    """
+    tables = [[object() for _ in range(-(-prompt // page))] for _ in range(1)] * beams
+    copied, held = 0, []
+    for place in range(prompt, prompt + steps):
+        if place > prompt:
+            tables = [draw.choice(tables) for _ in range(beams)]
+        tables = [list(table) for table in tables]
+        owners = Counter(id(page_) for table in tables for page_ in table)
+        for table in tables:
+            if place == len(table) * page:
+                table.append(object())
+            elif owners[id(table[-1])] > 1:
+                owners[id(table[-1])] -= 1
+                table[-1] = object()
+                copied += place > prompt  # the prompt's own last page is copied once
+        held.append(len({id(page_) for table in tables for page_ in table}))
+    return copied, held
+
+
+@pytest.mark.parametrize(("beams", "prompt", "page"), [(2, 7, 4), (4, 16, 4), (3, 21, 8)])
+def test_pages_of_beams_are_held_and_copied_as_on_page_tables(
+    beams: int, prompt: int, page: int
+) -> None:
+    draw, runs, steps = Random(beams), 400, 24
+    found = [searched(beams, prompt, steps, page, draw) for _ in range(runs)]
+    held = np.mean([each for _, each in found], axis=0) * page
+    expected = branching.beams_held(beams, prompt, np.arange(1.0, steps + 1), page=page)
+    assert held == pytest.approx(np.asarray(expected), rel=0.04)
+    # One step of g writes to new pages, which nobody has to copy.
+    full = sum((prompt + step) % page > 0 for step in range(1, steps))
+    parents = branching.expected_parents(float(beams))
+    assert np.mean([copied for copied, _ in found]) == pytest.approx(
+        full * (beams - parents), rel=0.05
+    )
+
+
+@given(st.integers(1, 8), st.integers(1, 300), st.integers(1, 100), st.sampled_from([1, 16]))
+def test_answers_of_their_own_and_shared_pages_are_all_that_is_held(
+    branches: int, prompt: int, output: int, page: int
+) -> None:
+    one = -(-(prompt + output) // page) * page
+    apart = branching.own_tokens(branches, 1, prompt, output, page=page)
+    held = branching.samples_held(branches, prompt, output, page=page)
+    assert one + (branches - 1) * apart == pytest.approx(held)
+    beams = branching.own_tokens(1, branches, prompt, output, page=page)
+    assert one + (branches - 1) * beams == pytest.approx(
+        float(branching.beams_held(branches, prompt, output, page=page)) if branches > 1 else one
+    )
+    assert beams <= apart + 1e-6

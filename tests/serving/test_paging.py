@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofline.cost.branching import beams_held, samples_held
 from roofline.cost.layout import Layout
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.textbook.memory import slots_never_used, token_state_share
@@ -16,11 +17,9 @@ from roofline.errors import InputError
 from roofline.serving.paged import (
     Paged,
     copied_pages,
-    mean_paged_slots,
     paged,
     paged_slots,
     power_of_two,
-    shared_slots,
 )
 from roofline.serving.paged_result import explain_all, notes, result_of, sentences
 from roofline.serving.room import largest_batch
@@ -63,21 +62,8 @@ def test_answers_that_share_a_prompt_hold_what_their_page_tables_do(
     samples: int, prompt: int, answer: int, page: int
 ) -> None:
     pages, copied = tables(samples, prompt, answer, page)
-    assert shared_slots(samples, prompt, answer, page) == pages * page
+    assert samples_held(samples, prompt, answer, page=page) == pages * page
     assert copied_pages(samples, prompt, page) == copied
-
-
-@given(first=TOKENS, more=st.integers(0, 200), page=PAGE)
-def test_the_mean_over_lengths_is_that_of_every_length(first: int, more: int, page: int) -> None:
-    every = [ceil(tokens / page) * page for tokens in range(first, first + more + 1)]
-    assert mean_paged_slots(first, first + more, page) == pytest.approx(np.mean(every), rel=1e-12)
-
-
-@given(page=PAGE)
-def test_a_last_page_is_half_empty_where_every_remainder_is_as_likely(page: int) -> None:
-    lengths = np.arange(1000 * page + 1.0, 1001 * page + 1.0)
-    empty = mean_paged_slots(lengths[0], lengths[-1], page) - lengths.mean()
-    assert empty == pytest.approx((page - 1) / 2)
 
 
 @given(samples=st.integers(1, 8), prompt=TOKENS, answer=TOKENS, page=PAGE)
@@ -85,10 +71,10 @@ def test_sharing_never_takes_more_and_paging_never_less_than_the_tokens(
     samples: int, prompt: int, answer: int, page: int
 ) -> None:
     apart = samples * paged_slots(prompt + answer, page)
-    shared = shared_slots(samples, prompt, answer, page)
+    shared = samples_held(samples, prompt, answer, page=page)
     assert prompt + samples * answer <= shared <= apart
-    assert shared_slots(1, prompt, answer, page) == paged_slots(prompt + answer, page)
-    assert shared_slots(samples, prompt, answer, 1) == prompt + samples * answer
+    assert samples_held(1, prompt, answer, page=page) == paged_slots(prompt + answer, page)
+    assert samples_held(samples, prompt, answer, page=1) == prompt + samples * answer
 
 
 @pytest.mark.parametrize(("tokens", "slots"), [(1, 1), (2, 2), (3, 4), (25, 32), (1024, 1024)])
@@ -99,9 +85,9 @@ def test_a_power_of_two_is_the_next_one(tokens: int, slots: int) -> None:
 # --- schemes
 
 
-def compared(samples: int = 1, page: int = 16, work: Workload = WORK) -> Paged:
+def compared(samples: int = 1, page: int = 16, work: Workload = WORK, beams: int = 1) -> Paged:
     host = on("llama-2-13b", "a100-sxm", weights="fp16")
-    return paged(host, work, samples=samples, page=page, reserved=2048)
+    return paged(host, work, samples=samples, beams=beams, page=page, reserved=2048)
 
 
 def test_as_many_fit_as_there_is_room_for() -> None:
@@ -156,6 +142,31 @@ def test_different_tokens_of_shared_pages_are_counted_once() -> None:
     assert made.schemes[-1].mean_slots == pytest.approx(held)
     assert made.states(made.schemes[-1]) == pytest.approx(made.mean_tokens / held)
     assert made.copied == 3
+
+
+def test_beams_are_copied_whole_or_a_page_where_two_would_write() -> None:
+    made, token = compared(beams=4), 819_200
+    assert made.moved_apart == 2 * 4 * (161 + 169) * token  # 330 tokens on average, read, written
+    assert made.moved_shared == pytest.approx(2 * 4 * 0.75**4 * 15 * token)
+    held = [float(beams_held(4, 161, t, page=16)) for t in range(1, 338)]
+    shared = made.schemes[-1]
+    assert shared.mean_slots == pytest.approx(np.mean(held))
+    assert shared.slots == pytest.approx(held[-1])
+    assert shared.slots * token <= made.memory.pool / shared.requests
+    # Four answers go apart for good; four beams soon have one past.
+    assert shared.mean_slots < compared(samples=4).schemes[-1].mean_slots
+    assert shared.tok_s > made.schemes[-2].tok_s
+
+
+def test_one_beam_is_a_single_answer() -> None:
+    one, plain = compared(beams=1), compared()
+    assert one.schemes == plain.schemes
+    assert one.moved_apart == one.moved_shared == 0
+
+
+def test_beams_of_several_answers_are_refused() -> None:
+    with pytest.raises(InputError, match="2 samples of 3 beams"):
+        compared(samples=2, beams=3)
 
 
 def test_alone_there_is_nobody_to_share_with() -> None:

@@ -12,9 +12,12 @@ import numpy as np
 
 from roofline.cost import collectives, linear
 from roofline.cost.algorithms import Ranks, Transfer
+from roofline.cost.branching import beam_page_copies, expected_parents
 from roofline.cost.layers import attention, compressed, feedforward, latent, recurrent
-from roofline.cost.layers.common import Pass, collective, norm, often, product, split
+from roofline.cost.layers.common import Pass, collective, is_one, norm, often, product, split
+from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.placement import padded
+from roofline.cost.sampling import GREEDY, over_logits
 from roofline.cost.work import Number, Op, Part, anywhere
 from roofline.model.architecture import (
     Attention,
@@ -169,6 +172,33 @@ def head(p: Pass) -> Iterator[Op]:
         symbols = {"rows": rows, "V": network.vocab, "width": p.width}
         whole = Part("M", payload, "rows · V · width", symbols)
         yield collective("all-gather-logits", gathered, whole, ranks, 1)
+    if p.deployment.options.sampling.given:
+        yield from sampled(p)
+
+
+def sampled(p: Pass) -> Iterator[Op]:
+    """Choice of the next tokens as far as no constant of the engine has it; copies of beams."""
+    deployment, sampling = p.deployment, p.deployment.options.sampling
+    fitted = GREEDY if deployment.engine_costs.step_s else ()
+    dims = {"rows": p.rows}
+    for name in sampling.passes(deployment.engine.sampler):
+        if name not in fitted:
+            work = over_logits(p.rows, float(deployment.architecture.vocab), name)
+            yield Op(f"sampling-{name}", "pointwise", work, dims=dims)
+    if sampling.beams == 1 or not all(is_one(new) for _, _, new, _ in p.groups):
+        return
+    beams, page = float(sampling.beams), max(deployment.engine.block_tokens, 1.0)
+    state = kv_bytes_per_sequence(deployment, 0.0)
+    work = beam_page_copies(
+        p.rows / beams,
+        beams,
+        expected_parents(beams),
+        page=page,
+        token_bytes=(kv_bytes_per_sequence(deployment, page) - state) / page,
+        state_bytes=state,
+    )
+    if anywhere(work.hbm_bytes):
+        yield Op("copy-on-write", "pointwise", work, dims=dims)
 
 
 def handover(p: Pass, crosses: Number) -> Iterator[Op]:

@@ -17,6 +17,7 @@ from roofline.serving.explain.parts import (
     parted,
     told_apart,
 )
+from roofline.serving.room import own
 from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
 from roofline.units import show_binary
@@ -36,9 +37,16 @@ def kv(batch: StaticBatch) -> Derivation:
     whole = kv_bytes_per_sequence(deployment, work.longest, one_page_table=True, stage=stage)
     held = -(-work.batch // int(layout.dp)) * float(whole)
     note = "on one device; rounding up to pages is left out" + f"; {told}" * bool(told)
-    if held > batch.memory.kv and not deployment.offload.kv:
+    further = batch.sequences // work.batch - 1
+    if held > batch.memory.kv and not further and not deployment.offload.kv:
         note += f"; an engine with one table of pages for all layers holds {show_binary(held)}"
     summed = " + ".join(each.name for each in layers) or "0"
+    more = []
+    if further:
+        tokens, name = own(deployment, work), "cache of a further answer or beam"
+        each = float(kv_bytes_per_sequence(deployment, tokens, stage=stage))
+        more.append(given(name, each, "B", f"{tokens:,.1f} tokens in pages beside the first's"))
+        summed += f" + {further} · {name}"
     return derived(
         "KV cache",
         batch.memory.kv,
@@ -46,6 +54,7 @@ def kv(batch: StaticBatch) -> Derivation:
         f"{'ceil(B / DP)' if layout.dp > 1 else 'B'} · ({summed})[ · share kept]",
         (
             *layers,
+            *more,
             given("B", work.batch, ""),
             given("S", work.longest, "token"),
             cached_element(deployment),

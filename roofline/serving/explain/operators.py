@@ -168,7 +168,7 @@ def software(entry: OpTime, batch: StaticBatch, *, decodes: bool) -> Derivation:
 
     inputs = [constant("c_step", costs.step_s, "added to every step")]
     if decodes:
-        each, number = float(costs.sequence_s), batch.workload.batch
+        each, number = float(costs.sequence_s), batch.sequences
         inputs.append(constant("c_seq", each, "added for each sequence that decodes"))
         inputs.append(given("B", number, ""))
         formula, added, least = "c_step + c_seq · B", costs.step_s + each * number, "front end"

@@ -91,13 +91,19 @@ def tpot(batch: StaticBatch) -> Derivation:
             basis=one.basis,
         )
     sizes = {"batch": "", "prompt": "token", "output": "token"}
+    told = "batch · answers or beams of each prompt"
+    decoded = given("sequences", batch.sequences, "", told)
     return Derivation(
         "TPOT",
         batch.tpot_s,
         "s",
         formula="mean of the decode step over contexts prompt + 1 … prompt + output − 1",
         substituted=f"mean over {work.prompt + 1:,} … {work.longest:,}",
-        inputs=(one, *(given(name, getattr(work, name), unit) for name, unit in sizes.items())),
+        inputs=(
+            one,
+            *(given(name, getattr(work, name), unit) for name, unit in sizes.items()),
+            *([decoded] if batch.sequences > work.batch else []),
+        ),
         source="(latency − TTFT) / (tokens − 1)",
         basis=one.basis,
     )
@@ -112,9 +118,13 @@ def latency(batch: StaticBatch) -> Derivation:
 
 def throughput(batch: StaticBatch, replicas: int = 1) -> Derivation:
     """Output tokens of the batch over its latency, of all replicas."""
-    terms = {"batch": batch.workload.batch, "output": batch.workload.output}
+    work = batch.workload
+    terms = {"batch": work.batch, "samples": work.samples, "output": work.output}
     note = "output tokens only; prefill time included"
-    text, value = "batch · output / latency[ · replicas]", batch.throughput_tok_s * replicas
+    text, value = (
+        "batch[ · samples] · output / latency[ · replicas]",
+        batch.throughput_tok_s * replicas,
+    )
     inputs = [latency(batch), *([given("replicas", replicas, "")] if replicas > 1 else [])]
     return derived("throughput", value, "token/s", text, inputs, terms, note=note)
 
