@@ -21,7 +21,8 @@ def operators(p: Pass, part: Recurrent, d: float, layers: int) -> Iterator[Op]:
     for group in p.groups:
         if part.conv_width:
             yield _convolution(p, part, group, layers)
-        yield from _state(p, part, group, layers)
+        if part.matrix_elements:
+            yield from _state(p, part, group, layers)
     inner = part.heads * part.value_dim / tp
     yield elementwise(p, "state-gate", 2 * inner, inner, layers)
     yield from split(p, out, layers)
