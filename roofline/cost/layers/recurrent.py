@@ -29,8 +29,10 @@ def operators(p: Pass, part: Recurrent, d: float, layers: int) -> Iterator[Op]:
 
 
 def _taps(part: Recurrent) -> float:
-    """Weights of the short convolution. [parameter]"""
-    return float(part.conv_width * part.conv_kernel)
+    """Weights read by the short convolution: all that are in no matrix without a state."""
+    return float(
+        part.conv_width * part.conv_kernel if part.matrix_elements else part.other_parameters
+    )
 
 
 def _convolution(p: Pass, part: Recurrent, group: Sequences, layers: int) -> Op:

@@ -314,7 +314,8 @@ def exaone4(fields: Fields) -> Architecture:
         fields.cite("sliding_window_pattern", "sliding_window_pattern")
         slides = [pattern[i % len(pattern)] == "L" for i in range(shape.layers)]
     else:
-        period = fields.integer("sliding_window_pattern", "sliding_window_pattern", default=4)
+        key = "sliding_window_pattern"
+        period = fields.integer(key, key, default=4, low=0) or 1  # 0 where no layer slides
         slides = [(i + 1) % period != 0 for i in range(shape.layers)]
     spans = windows(fields, shape.layers, size=size, sliding=slides)
     rotary = [size is None or span is not None for span in spans]

@@ -62,11 +62,11 @@ def wrapped(wrapper: Wrapper, fields: Fields) -> Architecture:
         return replace(decoder, other_parameters=_count(wrapper, fields, decoder.d_model))
     if not isinstance(part, dict):
         fields.refuse("text_config", "text_config is missing or not a mapping")
-    kind = part.get("model_type", first)
+    kind = part.get("model_type")
     inner = Fields(
         fields.document,
         (*fields.path, "text_config"),
-        kind if kind in wrapper.texts else first,
+        kind if isinstance(kind, str) and kind in wrapper.texts else first,
         fields.name,
         fields,
     )
