@@ -13,7 +13,7 @@ from roofline.model.huggingface.common import Builder, family
 from roofline.model.huggingface.deepseek import deepseek
 from roofline.model.huggingface.experts import qwen3_moe
 from roofline.model.huggingface.fields import LARGEST, Fields
-from roofline.model.huggingface.gemma4 import gemma4_text
+from roofline.model.huggingface.gemma4 import gemma3n_text, gemma4_text
 from roofline.model.huggingface.hybrid import llama4_text
 from roofline.model.huggingface.llama import gemma3_text, llama, mistral, qwen2, qwen3
 
@@ -272,15 +272,18 @@ KIMI_K25: Final = Wrapper(
 )
 
 
-@family("gemma4")
+GEMMA3N: Final = Wrapper({"gemma3n_text": gemma3n_text}, tied=True)
+
+
+@family("gemma4", "gemma3n")
 def gemma4(fields: Fields) -> Architecture:
-    """Gemma 4, without its audio tower."""
-    fields.seen |= {"vision_soft_tokens_per_image", "boa_token_id"}
+    """Gemma 4 and 3n, without their audio towers; 3n without the convolutions that see, either."""
+    fields.seen |= {"vision_soft_tokens_per_image", "audio_soft_tokens_per_image", "boa_token_id"}
     fields.seen |= {"audio_token_id", "eoa_token_id", "eoa_token_index"}
     if fields.data.get("audio_config"):
         fields.seen.add("audio_config")
         fields.notes.append("the audio tower is left out")
-    return wrapped(GEMMA4, fields)
+    return wrapped(GEMMA4 if fields.model_type == "gemma4" else GEMMA3N, fields)
 
 
 @family("kimi_k25")
