@@ -138,6 +138,26 @@ def test_both_mixers_of_falcon_h1_share_a_norm() -> None:
     assert [block.norms for block in load(FALCON).layers] == [0, 2] * 3
 
 
+def test_a_layer_of_falcon_h1_that_is_left_alone_is_both_of_its_halves() -> None:
+    kept = ["model.layers.1.self_attn", "model.layers.1.mamba.in_proj"]
+    quantised = {"quant_method": "fp8", "modules_to_not_convert": kept}
+    layers = load(FALCON | {"quantization_config": quantised}).layers
+    assert [dict(block.formats) for block in layers] == [
+        {},
+        {},
+        {"qkv": "bf16", "attn-out": "bf16"},
+        {"ssm-in": "bf16"},
+        {},
+        {},
+    ]
+
+
+def test_a_convolution_of_lfm2_is_found_by_its_name() -> None:
+    quantised = {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.2.conv.in_proj"]}
+    layers = load(LFM2 | {"quantization_config": quantised}).layers
+    assert [dict(block.formats) for block in layers] == [{}, {}, {"conv-in": "bf16"}]
+
+
 def test_an_mlp_of_lfm2_is_two_thirds_of_what_is_written_rounded_up() -> None:
     part = load(LFM2).layers[0].feedforward
     assert isinstance(part, Mlp)
