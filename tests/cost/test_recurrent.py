@@ -200,6 +200,16 @@ def test_a_decode_step_reads_and_writes_the_state_that_is_held(part: Recurrent) 
     assert moved == 3 * 2 * kv_bytes_per_sequence(deployment, 9.0)
 
 
+def test_a_layer_that_only_convolves_scans_nothing_and_moves_its_last_inputs() -> None:
+    part = layer(key_dim=0, conv=3)
+    steps = step(deployed(of(part)), decode(3.0, 9.0))
+    assert {name: op.kind for name, op in steps.items() if op.formats.get("layer")} == {
+        "convolution": "pointwise"
+    }
+    assert total(steps).kv_bytes == 3 * 2 * (8 * 2 * 2)  # 8 channels, 2 inputs, in and out
+    assert steps["convolution"].work.weight_bytes == 8 * 3 * 2
+
+
 @pytest.mark.parametrize("state_format", ["bf16", "fp32"])
 def test_a_state_is_held_and_moved_in_its_own_format(state_format: str) -> None:
     part = layer(state_format=state_format)
@@ -242,7 +252,7 @@ def test_a_network_of_the_catalog_decodes_recurrent_layers_at_a_constant_price(n
     network = architecture(name).stored_as("bf16")
     deployment = deployed(network)
     near, far = (step(deployment, decode(4.0, cached)) for cached in (10.0, 100_000.0))
-    states = [op for op in near.values() if op.kind == "scan"]
+    states = [op for op in near.values() if op.formats.get("layer")]
     assert states
     for op in states:
         assert far[op.name].work == op.work

@@ -74,7 +74,7 @@ def test_a_field_that_may_change_the_cost_is_refused_by_name(key: str, value: ob
     assert error.where.split(":")[1] == str(line_of(config, key))
 
 
-@pytest.mark.parametrize("value", [None, False, "", {}, []])
+@pytest.mark.parametrize("value", [None, False, 0, 0.0, "", {}, []])
 def test_an_empty_field_is_harmless(value: object) -> None:
     assert load(LLAMA | {"num_experts": value}).layers == load(LLAMA).layers
 
@@ -369,6 +369,94 @@ def test_an_expert_hidden_in_a_nested_decoder_is_refused() -> None:
     )
 
 
+def attentions(network: Architecture) -> list[Attention]:
+    return [block.mixer for block in network.layers if isinstance(block.mixer, Attention)]
+
+
+LLAVA: Final[dict[str, Any]] = {
+    "model_type": "llava",
+    "image_token_index": 32000,
+    "text_config": {"model_type": "llama", "vocab_size": 32064},
+    "vision_config": {
+        "model_type": "clip_vision_model",
+        "hidden_size": 1024,
+        "intermediate_size": 4096,
+        "num_hidden_layers": 24,
+        "image_size": 336,
+        "patch_size": 14,
+    },
+}
+
+
+def test_llava_says_which_decoder_it_has_and_leaves_its_sizes_out() -> None:
+    seven, mistral = load(LLAVA), load(LLAVA | {"text_config": {"model_type": "mistral"}})
+    assert [len(network.layers) for network in (seven, mistral)] == [32, 32]
+    assert [attentions(network)[0].kv_heads for network in (seven, mistral)] == [32, 8]
+    assert set(seven.other_parameters) == {"vision tower", "projector"}
+    bare = load(LLAVA | {"vision_config": LLAVA["vision_config"] | {"model_type": "other"}})
+    assert not bare.other_parameters
+    assert any("left out" in note for note in bare.notes)
+    assert "t5" in refusal(LLAVA | {"text_config": {"model_type": "t5"}}).message
+    assert "vision_feature_layer" in refusal(LLAVA | {"vision_feature_layer": [-2, -5]}).message
+
+
+QWEN_VL: Final[dict[str, Any]] = {
+    "hidden_size": 32,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 3,
+    "intermediate_size": 40,
+    "vocab_size": 97,
+    "max_position_embeddings": 128,
+    "sliding_window": 32768,
+    "use_sliding_window": False,
+}
+
+
+def test_a_decoder_beside_its_tower_is_the_one_inside_a_mapping_or_in_both_places() -> None:
+    tower = {"depth": 2, "hidden_size": 16, "intermediate_size": 20, "out_hidden_size": 32}
+    outer = {"model_type": "qwen2_5_vl", "vision_config": tower}
+    flat = load(outer | QWEN_VL)
+    for nested in (outer, outer | QWEN_VL):
+        other = load(nested | {"text_config": QWEN_VL | {"model_type": "qwen2_5_vl_text"}})
+        assert (other.layers, other.other_parameters) == (flat.layers, flat.other_parameters)
+    wrong = outer | QWEN_VL | {"num_hidden_layers": 4, "text_config": QWEN_VL}
+    assert "num_hidden_layers" in refusal(wrong).message
+
+
+@pytest.mark.parametrize("model_type", ["llama", "mistral", "qwen2", "qwen3", "phi3", "mixtral"])
+@pytest.mark.parametrize(
+    "inert",
+    [
+        {"sliding_window": 0},
+        {"sliding_window": 4096, "use_sliding_window": False, "max_window_layers": 2},
+        {"num_nextn_predict_layers": 0},
+    ],
+)
+def test_a_window_that_is_off_and_no_predicting_layers_change_nothing(
+    model_type: str, inert: dict[str, Any]
+) -> None:
+    config = LLAMA | {"model_type": model_type, "num_key_value_heads": 2}
+    if model_type == "mixtral":
+        config |= {"num_local_experts": 4, "num_experts_per_tok": 2}
+    plain = load(config | {"sliding_window": None})
+    assert load(config | {"sliding_window": None} | inert).layers == plain.layers
+
+
+def test_a_window_in_a_network_that_has_none_is_refused_by_name() -> None:
+    assert "sliding_window" in refusal(LLAMA | {"sliding_window": 4096}).message
+
+
+def test_every_fourth_layer_of_exaone_4_is_full_and_does_not_rotate() -> None:
+    config = LLAMA | {"model_type": "exaone4", "num_hidden_layers": 8, "sliding_window": 16}
+    for pattern in (4, "LLLG"):
+        mixers = attentions(load(config | {"sliding_window_pattern": pattern}))
+        assert [mixer.window for mixer in mixers] == [16, 16, 16, None] * 2
+        assert [mixer.rotary for mixer in mixers] == [True, True, True, False] * 2
+    off = attentions(load(config | {"sliding_window": None, "sliding_window_pattern": 0}))
+    assert {(mixer.window, mixer.rotary) for mixer in off} == {(None, True)}
+
+
 PUBLISHED: Final[list[dict[str, Any]]] = [
     {"add_bias_linear": False, "add_qkv_bias": True, "apply_query_key_layer_scaling": True,
      "apply_residual_connection_post_layernorm": False, "attention_dropout": 0.0,
@@ -395,6 +483,43 @@ PUBLISHED: Final[list[dict[str, Any]]] = [
      "learned_pos_emb": True, "logit_scale": None, "max_seq_len": 2048, "model_type": "mpt",
      "n_heads": 32, "n_layers": 32, "no_bias": True, "norm_type": "low_precision_layernorm",
      "resid_pdrop": 0, "use_cache": False, "verbose": 0, "vocab_size": 50432},
+    {"add_classification_head": False, "attention_bias": False, "attention_head_dim": 128,
+     "cla_share_factor": 2, "class_num": 0, "dense_list": [4096, 0], "eod_token_id": 127967,
+     "group_limited_greedy": False, "head_dim": 128, "hidden_act": "silu", "hidden_size": 4096,
+     "im_end_id": 5, "im_newline_id": 11, "im_start_id": 4, "intermediate_size": 14336,
+     "kv_lora_rank": None, "mask_init_id": 12, "max_position_embeddings": 32768,
+     "mlp_bias": False, "model_type": "hunyuan_v1_dense", "moe_layer_num_skipped": 0,
+     "moe_topk": 1, "norm_topk_prob": False, "norm_type": "rms", "num_attention_heads": 32,
+     "num_experts": 1, "num_hidden_layers": 32, "num_key_value_heads": 8,
+     "num_media_embeds": 257, "num_shared_expert": 1, "org_vocab_size": 128167,
+     "pool_type": "last", "q_lora_rank": None, "rope_scaling": {"alpha": 1000.0, "factor": 1.0},
+     "text_end_id": 7, "text_start_id": 6, "tie_word_embeddings": True, "use_cla": False,
+     "use_mixed_mlp_moe": False, "use_mla": False, "use_qk_norm": True,
+     "use_rotary_pos_emb": True, "video_end_id": 9, "vit_input_resolution": 224, "vit_patch": 1,
+     "vit_token": 64, "vocab_size": 128167},
+    {"architectures": ["BailingMoeV2ForCausalLM"], "attention_dropout": 0.0,
+     "embedding_dropout": 0.0, "first_k_dense_replace": 1, "head_dim": 128, "hidden_act": "silu",
+     "hidden_size": 2048, "intermediate_size": 5120, "max_position_embeddings": 32768,
+     "max_window_layers": 20, "model_type": "bailing_moe", "moe_intermediate_size": 512,
+     "moe_router_enable_expert_bias": True, "moe_shared_expert_intermediate_size": 512,
+     "mtp_loss_scaling_factor": 0, "n_group": 8, "norm_topk_prob": True,
+     "num_attention_heads": 16, "num_experts": 256, "num_experts_per_tok": 8,
+     "num_hidden_layers": 20, "num_key_value_heads": 4, "num_nextn_predict_layers": 0,
+     "num_shared_experts": 1, "output_dropout": 0.0, "output_router_logits": False,
+     "partial_rotary_factor": 0.5, "rope_theta": 600000, "rotary_dim": 64,
+     "routed_scaling_factor": 2.5, "router_dtype": "fp32", "score_function": "sigmoid",
+     "tie_word_embeddings": False, "topk_group": 4, "use_bias": False, "use_qk_norm": True,
+     "use_qkv_bias": False, "use_rmsnorm": True, "vocab_size": 157184},
+    {"block_auto_adjust_ff_dim": True, "block_dim": 2048, "block_ff_dim": 12288,
+     "block_ffn_dim_multiplier": 1.0, "block_mlp_init_scale": 1.0, "block_multiple_of": 256,
+     "block_norm_eps": 1e-05, "block_out_init_scale": 1.0, "block_use_swiglu": True,
+     "block_use_xavier_init": True, "conv_L_cache": 3, "conv_bias": False, "conv_dim": 2048,
+     "conv_dim_out": 2048, "conv_use_xavier_init": True,
+     "full_attn_idxs": [2, 5, 8, 10, 12, 14], "hidden_size": 2048, "initializer_range": 0.02,
+     "max_position_embeddings": 128000, "model_type": "lfm2", "norm_eps": 1e-05,
+     "num_attention_heads": 32, "num_heads": 32, "num_hidden_layers": 16,
+     "num_key_value_heads": 8, "rope_theta": 1000000.0, "torch_dtype": "bfloat16",
+     "use_cache": True, "use_pos_enc": True, "vocab_size": 65536},
 ]  # fmt: skip
 
 

@@ -18,6 +18,8 @@ REMOTE: Final = {
     "internlm2",
     "baichuan",
     "chatglm",
+    "bailing_moe",
+    "minicpm",
     "mimo",
     "llada",
     "Dream",

@@ -54,6 +54,10 @@ def kinds(name: str) -> Counter[str]:
         ("nemotron-3-nano", {"mamba2": 23, "Attention": 6, "NoneType": 23}),
         ("granite-4.0-h-small", {"mamba2": 36, "Attention": 4}),
         ("bamba-9b-v1", {"mamba2": 29, "Attention": 3}),
+        ("lfm2-1.2b", {"short-convolution": 10, "Attention": 6}),
+        ("lfm2-8b-a1b", {"short-convolution": 18, "Attention": 6}),
+        # Both in every layer.
+        ("falcon-h1-34b", {"mamba2": 72, "Attention": 72}),
         ("qwen3-next-80b-a3b", {"gated-delta": 36, "Attention": 12}),
         ("qwen3.5-27b", {"gated-delta": 48, "Attention": 16}),
         ("minimax-text-01", {"lightning": 70, "Attention": 10}),
@@ -79,6 +83,9 @@ def test_layers_are_as_many_of_each_kind_as_the_papers_say(
         ("qwen3-next-80b-a3b", 36 * (32 * 128 * 128 + (2 * 16 * 128 + 32 * 128) * 3)),
         ("minimax-text-01", 70 * 64 * 128 * 128),
         ("kimi-k3", 69 * (96 * 128 * 128 + 3 * 96 * 128 * 3)),
+        # A short convolution keeps nothing but its last two inputs.
+        ("lfm2-1.2b", 10 * 2048 * 2),
+        ("falcon-h1-7b", 44 * (24 * 128 * 256 + (3072 + 2 * 256) * 3)),
         ("llama-3.1-8b", 0),
     ],
 )
@@ -99,6 +106,62 @@ def test_jamba_attends_in_the_fifth_of_eight_layers_and_has_experts_in_every_sec
     sparse = [i for i, block in enumerate(layers) if isinstance(block.feedforward, Moe)]
     assert attending == [4, 12, 20, 28]
     assert sparse == list(range(1, 32, 2))
+
+
+FALCON: dict[str, Any] = {
+    "model_type": "falcon_h1",
+    "hidden_size": 32,
+    "intermediate_size": 40,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "mamba_d_ssm": 48,
+    "mamba_n_heads": 6,
+    "mamba_d_head": 8,
+    "mamba_d_state": 16,
+    "vocab_size": 100,
+}
+LFM2: dict[str, Any] = {
+    "model_type": "lfm2",
+    "hidden_size": 32,
+    "intermediate_size": 60,
+    "block_multiple_of": 16,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "full_attn_idxs": [1],
+    "vocab_size": 100,
+}
+
+
+def test_both_mixers_of_falcon_h1_share_a_norm() -> None:
+    assert [block.norms for block in load(FALCON).layers] == [0, 2] * 3
+
+
+def test_a_layer_of_falcon_h1_that_is_left_alone_is_both_of_its_halves() -> None:
+    kept = ["model.layers.1.self_attn", "model.layers.1.mamba.in_proj"]
+    quantised = {"quant_method": "fp8", "modules_to_not_convert": kept}
+    layers = load(FALCON | {"quantization_config": quantised}).layers
+    assert [dict(block.formats) for block in layers] == [
+        {},
+        {},
+        {"qkv": "bf16", "attn-out": "bf16"},
+        {"ssm-in": "bf16"},
+        {},
+        {},
+    ]
+
+
+def test_a_convolution_of_lfm2_is_found_by_its_name() -> None:
+    quantised = {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.2.conv.in_proj"]}
+    layers = load(LFM2 | {"quantization_config": quantised}).layers
+    assert [dict(block.formats) for block in layers] == [{}, {}, {"conv-in": "bf16"}]
+
+
+def test_an_mlp_of_lfm2_is_two_thirds_of_what_is_written_rounded_up() -> None:
+    part = load(LFM2).layers[0].feedforward
+    assert isinstance(part, Mlp)
+    assert part.width == 48  # 40, in multiples of 16
 
 
 def test_every_channel_of_mamba_reads_with_the_same_key() -> None:
@@ -253,6 +316,12 @@ def test_infinity_anywhere_else_is_refused_at_its_place(field: str) -> None:
         (PATTERN, {"sliding_window": 8}, "sliding_window"),
         (PATTERN, {"n_shared_experts": 2}, "n_shared_experts"),
         (PATTERN, {"mamba_ssm_cache_dtype": "float8"}, "mamba_ssm_cache_dtype"),
+        (FALCON, {"mamba_d_ssm": 64}, "mamba_d_ssm"),
+        (FALCON, {"projectors_bias": True}, "projectors_bias"),
+        (FALCON, {"attn_layer_indices": [1]}, "attn_layer_indices"),
+        (LFM2, {"conv_dim": 64}, "conv_dim"),
+        (LFM2, {"block_ffn_dim_multiplier": -1}, "block_ffn_dim_multiplier"),
+        (LFM2, {"layer_types": ["conv", "mamba", "conv"]}, "layer_types"),
     ],
 )
 def test_what_is_not_understood_is_refused_at_its_place(

@@ -21,15 +21,18 @@ def operators(p: Pass, part: Recurrent, d: float, layers: int) -> Iterator[Op]:
     for group in p.groups:
         if part.conv_width:
             yield _convolution(p, part, group, layers)
-        yield from _state(p, part, group, layers)
+        if part.matrix_elements:
+            yield from _state(p, part, group, layers)
     inner = part.heads * part.value_dim / tp
     yield elementwise(p, "state-gate", 2 * inner, inner, layers)
     yield from split(p, out, layers)
 
 
 def _taps(part: Recurrent) -> float:
-    """Weights of the short convolution. [parameter]"""
-    return float(part.conv_width * part.conv_kernel)
+    """Weights read by the short convolution: all that are in no matrix without a state."""
+    return float(
+        part.conv_width * part.conv_kernel if part.matrix_elements else part.other_parameters
+    )
 
 
 def _convolution(p: Pass, part: Recurrent, group: Sequences, layers: int) -> Op:

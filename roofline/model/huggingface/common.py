@@ -287,6 +287,7 @@ def assemble(
     norm_width: int | None = None,
     final_norm: int | None = None,
     parallel: bool = False,
+    beside: int = 0,
     **more: Any,
 ) -> Architecture:
     """A network of layers that each have a mixer and a feed-forward part.
@@ -300,13 +301,14 @@ def assemble(
             for D. [parameter]
         final_norm: Parameters of the last norm, if not one like the others. [parameter]
         parallel: True if both parts of a layer read the same input.
+        beside: Parameters of a layer that are in none of its parts. [parameter]
         more: As in `stack`.
     """
     width = shape.d_model if norm_width is None else norm_width
     if isinstance(feedforward, Mlp | Moe):
         feedforward = [feedforward] * len(mixers)
     layers = [
-        Block(mixer, part, norms, norms * width, parallel)
+        Block(mixer, part, norms, norms * width, parallel, extra_parameters=beside)
         for mixer, part in zip(mixers, feedforward, strict=True)
     ]
     last = width if final_norm is None else final_norm

@@ -1,4 +1,4 @@
-"""Decoders with latent attention, DeepSeek, Kimi K2 and GLM 5, and with compressed attention.
+"""Decoders with latent attention, DeepSeek, Kimi K2, GLM 5, MiniCPM 3, and compressed attention.
 
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23); the
 layer of DeepSeek-V4 that predicts further tokens is that of the published inference code. That
@@ -35,6 +35,7 @@ from roofline.model.huggingface.layers import (
     layer_words,
     with_prediction,
 )
+from roofline.model.huggingface.llama import SCALES
 from roofline.model.huggingface.routing import after_dense, marks, placed, routed, shared_width
 from roofline.model.mixers import INDEX_SCALE_BYTES
 
@@ -48,24 +49,30 @@ def _outline(fields: Fields) -> Geometry:
 
 
 def latent_attention(
-    fields: Fields, shape: Geometry, latent: int | None = None, **more: Any
+    fields: Fields,
+    shape: Geometry,
+    latent: int | None = None,
+    nope: int = 128,
+    rope: int = 64,
+    **more: Any,
 ) -> Mla:
     """Latent attention with the keys that DeepSeek has for it.
 
     Args:
         fields, shape: The config and its sizes; a head of values is as wide as one of the shape.
-        latent: Width of the latent where the config has none. [1]
+        latent, nope, rope: Widths of the latent and of the two parts of a head where the config
+            has none. [1]
         more: Other fields of `Mla`.
     """
     query = fields.optional("query_rank", "q_lora_rank") or 0
     latent = fields.integer("latent", "kv_lora_rank", default=latent)
-    rope = fields.integer("rope_dim", "qk_rope_head_dim", default=64)
+    rope = fields.integer("rope_dim", "qk_rope_head_dim", default=rope)
     bias = fields.flag("attention_bias", "attention_bias", default=False)
     return Mla(
         heads=shape.heads,
         query_rank=query,
         latent=latent,
-        nope_dim=fields.integer("nope_dim", "qk_nope_head_dim", default=128),
+        nope_dim=fields.integer("nope_dim", "qk_nope_head_dim", default=nope),
         rope_dim=rope,
         value_dim=shape.head_dim,
         norm_parameters=query + latent,
@@ -75,17 +82,22 @@ def latent_attention(
     )
 
 
-def _network(
-    fields: Fields, shape: Geometry, indexers: list[Indexer | None], dense: int, shared: int
-) -> Architecture:
-    """Latent attention, dense feed-forward parts first, then experts with shared ones."""
-    neutral(fields, mlp_bias=False)
+def _named_query_rank(fields: Fields) -> None:
+    """Refuse a config without ``q_lora_rank``: null and absent differ."""
     if "q_lora_rank" not in fields.data:
         fields.refuse(
             "q_lora_rank",
             "q_lora_rank is missing",
             "write null where queries are projected directly",
         )
+
+
+def _network(
+    fields: Fields, shape: Geometry, indexers: list[Indexer | None], dense: int, shared: int
+) -> Architecture:
+    """Latent attention, dense feed-forward parts first, then experts with shared ones."""
+    neutral(fields, mlp_bias=False)
+    _named_query_rank(fields)
     mixer = latent_attention(fields, shape)
     mixers = [replace(mixer, index=index) for index in indexers]
     sparse = after_dense(fields, shape.layers, dense)
@@ -101,6 +113,19 @@ def deepseek(fields: Fields) -> Architecture:
     shape = _outline(fields)
     dense, shared = (0, 2) if fields.model_type == "deepseek_v2" else (3, 1)
     return _network(fields, shape, [None] * shape.layers, dense=dense, shared=shared)
+
+
+@family("minicpm3")
+def minicpm3(fields: Fields) -> Architecture:
+    """MiniCPM 3: latent attention in a dense network with multipliers."""
+    fields.seen |= MLA | SCALES
+    _named_query_rank(fields)
+    width, heads = (fields.data.get(key) for key in ("hidden_size", "num_attention_heads"))
+    even = width // heads if isinstance(width, int) and isinstance(heads, int) and heads else 64
+    shape = outline(fields, "value_dim", "v_head_dim", default=even)
+    mixer = latent_attention(fields, shape, 256, nope=64, rope=32)
+    mlp = gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False))
+    return assemble(fields, shape, [mixer] * shape.layers, mlp, tied=True)
 
 
 @family("deepseek_v32", "glm_moe_dsa")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Attention, Block, Linear, Mlp
-from roofline.model.huggingface.common import Names, family, geometry, neutral, stack
+from roofline.model.huggingface.common import Names, family, geometry, neutral, stack, ungated
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import block_parameters
 
@@ -21,9 +21,14 @@ T5_NAMES: Final = Names(
 )
 
 
-@family("bert", "roberta", "xlm-roberta")
+DISTIL_NAMES: Final = Names(width=("dim",), layers=("n_layers",), heads=("n_heads",), kv_heads=())
+
+
+@family("bert", "roberta", "xlm-roberta", "distilbert")
 def bert(fields: Fields) -> Architecture:
-    """BERT, RoBERTa, XLM-R as masked language models: norms after each part, biases everywhere.
+    """BERT and its relatives as masked language models: norms after each part, biases everywhere.
+
+    DistilBERT has no token types.
 
     The head turns the last width once more, norms it and takes the embedding transposed; that is
     part of the last layer here. A pooler is another head, and not counted.
@@ -32,9 +37,11 @@ def bert(fields: Fields) -> Architecture:
     fields.only(
         "position_embedding_type", "absolute", reason="positions may have weights in each layer"
     )
-    shape = geometry(fields, BERT_NAMES, explicit_head_dim=False)
+    small = fields.model_type == "distilbert"
+    fields.seen |= {"qa_dropout", "seq_classif_dropout", "sinusoidal_pos_embds", "tie_weights_"}
+    names = DISTIL_NAMES if small else BERT_NAMES
+    shape = geometry(fields, names, explicit_head_dim=False)
     width = shape.d_model
-    act = fields.data.get("hidden_act")
     mixer = Attention(
         shape.heads,
         shape.heads,
@@ -44,9 +51,8 @@ def bert(fields: Fields) -> Architecture:
         rotary=False,
         cached=False,
     )
-    inner = fields.integer("mlp_width", "intermediate_size")
-    mlp = Mlp(inner, False, True, True, act if isinstance(act, str) else "gelu")
-    types = fields.integer("token_types", "type_vocab_size", default=2)
+    mlp = ungated(fields, "gelu", "hidden_dim" if small else "intermediate_size")
+    types = 0 if small else fields.integer("token_types", "type_vocab_size", default=2)
     plain = Block(mixer, mlp, 2, 4 * width)
     head = (Linear("head", width, width, width, "none"),)
     last = replace(plain, norms=3, norm_parameters=6 * width, extra=head)

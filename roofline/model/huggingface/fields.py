@@ -1,7 +1,7 @@
 """Reads the fields of one config mapping, and knows which ones nobody has understood.
 
 A field that a builder reads is understood. Fields in `HARMLESS` never change the cost. Whatever is
-left must be empty, false or a bare word, or the network is refused: a field like
+left must be empty, false, zero or a bare word, or the network is refused: a field like
 ``num_experts_per_tok`` in a dense network means that the network is not what it seems.
 """
 
@@ -66,7 +66,7 @@ HARMLESS: Final = frozenset(_HARMLESS.split())
 """Token ids, dropouts, initialisation, rotary angles, soft caps, run-time switches."""
 
 
-EMPTY: Final[tuple[Any, ...]] = (None, False, "", {}, [])
+EMPTY: Final[tuple[Any, ...]] = (None, False, 0, "", {}, [])
 LARGEST: Final = 10**9
 MOST_LAYERS: Final = 10_000
 UNBOUNDED: Final = frozenset({"time_step_limit", "mamba_dt_limit"})

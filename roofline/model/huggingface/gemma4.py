@@ -1,14 +1,16 @@
-"""Gemma 4: wide heads in layers that see everything, caches that layers share, inputs per layer.
+"""Gemma 3n and 4: caches that layers share, inputs per layer, wide heads where all is seen.
 
-Shapes and defaults are those of the ``transformers`` config class of the same name (5.23).
+Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
 from dataclasses import replace
 from typing import Any, Final
 
-from roofline.model.architecture import Architecture, Attention, Block, FeedForward, Linear
+from roofline.model.architecture import Architecture, Attention, Block, FeedForward, Linear, Mlp
 from roofline.model.huggingface.common import (
     Geometry,
+    activation,
+    attention,
     check_groups,
     family,
     gated,
@@ -16,7 +18,7 @@ from roofline.model.huggingface.common import (
     neutral,
     stack,
 )
-from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.fields import LARGEST, Fields
 from roofline.model.huggingface.layers import window_size, windows
 from roofline.model.huggingface.routing import routed
 
@@ -35,11 +37,7 @@ def gemma4_text(fields: Fields) -> Architecture:
     """
     neutral(fields, use_bidirectional_attention="vision", expert_intermediate_size=None)
     shape = geometry(fields, kv_heads=4, head_dim=256)
-    layers = shape.layers
-    shared = fields.integer("shared_cache_layers", "num_kv_shared_layers", default=0, low=0)
-    if shared >= layers:
-        fields.refuse("num_kv_shared_layers", "no layer is left that has a cache of its own")
-    reused = [i >= layers - shared for i in range(layers)]
+    reused = _reused(fields, shape.layers, 0)
     mixers = [
         replace(
             mixer,
@@ -65,30 +63,117 @@ def gemma4_text(fields: Fields) -> Architecture:
         norms, scales = norms + MOE_NORMS, width + moe.experts
     else:
         fields.seen |= {"num_experts", "top_k_experts", "moe_intermediate_size"}
-    inner = fields.integer("layer_input_width", "hidden_size_per_layer_input", default=256, low=0)
-    rows = fields.integer("layer_input_vocab", "vocab_size_per_layer_input", default=262_144, low=0)
-    # A small embedding of each token for each layer, projected in beside the residual stream.
-    extra: tuple[Linear, ...] = ()
-    beside: dict[str, Any] = {}
-    if inner:
-        norms += 1
-        extra = (
-            Linear("layer-input", inner, width, split="none"),
-            Linear("layer-gate", inner, width, split="none"),
-            Linear("layer-projection", width, inner, split="none"),
-        )
-        beside["embedding_norm_parameters"] = inner
-        beside["other_parameters"] = {"per-layer embeddings": rows * layers * inner}
+    extra, beside = _layer_inputs(fields, shape)
+    norms += 1 if extra else 0
     blocks = [
         Block(mixer, part, norms, norms * width, extra=extra, extra_parameters=scales)
         for mixer, part in zip(mixers, feedforward, strict=True)
     ]
-    body = stack(fields, shape, blocks, tied=True, **beside)
-    if inner:
-        fields.notes.append(
-            "per-layer embeddings are looked up, not multiplied: counted under other parameters"
+    return stack(fields, shape, blocks, tied=True, **beside)
+
+
+def _layer_inputs(fields: Fields, shape: Geometry) -> tuple[tuple[Linear, ...], dict[str, Any]]:
+    """Matrices in each layer, and fields of the network, of a small embedding for each layer.
+
+    It is projected in beside the residual stream, through a gate and behind a norm.
+    """
+    width = shape.d_model
+    inner = fields.integer("layer_input_width", "hidden_size_per_layer_input", default=256, low=0)
+    rows = fields.integer("layer_input_vocab", "vocab_size_per_layer_input", default=262_144, low=0)
+    if not inner:
+        return (), {}
+    fields.notes.append(
+        "per-layer embeddings are looked up, not multiplied: counted under other parameters"
+    )
+    extra = (
+        Linear("layer-input", inner, width, split="none"),
+        Linear("layer-gate", inner, width, split="none"),
+        Linear("layer-projection", width, inner, split="none"),
+    )
+    embeddings = {"per-layer embeddings": rows * shape.layers * inner}
+    return extra, {"embedding_norm_parameters": inner, "other_parameters": embeddings}
+
+
+def _reused(fields: Fields, layers: int, default: int) -> list[bool]:
+    """True for each of the last ``num_kv_shared_layers``, which have no cache of their own."""
+    key = "num_kv_shared_layers"
+    shared = fields.integer("shared_cache_layers", key, default=default, low=0)
+    if shared >= layers:
+        fields.refuse(key, "no layer is left that has a cache of its own")
+    return [i >= layers - shared for i in range(layers)]
+
+
+ALTUP_NORMS: Final = 7
+"""Around both parts, behind the low-rank path, before the router, behind the layer's input."""
+
+
+@family("gemma3n_text")
+def gemma3n_text(fields: Fields) -> Architecture:
+    """Gemma 3n: as Gemma 3, with several residual streams and a low-rank path beside attention.
+
+    One stream passes the layer; the others are predicted from it and corrected (AltUp). Where
+    activations are sparse, products are still dense in engines.
+
+    References:
+        Baykal et al. (2023), "Alternating Updates for Efficient Transformers" (arXiv 2301.13310).
+    """
+    fields.seen |= {"activation_sparsity_pattern", "altup_active_idx", "altup_coef_clip"}
+    fields.seen |= {"altup_correct_scale", "altup_lr_multiplier"}
+    shape = geometry(fields, kv_heads=2, head_dim=256)
+    width, layers = shape.d_model, shape.layers
+    size = window_size(fields, 512)
+    spans = windows(fields, layers, size=size, sliding=[(i + 1) % 5 != 0 for i in range(layers)])
+    mixers = [
+        replace(mixer, reuses_kv=reuses, norm_parameters=(1 if reuses else 2) * shape.head_dim)
+        for mixer, reuses in zip(attention(shape, spans), _reused(fields, layers, 15), strict=True)
+    ]
+    neutral(fields, attention_bias=False)
+    streams = fields.integer("streams", "altup_num_inputs", default=4, low=2)
+    rank = fields.integer("low_rank_path", "laurel_rank", default=64)
+    inputs, beside = _layer_inputs(fields, shape)
+    extra = (
+        *inputs,
+        Linear("low-rank-down", rank, width, split="none"),
+        Linear("low-rank-up", width, rank, split="none"),
+        Linear("stream-router", streams, width, split="none"),
+    )
+    # Coefficients that predict and correct the streams, and a scale of each channel.
+    scales = streams**3 + streams**2 + width
+    norms = ALTUP_NORMS if inputs else ALTUP_NORMS - 1
+    blocks = [
+        Block(
+            mixer,
+            Mlp(inner, True, activation=activation(fields)),
+            norms,
+            norms * width,
+            extra=extra,
+            extra_parameters=scales,
+            streams=streams,
         )
-    return body
+        for mixer, inner in zip(mixers, _inner_widths(fields, layers), strict=True)
+    ]
+    # The other streams are made from the embedding, and turned back before the last norm.
+    made = Linear("streams-made", (streams - 1) * width, width, split="none")
+    joined = replace(made, name="streams-join")
+    blocks[0] = replace(blocks[0], extra=(*blocks[0].extra, made))
+    blocks[-1] = replace(blocks[-1], extra=(*blocks[-1].extra, joined))
+    return stack(fields, shape, blocks, tied=True, **beside)
+
+
+def _inner_widths(fields: Fields, layers: int) -> list[int]:
+    """``intermediate_size`` of each layer: one for all, or a list. [1]"""
+    found = fields.data.get("intermediate_size")
+    if not isinstance(found, list):
+        return [fields.integer("mlp_width", "intermediate_size", default=16_384)] * layers
+    fields.cite("mlp_width", "intermediate_size")
+    fields.seen.add("intermediate_size")
+    if len(found) != layers or any(type(n) is not int or not 0 < n <= LARGEST for n in found):
+        fields.refuse(
+            "intermediate_size",
+            f"intermediate_size does not have one width for each of {layers} layers",
+            "write one whole number, or a list with one per layer",
+        )
+    return found
 
 
 def _mixers(fields: Fields, shape: Geometry) -> list[Attention]:

@@ -199,7 +199,7 @@ def _delta(fields: Fields, width: int) -> Mixer:
     )
 
 
-KIMI_K3: Final = Wrapper(text=kimi_linear, text_type="kimi_linear")
+KIMI_K3: Final = Wrapper({"kimi_linear": kimi_linear})
 
 
 @family("kimi_k3")

@@ -42,7 +42,9 @@ def windows(
 
 
 def no_windows(fields: Fields, layers: int) -> tuple[int | None, ...]:
-    """Windows of a model type that has none."""
+    """Windows of a model type that has none; one that is in force is not understood."""
+    if window_size(fields, None) is not None:
+        fields.seen.remove("sliding_window")
     return windows(fields, layers, size=None, sliding=[False] * layers)
 
 
@@ -66,9 +68,12 @@ def every_nth_full(fields: Fields, layers: int, *, pattern: int) -> tuple[int | 
 
 
 def window_size(fields: Fields, default: int | None) -> int | None:
-    """``sliding_window``: the default if the key is absent, none if it is null. [token]"""
+    """``sliding_window``: the default where it is absent, none where null, 0 or off. [token]"""
+    if fields.data.get("use_sliding_window") is False:
+        fields.seen |= {"sliding_window", "max_window_layers"}
+        return None
     if "sliding_window" in fields.data or default is None:
-        return fields.optional("window", "sliding_window")
+        return fields.optional("window", "sliding_window", low=0) or None
     fields.say("window", "sliding_window", default)
     return default
 

@@ -36,7 +36,7 @@ from roofline.model.huggingface.layers import (
 )
 from roofline.model.huggingface.mamba import state_format
 from roofline.model.huggingface.routing import marks, placed, routed, stepped
-from roofline.model.huggingface.vision import QWEN3_VL, wrapped
+from roofline.model.huggingface.vision import QWEN3_VL_TOWER, Wrapper, wrapped
 
 WORDS: Final = {"linear_attention": "linear", "full_attention": "full"}
 
@@ -232,7 +232,7 @@ def _minimax_kinds(fields: Fields, shape: Geometry) -> Sequence[str]:
     return kinds
 
 
-family("qwen3_5")(partial(wrapped, replace(QWEN3_VL, text=qwen3_5, text_type="qwen3_5_text")))
-family("qwen3_5_moe")(
-    partial(wrapped, replace(QWEN3_VL, text=qwen3_5_moe, text_type="qwen3_5_moe_text"))
-)
+QWEN3_5: Final = Wrapper({"qwen3_5_text": qwen3_5}, {"": QWEN3_VL_TOWER})
+QWEN3_5_MOE: Final = Wrapper({"qwen3_5_moe_text": qwen3_5_moe}, {"": QWEN3_VL_TOWER})
+family("qwen3_5")(partial(wrapped, QWEN3_5))
+family("qwen3_5_moe")(partial(wrapped, QWEN3_5_MOE))

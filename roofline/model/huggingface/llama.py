@@ -7,6 +7,7 @@ from typing import Final
 
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface.common import (
+    Names,
     biases,
     decoder,
     family,
@@ -24,25 +25,40 @@ from roofline.model.huggingface.layers import (
     windows,
 )
 
+# Published configs of LLaVA and Pixtral nest these, and leave out what is at its default.
+LLAMA_TEXT: Final = {
+    "d_model": 4096,
+    "layers": 32,
+    "heads": 32,
+    "vocab": 32_000,
+    "context": 2048,
+}
+MISTRAL_TEXT: Final = {**LLAMA_TEXT, "context": 131_072}
+
 
 @family("llama", "granite")
 def llama(fields: Fields) -> Architecture:
     """Llama 1 to 3, Vicuna, Yi, TinyLlama, DeepSeek-LLM; Granite differs in multipliers only."""
-    mlp = gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False))
-    return decoder(fields, geometry(fields), mlp, **biases(fields))
+    bias = fields.flag("mlp_bias", "mlp_bias", default=False)
+    mlp = gated(fields, bias=bias, default=11_008 if fields.nested else None)
+    shape = geometry(fields, defaults=LLAMA_TEXT if fields.nested else {})
+    return decoder(fields, shape, mlp, **biases(fields))
 
 
-@family("mistral")
+@family("mistral", "ministral3")
 def mistral(fields: Fields) -> Architecture:
-    """Mistral: ``sliding_window`` holds in every layer, null means none.
+    """Mistral, and Ministral 3: ``sliding_window`` holds in every layer, null means none.
 
     The config class has 4096 where the key is absent, but every published file writes the key;
     a file without it is one from which the nulls were dropped, so absent means none here.
     """
-    shape = geometry(fields, kv_heads=8)
+    head_dim = 128 if fields.model_type == "ministral3" else None
+    defaults = MISTRAL_TEXT if fields.nested else {}
+    shape = geometry(fields, kv_heads=8, head_dim=head_dim, defaults=defaults)
     if "sliding_window" not in fields.data:
         fields.notes.append("the config has no sliding_window: every layer sees the whole context")
-    return decoder(fields, shape, spans=every_layer(fields, shape.layers))
+    mlp = gated(fields, default=14_336 if fields.nested else None)
+    return decoder(fields, shape, mlp, spans=every_layer(fields, shape.layers))
 
 
 @family("qwen2")
@@ -275,3 +291,86 @@ def nemotron(fields: Fields) -> Architecture:
     shape = geometry(fields)
     mlp = ungated(fields, "relu2", bias=fields.flag("mlp_bias", "mlp_bias", default=False))
     return decoder(fields, shape, mlp, **biases(fields), norm_width=2 * shape.d_model)
+
+
+@family("exaone")
+def exaone(fields: Fields) -> Architecture:
+    """EXAONE 3 and 3.5: Llama with layers and norms spelled as in GPT."""
+    neutral(fields, mlp_bias=False)
+    names = Names(layers=("num_layers", "num_hidden_layers"))
+    return decoder(fields, geometry(fields, names, kv_heads=8), **biases(fields))
+
+
+@family("exaone4")
+def exaone4(fields: Fields) -> Architecture:
+    """EXAONE 4: norms after each part and over each head of q and k; every fourth layer is full.
+
+    Full layers rotate only where no layer slides.
+    """
+    shape = geometry(fields)
+    size = window_size(fields, 4096)
+    pattern = fields.data.get("sliding_window_pattern")
+    if isinstance(pattern, str) and pattern and not set(pattern) - {"L", "G"}:
+        fields.cite("sliding_window_pattern", "sliding_window_pattern")
+        slides = [pattern[i % len(pattern)] == "L" for i in range(shape.layers)]
+    else:
+        key = "sliding_window_pattern"
+        period = fields.integer(key, key, default=4, low=0) or 1  # 0 where no layer slides
+        slides = [(i + 1) % period != 0 for i in range(shape.layers)]
+    spans = windows(fields, shape.layers, size=size, sliding=slides)
+    rotary = [size is None or span is not None for span in spans]
+    return decoder(fields, shape, spans=spans, norm=2 * shape.head_dim, rotary=rotary)
+
+
+@family("apertus")
+def apertus(fields: Fields) -> Architecture:
+    """Apertus: a norm over each head of q and k; no gate, but an activation with two weights."""
+    neutral(fields, mlp_bias=False, qk_norm=True, post_norm=False)
+    shape = geometry(fields)
+    mlp, norm = ungated(fields, "xielu", bias=False), 2 * shape.head_dim
+    weights = 2 if mlp.activation == "xielu" else 0
+    return decoder(fields, shape, mlp, **biases(fields), norm=norm, beside=weights)
+
+
+_HUNYUAN: Final = """
+    add_classification_head anyres_pooling_size anyres_vit_max_image_size anyres_vit_two_views
+    class_num cla_share_factor dense_list group_limited_greedy im_end_id im_newline_id im_start_id
+    image_token_id mask_init_id moe_drop_tokens moe_random_routing_dropped_token num_media_embeds
+    org_vocab_size pool_type position_embedding_xdrope routed_scaling_factor sep_token_id
+    skip_cls_token text_end_id text_start_id use_rotary_pos_emb video_end_id video_start_id
+    vit_add_patchemb_bias vit_input_resolution vit_mapping_type vit_norm_type vit_patch vit_path
+    vit_remove_prenorm vit_token vit_type vit_used_rms_norm xdrope_section
+"""
+HUNYUAN: Final = frozenset(_HUNYUAN.split())
+"""Fields of Hunyuan of parts that a text model lacks: a tower, classes; sharing that is off."""
+
+
+@family("hunyuan_v1_dense")
+def hunyuan_v1_dense(fields: Fields) -> Architecture:
+    """Hunyuan 0.5B to 7B: Llama with a norm over each head of q and k."""
+    fields.seen |= HUNYUAN
+    neutral(fields, use_cla=False, use_mla=False, mlp_bias=False, num_experts=1, moe_topk=1)
+    neutral(fields, num_shared_expert=(0, 1), moe_layer_num_skipped=0, norm_type="rms")
+    shape = geometry(fields)
+    neutral(fields, attention_head_dim=shape.head_dim)
+    norm = 2 * shape.head_dim if fields.flag("qk_norm", "use_qk_norm", default=True) else 0
+    return decoder(fields, shape, **biases(fields), norm=norm)
+
+
+@family("bitnet")
+def bitnet(fields: Fields) -> Architecture:
+    """BitNet b1.58: Llama with norms before the output projection and before the down matrix."""
+    shape, mlp = geometry(fields, kv_heads=5), gated(fields)
+    return decoder(fields, shape, mlp, **biases(fields), norm=shape.d_model, beside=mlp.width)
+
+
+@family("minicpm")
+def minicpm(fields: Fields) -> Architecture:
+    """MiniCPM 1, 2 and 4: Llama with multipliers, embeddings tied."""
+    fields.seen |= SCALES
+    neutral(fields, num_experts=0)
+    return decoder(fields, geometry(fields), **biases(fields), tied=True)
+
+
+SCALES: Final = frozenset({"scale_emb", "scale_depth", "dim_model_base", "mup_denominator"})
+"""Multipliers of MiniCPM."""

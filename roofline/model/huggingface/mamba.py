@@ -181,15 +181,24 @@ MAMBA2: Final[Spelling] = {
 
 
 def spelled(
-    fields: Fields, width: int, spelling: Spelling, *, bias: str, conv_bias: str
+    fields: Fields,
+    width: int,
+    spelling: Spelling,
+    *,
+    bias: str = "mamba_proj_bias",
+    conv_bias: str = "mamba_conv_bias",
+    inner: int | None = None,
+    norm: bool = True,
 ) -> Recurrent:
     """Read a Mamba-2 layer.
 
     Args:
         fields, width: The config; width D. [1]
-        spelling: Its keys. A width of heads without a default is what the heads divide
-            ``mamba_expand`` times the width into, unless the config has it.
+        spelling: Its keys. A width of heads without a default is what the heads divide the
+            channels into, unless the config has it.
         bias, conv_bias: Keys of the biases.
+        inner: Channels of all heads; None for ``mamba_expand`` times the width. [1]
+        norm: As in `mamba2`.
 
     Raises:
         UnsupportedModelError: A size is out of range, or does not divide what it must.
@@ -197,11 +206,11 @@ def spelled(
     sizes: dict[str, Any] = {}
     for name, (key, default) in spelling.items():
         if default is None and fields.data.get(key, "auto") == "auto":
-            inner = width * fields.integer("expand", "mamba_expand", default=2)
-            divides(fields, spelling["heads"][0], inner, sizes["heads"], "channels")
+            wide = inner or width * fields.integer("expand", "mamba_expand", default=2)
+            divides(fields, spelling["heads"][0], wide, sizes["heads"], "channels")
             fields.seen.add(key)
-            sizes[name] = inner // sizes["heads"]
-            fields.say(f"ssm_{name}", key, sizes[name], f"{inner} channels over the heads")
+            sizes[name] = wide // sizes["heads"]
+            fields.say(f"ssm_{name}", key, sizes[name], f"{wide} channels over the heads")
         else:
             sizes[name] = fields.integer(f"ssm_{name}", key, default=default)
     divides(fields, spelling["groups"][0], sizes["heads"], sizes["groups"], "heads")
@@ -211,6 +220,7 @@ def spelled(
         **sizes,
         bias=fields.flag("bias", bias, default=False),
         conv_bias=fields.flag("conv_bias", conv_bias, default=True),
+        norm=norm,
     )
     return replace(mixer, state_format=state_format(fields, "mamba_ssm_cache_dtype"))
 

@@ -1,4 +1,4 @@
-"""Mixtures of experts whose configs are spelled in their own way: DBRX, ERNIE, Hunyuan, Step.
+"""Mixtures of experts whose configs are spelled in their own way: DBRX, ERNIE, Hunyuan, Ling, Step.
 
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
@@ -20,7 +20,8 @@ from roofline.model.huggingface.common import (
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.layers import LEFT_OUT, window_size, windows
+from roofline.model.huggingface.layers import LEFT_OUT, further_tokens, window_size, windows
+from roofline.model.huggingface.llama import HUNYUAN
 from roofline.model.huggingface.routing import after_dense, constant, indices, placed, routed
 from roofline.model.huggingface.vision import Wrapper, wrapped
 
@@ -85,6 +86,7 @@ def ernie4_5_moe(fields: Fields) -> Architecture:
 @family("hunyuan_v1_moe")
 def hunyuan_v1_moe(fields: Fields) -> Architecture:
     """Hunyuan-A13B: a shared part as wide as an expert; a norm over each head of q and k."""
+    fields.seen |= HUNYUAN
     neutral(fields, use_cla=False, use_mla=False, use_qk_norm=True, mlp_bias=False)
     neutral(fields, moe_layer_num_skipped=0, use_mixed_mlp_moe=True)
     shape = geometry(fields)
@@ -94,6 +96,43 @@ def hunyuan_v1_moe(fields: Fields) -> Architecture:
             fields.refuse(key, f"{key} other than {value} is not understood")
     part, norm = replace(moe, shared_width=moe.width), 2 * shape.head_dim
     return decoder(fields, shape, part, **biases(fields), norm=norm)
+
+
+LING: Final = frozenset(
+    {
+        "score_function",
+        "router_dtype",
+        "moe_router_enable_expert_bias",
+        "moe_router_topk_scaling_factor",
+        "mtp_loss_scaling_factor",
+        "output_dropout",
+        "use_rmsnorm",
+        "max_window_layers",
+    }
+)
+"""Fields of Ling that change neither shape nor cost: scores, losses."""
+
+
+@family("bailing_moe")
+def bailing_moe(fields: Fields) -> Architecture:
+    """Ling and Ring, 1 and 2: dense layers first, then experts with shared ones beside them."""
+    fields.seen |= LING
+    neutral(fields, norm_head=False, norm_softmax=False, multi_gate=False)
+    neutral(fields, use_sliding_window=False)
+    shape = geometry(fields)
+    width = fields.integer("expert_width", "moe_intermediate_size")
+    number = fields.integer("shared_experts", "num_shared_experts", default=0, low=0)
+    neutral(fields, moe_shared_expert_intermediate_size=width)
+    moe = routed(fields, shared_width=number * width)
+    body = decoder(
+        fields,
+        shape,
+        placed(gated(fields), moe, after_dense(fields, shape.layers, 0)),
+        qkv_bias=fields.flag("qkv_bias", "use_qkv_bias", default=False),
+        out_bias=fields.flag("out_bias", "use_bias", default=False),
+        norm=2 * shape.head_dim if fields.flag("qk_norm", "use_qk_norm", default=False) else 0,
+    )
+    return further_tokens(fields, body)
 
 
 STEP: Final = frozenset(
@@ -181,4 +220,4 @@ def step3p7(fields: Fields) -> Architecture:
     return wrapped(STEP_3P7, fields) if "text_config" in fields.data else step(fields)
 
 
-STEP_3P7: Final = Wrapper(text=step, text_type="step3p5")
+STEP_3P7: Final = Wrapper({"step3p5": step})

@@ -13,13 +13,14 @@ from roofline.model.huggingface.common import Builder, family
 from roofline.model.huggingface.deepseek import deepseek
 from roofline.model.huggingface.experts import qwen3_moe
 from roofline.model.huggingface.fields import LARGEST, Fields
-from roofline.model.huggingface.gemma4 import gemma4_text
+from roofline.model.huggingface.gemma4 import gemma3n_text, gemma4_text
 from roofline.model.huggingface.hybrid import llama4_text
-from roofline.model.huggingface.llama import gemma3_text, qwen3
+from roofline.model.huggingface.llama import gemma3_text, llama, mistral, qwen2, qwen3
 
 _TOKENS: Final = """
     image_token_id image_token_index video_token_id vision_start_token_id vision_end_token_id
     boi_token_id boi_token_index eoi_token_id eoi_token_index mm_tokens_per_image
+    vision_token_id image_seq_length image_grid_pinpoints ignore_index
 """
 TOKENS: Final = frozenset(_TOKENS.split())
 """Ids of tokens around a picture, and how many stand for one: the prompt's length covers them."""
@@ -28,37 +29,53 @@ Sizes = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Tower:
+    """A kind of vision tower, which is counted and not costed."""
+
+    sizes: Mapping[str, int | None]
+    """Keys of ``vision_config`` it is counted from; default of each, or None."""
+    count: Callable[[Sizes, int, int], int]
+    """Its parameters, from those sizes, the taps of the deep stack and the model width."""
+
+
+@dataclass(frozen=True, slots=True)
 class Wrapper:
     """A config that has a known decoder under ``text_config``."""
 
-    text: Builder
-    text_type: str
-    """Builder and model type of the decoder."""
-    sizes: Mapping[str, int | None] = field(default_factory=dict)
-    """Keys of ``vision_config`` the tower is counted from; default of each, or None."""
-    tower: Callable[[Sizes, int, int], int] | None = None
-    """Its parameters, from those sizes, the taps of the deep stack and the model width; None
-    where they are not known."""
+    texts: Mapping[str, Builder]
+    """Builder of the decoder by its model type; a decoder that has none is of the first."""
+    towers: Mapping[str, Tower] = field(default_factory=dict)
+    """Vision towers by their model type; the one under ``""`` stands for every other."""
     tied: bool = False
     """Default of ``tie_word_embeddings``."""
-    other_types: tuple[str, ...] = ()
-    """Further model types the decoder may say it is."""
+    flat: bool = False
+    """True if a config without ``text_config`` has the decoder's fields among its own."""
 
 
 def wrapped(wrapper: Wrapper, fields: Fields) -> Architecture:
     """The decoder under ``text_config``, with the vision tower counted under other parameters."""
     part = fields.data.get("text_config")
     fields.seen.update({"text_config", "vision_config", "dtype", "torch_dtype", *TOKENS})
+    first = next(iter(wrapper.texts))
+    if part is None and wrapper.flat:
+        decoder = wrapper.texts[first](fields)
+        return replace(decoder, other_parameters=_count(wrapper, fields, decoder.d_model))
     if not isinstance(part, dict):
         fields.refuse("text_config", "text_config is missing or not a mapping")
+    kind = part.get("model_type")
     inner = Fields(
-        fields.document, (*fields.path, "text_config"), wrapper.text_type, fields.name, fields
+        fields.document,
+        (*fields.path, "text_config"),
+        kind if isinstance(kind, str) and kind in wrapper.texts else first,
+        fields.name,
+        fields,
     )
-    known = (wrapper.text_type, *wrapper.other_types)
-    inner.only("model_type", *known, reason="it is another decoder")
-    decoder = wrapper.text(inner)
+    inner.only("model_type", *wrapper.texts, reason="it is another decoder")
+    decoder = wrapper.texts[inner.model_type](inner)
     inner.finish()
     fields.notes += inner.notes
+    # Some files repeat the decoder's fields at the top.
+    fields.seen |= {key for key, value in part.items() if fields.data.get(key) == value}
     tied = wrapper.tied
     if fields.data.get("tie_word_embeddings") is None and "tie_word_embeddings" in part:
         tied = decoder.tied_embeddings
@@ -79,10 +96,11 @@ def _count(wrapper: Wrapper, fields: Fields, d_model: int) -> dict[str, int]:
     if not isinstance(config, dict):
         fields.notes.append("the config has no vision tower")
         return {}
-    if wrapper.tower is None:
+    tower = wrapper.towers.get(str(config.get("model_type")), wrapper.towers.get(""))
+    if tower is None:
         fields.notes.append("the vision tower is left out")
         return {}
-    sizes = {key: config.get(key, default) for key, default in wrapper.sizes.items()}
+    sizes = {key: config.get(key, default) for key, default in tower.sizes.items()}
     known = {k: v for k, v in sizes.items() if isinstance(v, int) and 0 < v <= LARGEST}
     if len(known) < len(sizes):
         missing = ", ".join(key for key in sizes if key not in known)
@@ -90,9 +108,7 @@ def _count(wrapper: Wrapper, fields: Fields, d_model: int) -> dict[str, int]:
         return {}
     taps = config.get("deepstack_visual_indexes")
     fields.notes.append("the vision tower is counted under other parameters, and not costed")
-    return {
-        "vision tower": wrapper.tower(known, len(taps) if isinstance(taps, list) else 0, d_model)
-    }
+    return {"vision tower": tower.count(known, len(taps) if isinstance(taps, list) else 0, d_model)}
 
 
 def encoder_layer(width: int, inner: int) -> int:
@@ -129,10 +145,8 @@ def _siglip_tower(sizes: Sizes, taps: int, d_model: int) -> int:
     )
 
 
-QWEN3_VL: Final = Wrapper(
-    text=qwen3,
-    text_type="qwen3_vl_text",
-    sizes={
+QWEN3_VL_TOWER: Final = Tower(
+    {
         "depth": 27,
         "hidden_size": 1152,
         "intermediate_size": 4304,
@@ -143,12 +157,10 @@ QWEN3_VL: Final = Wrapper(
         "out_hidden_size": 3584,
         "num_position_embeddings": 2304,
     },
-    tower=_qwen3_vl_tower,
+    _qwen3_vl_tower,
 )
-GEMMA3: Final = Wrapper(
-    text=gemma3_text,
-    text_type="gemma3_text",
-    sizes={
+SIGLIP: Final = Tower(
+    {
         "hidden_size": 768,
         "intermediate_size": 3072,
         "num_hidden_layers": 12,
@@ -156,12 +168,11 @@ GEMMA3: Final = Wrapper(
         "image_size": 224,
         "patch_size": 16,
     },
-    tower=_siglip_tower,
-    tied=True,
+    _siglip_tower,
 )
 
-family("qwen3_vl")(partial(wrapped, QWEN3_VL))
-family("gemma3")(partial(wrapped, GEMMA3))
+family("qwen3_vl")(partial(wrapped, Wrapper({"qwen3_vl_text": qwen3}, {"": QWEN3_VL_TOWER})))
+family("gemma3")(partial(wrapped, Wrapper({"gemma3_text": gemma3_text}, {"": SIGLIP}, tied=True)))
 
 
 def _llama4_tower(sizes: Sizes, taps: int, d_model: int) -> int:
@@ -209,11 +220,8 @@ def _kimi_tower(sizes: Sizes, taps: int, d_model: int) -> int:
     )
 
 
-QWEN3_VL_MOE: Final = replace(QWEN3_VL, text=qwen3_moe, text_type="qwen3_vl_moe_text")
-LLAMA4: Final = Wrapper(
-    text=llama4_text,
-    text_type="llama4_text",
-    sizes={
+LLAMA4_TOWER: Final = Tower(
+    {
         "hidden_size": 768,
         "num_hidden_layers": 34,
         "num_channels": 3,
@@ -224,50 +232,58 @@ LLAMA4: Final = Wrapper(
         "projector_input_dim": 4096,
         "projector_output_dim": 4096,
     },
-    tower=_llama4_tower,
+    _llama4_tower,
 )
 GEMMA4: Final = Wrapper(
-    text=gemma4_text,
-    text_type="gemma4_text",
-    sizes={
-        "hidden_size": 768,
-        "intermediate_size": 3072,
-        "num_hidden_layers": 16,
-        "num_attention_heads": 12,
-        "num_key_value_heads": 12,
-        "head_dim": 64,
-        "patch_size": 16,
-        "position_embedding_size": 10 * 1024,
+    {"gemma4_text": gemma4_text},
+    {
+        "": Tower(
+            {
+                "hidden_size": 768,
+                "intermediate_size": 3072,
+                "num_hidden_layers": 16,
+                "num_attention_heads": 12,
+                "num_key_value_heads": 12,
+                "head_dim": 64,
+                "patch_size": 16,
+                "position_embedding_size": 10 * 1024,
+            },
+            _gemma4_tower,
+        )
     },
-    tower=_gemma4_tower,
     tied=True,
 )
 KIMI_K25: Final = Wrapper(
-    text=deepseek,
-    text_type="deepseek_v3",
-    sizes={
-        "vt_hidden_size": None,
-        "vt_intermediate_size": None,
-        "vt_num_hidden_layers": None,
-        "patch_size": None,
-        "init_pos_emb_height": None,
-        "init_pos_emb_width": None,
-        "mm_hidden_size": None,
+    {"deepseek_v3": deepseek, "kimi_k2": deepseek},
+    {
+        "": Tower(
+            {
+                "vt_hidden_size": None,
+                "vt_intermediate_size": None,
+                "vt_num_hidden_layers": None,
+                "patch_size": None,
+                "init_pos_emb_height": None,
+                "init_pos_emb_width": None,
+                "mm_hidden_size": None,
+            },
+            _kimi_tower,
+        )
     },
-    tower=_kimi_tower,
-    other_types=("kimi_k2",),
 )
 
 
-@family("gemma4")
+GEMMA3N: Final = Wrapper({"gemma3n_text": gemma3n_text}, tied=True)
+
+
+@family("gemma4", "gemma3n")
 def gemma4(fields: Fields) -> Architecture:
-    """Gemma 4, without its audio tower."""
-    fields.seen |= {"vision_soft_tokens_per_image", "boa_token_id"}
+    """Gemma 4 and 3n, without their audio towers; 3n without the convolutions that see, either."""
+    fields.seen |= {"vision_soft_tokens_per_image", "audio_soft_tokens_per_image", "boa_token_id"}
     fields.seen |= {"audio_token_id", "eoa_token_id", "eoa_token_index"}
     if fields.data.get("audio_config"):
         fields.seen.add("audio_config")
         fields.notes.append("the audio tower is left out")
-    return wrapped(GEMMA4, fields)
+    return wrapped(GEMMA4 if fields.model_type == "gemma4" else GEMMA3N, fields)
 
 
 @family("kimi_k25")
@@ -280,5 +296,146 @@ def kimi_k25(fields: Fields) -> Architecture:
     return wrapped(KIMI_K25, fields)
 
 
+QWEN3_VL_MOE: Final = Wrapper({"qwen3_vl_moe_text": qwen3_moe}, {"": QWEN3_VL_TOWER})
 family("qwen3_vl_moe")(partial(wrapped, QWEN3_VL_MOE))
-family("llama4")(partial(wrapped, LLAMA4))
+family("llama4")(partial(wrapped, Wrapper({"llama4_text": llama4_text}, {"": LLAMA4_TOWER})))
+
+
+def _gated_layer(width: int, inner: int, bias: bool) -> int:
+    """Four attention matrices, three of the feed-forward part, two norms without biases."""
+    biases = 4 * width + 2 * inner + width if bias else 0
+    return 4 * width * width + 3 * width * inner + biases + 2 * width
+
+
+def _qwen2_merger(sizes: Sizes, width: int, out: int) -> int:
+    """Patches, and the two matrices that turn some of them into one token of the decoder."""
+    patch = sizes["in_chans"] * sizes["temporal_patch_size"] * sizes["patch_size"] ** 2
+    merged = width * sizes["spatial_merge_size"] ** 2
+    return patch * width + merged * merged + merged + merged * out + out
+
+
+def _qwen2_5_vl_tower(sizes: Sizes, taps: int, d_model: int) -> int:
+    """Patches, gated layers, a norm, a merger; positions are rotations."""
+    width = sizes["hidden_size"]
+    layer = _gated_layer(width, sizes["intermediate_size"], bias=True)
+    merger = _qwen2_merger(sizes, width, sizes["out_hidden_size"])
+    return merger + sizes["depth"] * layer + width
+
+
+def _qwen2_vl_tower(sizes: Sizes, taps: int, d_model: int) -> int:
+    """Patches, layers, a norm with biases, a merger; the hidden size is the decoder's."""
+    width = sizes["embed_dim"]
+    layer = encoder_layer(width, width * sizes["mlp_ratio"])
+    return _qwen2_merger(sizes, width, sizes["hidden_size"]) + sizes["depth"] * layer + 2 * width
+
+
+QWEN2_PATCHES: Final = {
+    "depth": 32,
+    "in_chans": 3,
+    "patch_size": 14,
+    "spatial_merge_size": 2,
+    "temporal_patch_size": 2,
+}
+QWEN2_VL: Final = Wrapper(
+    {"qwen2_vl_text": qwen2},
+    {
+        "": Tower(
+            {**QWEN2_PATCHES, "embed_dim": 1280, "hidden_size": 3584, "mlp_ratio": 4},
+            _qwen2_vl_tower,
+        )
+    },
+    flat=True,
+)
+QWEN2_5_VL: Final = Wrapper(
+    {"qwen2_5_vl_text": qwen2},
+    {
+        "": Tower(
+            {
+                **QWEN2_PATCHES,
+                "hidden_size": 3584,
+                "intermediate_size": 3420,
+                "out_hidden_size": 3584,
+            },
+            _qwen2_5_vl_tower,
+        )
+    },
+    flat=True,
+)
+family("qwen2_vl")(partial(wrapped, QWEN2_VL))
+family("qwen2_5_vl")(partial(wrapped, QWEN2_5_VL))
+
+
+def _pixtral_tower(sizes: Sizes, taps: int, d_model: int) -> int:
+    """Patches, a norm, gated layers; positions are rotations."""
+    width = sizes["hidden_size"]
+    layer = _gated_layer(width, sizes["intermediate_size"], bias=False)
+    patch = sizes["num_channels"] * sizes["patch_size"] ** 2
+    return patch * width + width + sizes["num_hidden_layers"] * layer
+
+
+def _clip_tower(sizes: Sizes, taps: int, d_model: int) -> int:
+    """Patches without biases, positions and a class, layers, norms at both ends."""
+    width, patch = sizes["hidden_size"], sizes["patch_size"]
+    rows = (sizes["image_size"] // patch) ** 2 + 2
+    return (
+        (sizes["num_channels"] * patch * patch + rows) * width
+        + sizes["num_hidden_layers"] * encoder_layer(width, sizes["intermediate_size"])
+        + 4 * width
+    )
+
+
+PIXTRAL: Final = Tower(
+    {
+        "hidden_size": 1024,
+        "intermediate_size": 4096,
+        "num_hidden_layers": 24,
+        "num_channels": 3,
+        "patch_size": 16,
+    },
+    _pixtral_tower,
+)
+CLIP: Final = Tower({**SIGLIP.sizes, "patch_size": 32}, _clip_tower)
+MISTRAL3: Final = Wrapper({"mistral": mistral, "ministral3": mistral}, {"pixtral": PIXTRAL})
+LLAVA: Final = Wrapper(
+    {"llama": llama, "mistral": mistral, "qwen2": qwen2},
+    {"pixtral": PIXTRAL, "clip_vision_model": CLIP},
+)
+
+
+def _projected(fields: Fields, body: Architecture, bias: bool, before: int = 0) -> Architecture:
+    """A network whose tower is followed by two matrices into the decoder.
+
+    Args:
+        fields, body: The config; the network with its tower.
+        bias: Whether the matrices have biases where ``multimodal_projector_bias`` is absent.
+        before: Patches that are first merged into one; 0 without that and its norm. [1]
+    """
+    fields.only("vision_feature_layer", -1, -2, reason="several layers may be joined")
+    biased = fields.flag("projector_bias", "multimodal_projector_bias", default=bias)
+    if "vision tower" not in body.other_parameters:
+        return body
+    vision, out = fields.data["vision_config"], body.d_model
+    tower = LLAVA.towers[vision["model_type"]]
+    width = vision.get("hidden_size", tower.sizes["hidden_size"])
+    merger = before * width * width + width if before else 0
+    number = merger + (width + out) * out + 2 * out * biased
+    return replace(body, other_parameters={**body.other_parameters, "projector": number})
+
+
+@family("mistral3")
+def mistral3(fields: Fields) -> Architecture:
+    """Mistral Small 3.1 and later, Ministral 3: Pixtral's tower, patches merged by squares."""
+    side = fields.integer("merged_patches", "spatial_merge_size", default=2)
+    return _projected(fields, wrapped(MISTRAL3, fields), bias=False, before=side * side)
+
+
+@family("llava", "llava_next")
+def llava(fields: Fields) -> Architecture:
+    """LLaVA 1.5 and 1.6, Pixtral: a decoder that was there before, and a projector into it."""
+    body = _projected(fields, wrapped(LLAVA, fields), bias=True)
+    fields.seen.add("use_image_newline_parameter")
+    if fields.model_type == "llava" or "projector" not in body.other_parameters:
+        return body
+    # Rows of patches end with a vector that is learned.
+    counted = {**body.other_parameters, "line end": body.d_model}
+    return replace(body, other_parameters=counted)

@@ -112,11 +112,14 @@ def assign(architecture: Architecture, scheme: Scheme, notes: list[str]) -> Arch
     book.check(len(architecture.layers))
     chosen = []
     known: dict[tuple[Block, Hashable], tuple[tuple[str, str], ...]] = {}
-    for index, block in enumerate(architecture.layers):
-        key = (block, book.open(index))
+    number = 0
+    for block in architecture.layers:
+        key = (block, book.open(number))
         if key not in known:
             known[key] = _of_block(architecture, block, scheme, book)
         chosen.append((block, known[key]))
+        # A mixer without a norm stands beside that of the next block, in one layer of the file.
+        number += 1 if block.norms or block.mixer is None else 0
     head = _head(architecture, scheme, book)
     _check_used(architecture, book)
     first = scheme.default or plain

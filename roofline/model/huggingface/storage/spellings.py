@@ -41,10 +41,18 @@ _OF_MIXERS: Final[Mapping[str, tuple[str, ...]]] = {
     "linear-qkv": ("@.qkv_proj", "@.q_proj @.k_proj @.v_proj"),
     "linear-gate": ("@.output_gate", "@.g_proj"),
     "linear-out": ("@.out_proj", "@.o_proj"),
-    "ssm-in": ("@.in_proj",),
-    "ssm-select": ("@.x_proj",),
-    "ssm-step": ("@.dt_proj",),
-    "ssm-out": ("@.out_proj",),
+    "conv-in": ("conv.in_proj",),
+    "conv-out": ("conv.out_proj",),
+    # Attention may stand beside a state space in one layer, so that its name is not for both.
+    **{
+        f"ssm-{role}": tuple(f"{holder}.{name}" for holder in ("mamba", "mixer", "ssm"))
+        for role, name in (
+            ("in", "in_proj"),
+            ("select", "x_proj"),
+            ("step", "dt_proj"),
+            ("out", "out_proj"),
+        )
+    },
 }  # fmt: skip
 _OF_FEEDFORWARDS: Final[Mapping[str, tuple[str, ...]]] = {
     "gate-up": _below("", _GATE_UP),
