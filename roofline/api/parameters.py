@@ -301,7 +301,7 @@ class Sampled(Question):
     """Options of how the next token is chosen."""
 
     temperature: float | None = parameter(
-        "0 for the likeliest token; else what is as with greedy choice, as benchmarks ask.",
+        "Temperature of the draw; 0 takes the likeliest token, as where none is given.",
         default=None,
         unit="1",
     )
