@@ -554,6 +554,31 @@ def test_mpt_with_another_attention_is_refused(key: str, value: object) -> None:
     assert key in refusal(mpt | {"attn_config": mpt["attn_config"] | {key: value}}).message
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("hunyuan-7b-instruct", "use_cla", True),
+        ("hunyuan-7b-instruct", "num_experts", 16),
+        ("hunyuan-7b-instruct", "attention_head_dim", 64),
+        ("ling-mini-2.0", "norm_head", True),
+        ("ling-mini-2.0", "moe_shared_expert_intermediate_size", 1024),
+        ("ling-mini-2.0", "sliding_window", 4096),
+        ("apertus-8b", "post_norm", True),
+        ("exaone-4.0-32b", "sliding_window_pattern", "LLXG"),
+        ("minicpm3-4b", "num_experts", 8),
+        ("gemma-3n-e4b", "intermediate_size", [16384, 8192]),
+        ("gemma-3n-e4b", "num_kv_shared_layers", 35),
+        ("distilbert-base-uncased", "type_vocab_size", 2),
+        ("rwkv7-2.9b-world", "attn", {"layers": [3]}),
+        ("qwen2.5-vl-7b", "num_experts", 8),
+    ],
+)
+def test_a_field_that_makes_another_network_is_refused_by_name(
+    name: str, key: str, value: object
+) -> None:
+    assert key in refusal({**entry(name)[0].config, key: value}).message
+
+
 CATALOG: Final = [entry(name)[0].config for name in names()]
 JSON: Final = st.recursive(
     st.none()
