@@ -371,7 +371,7 @@ def test_active_parameters_are_those_the_model_cards_say(name: str, billions: fl
         (MIMO, {"swa_num_key_value_heads": 3}, "do not divide"),
         (MIMO, {"attention_chunk_size": 9}, "attention_chunk_size"),
         (MIMO, {"sliding_window_size": 9}, "sliding_window"),
-        (GEMMA, {"num_kv_shared_layers": 12}, "no layer is left"),
+        (GEMMA, {"num_kv_shared_layers": 12}, "leaves no layer"),
         (GEMMA, {"use_bidirectional_attention": "all"}, "use_bidirectional_attention"),
         (GEMMA, {"enable_moe_block": True}, "num_experts"),
         (MINIMAX, {"sparse_attention_config": 3}, "sparse_attention_config"),

@@ -497,6 +497,18 @@ PUBLISHED: Final[list[dict[str, Any]]] = [
      "use_mixed_mlp_moe": False, "use_mla": False, "use_qk_norm": True,
      "use_rotary_pos_emb": True, "video_end_id": 9, "vit_input_resolution": 224, "vit_patch": 1,
      "vit_token": 64, "vocab_size": 128167},
+    {"attention_bias": False, "attention_head_dim": 128, "cla_share_factor": 2, "class_num": 0,
+     "dense_list": [4096, 0], "eod_token_id": 3, "group_limited_greedy": False, "head_dim": 128,
+     "hidden_act": "silu", "hidden_size": 4096, "im_end_id": 5, "intermediate_size": 3072,
+     "mask_init_id": 12, "max_position_embeddings": 32768, "mlp_bias": False,
+     "model_type": "hunyuan_v1_moe", "moe_drop_tokens": False,
+     "moe_intermediate_size": [3072] * 32, "moe_layer_num_skipped": 0, "moe_topk": [8] * 32,
+     "n_group": False, "norm_topk_prob": True, "norm_type": "rms", "num_attention_heads": 32,
+     "num_experts": 64, "num_hidden_layers": 32, "num_key_value_heads": 8,
+     "num_media_embeds": 257, "num_shared_expert": [1] * 32, "org_vocab_size": 128167,
+     "pool_type": "last", "routed_scaling_factor": False, "tie_word_embeddings": True,
+     "topk_group": False, "use_cla": False, "use_mixed_mlp_moe": True, "use_mla": False,
+     "use_qk_norm": True, "use_rotary_pos_emb": True, "vit_patch": 1, "vocab_size": 128167},
     {"architectures": ["BailingMoeV2ForCausalLM"], "attention_dropout": 0.0,
      "embedding_dropout": 0.0, "first_k_dense_replace": 1, "head_dim": 128, "hidden_act": "silu",
      "hidden_size": 2048, "intermediate_size": 5120, "max_position_embeddings": 32768,
@@ -540,6 +552,31 @@ def test_a_config_with_all_its_published_fields_is_not_refused(config: dict[str,
 def test_mpt_with_another_attention_is_refused(key: str, value: object) -> None:
     mpt = PUBLISHED[2]
     assert key in refusal(mpt | {"attn_config": mpt["attn_config"] | {key: value}}).message
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("hunyuan-7b-instruct", "use_cla", True),
+        ("hunyuan-7b-instruct", "num_experts", 16),
+        ("hunyuan-7b-instruct", "attention_head_dim", 64),
+        ("ling-mini-2.0", "norm_head", True),
+        ("ling-mini-2.0", "moe_shared_expert_intermediate_size", 1024),
+        ("ling-mini-2.0", "sliding_window", 4096),
+        ("apertus-8b", "post_norm", True),
+        ("exaone-4.0-32b", "sliding_window_pattern", "LLXG"),
+        ("minicpm3-4b", "num_experts", 8),
+        ("gemma-3n-e4b", "intermediate_size", [16384, 8192]),
+        ("gemma-3n-e4b", "num_kv_shared_layers", 35),
+        ("distilbert-base-uncased", "type_vocab_size", 2),
+        ("rwkv7-2.9b-world", "attn", {"layers": [3]}),
+        ("qwen2.5-vl-7b", "num_experts", 8),
+    ],
+)
+def test_a_field_that_makes_another_network_is_refused_by_name(
+    name: str, key: str, value: object
+) -> None:
+    assert key in refusal({**entry(name)[0].config, key: value}).message
 
 
 CATALOG: Final = [entry(name)[0].config for name in names()]

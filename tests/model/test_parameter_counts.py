@@ -26,6 +26,7 @@ REMOTE: Final = {
     "nemotron-nas",
     "kimi_k2",
     "kimi_k3",
+    "rwkv7",
 }
 """Types whose code is not in transformers: the catalog holds their published totals."""
 LEGACY: Final = {"RefinedWeb", "RefinedWebModel", "deepseek_ref"}

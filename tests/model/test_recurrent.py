@@ -134,6 +134,41 @@ LFM2: dict[str, Any] = {
 }
 
 
+RWKV: dict[str, Any] = {
+    "model_type": "rwkv7",
+    "head_dim": 64,
+    "tie_word_embeddings": False,
+    "norm_first": True,
+    "norm_bias": True,
+    "vocab_size": 65536,
+}
+LOW_RANKS = ("decay_low_rank_dim", "a_low_rank_dim", "v_low_rank_dim", "gate_low_rank_dim")
+
+
+@pytest.mark.parametrize(
+    ("width", "depth", "ranks", "published"),
+    [
+        (768, 12, (64, 64, 32, 128), 191_034_624),
+        (1024, 24, (64, 64, 32, 128), 450_767_872),
+        (2048, 24, (96, 96, 64, 256), 1_527_404_544),
+        (2560, 32, (96, 96, 64, 320), 2_947_735_040),
+    ],
+)
+def test_rwkv_7_has_the_totals_that_its_authors_give(
+    width: int, depth: int, ranks: tuple[int, ...], published: int
+) -> None:
+    sizes = {
+        "hidden_size": width,
+        "num_hidden_layers": depth,
+        **dict(zip(LOW_RANKS, ranks, strict=True)),
+    }
+    network = load(RWKV | sizes)
+    assert parameters.total(network) == published
+    assert parameters.kv_elements_per_token(network) == 0
+    # A square of each head, and the last input of both parts.
+    assert parameters.state_elements_per_sequence(network) == depth * (64 * width + 2 * width)
+
+
 def test_both_mixers_of_falcon_h1_share_a_norm() -> None:
     assert [block.norms for block in load(FALCON).layers] == [0, 2] * 3
 

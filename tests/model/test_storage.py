@@ -101,6 +101,7 @@ def tensors(weights: dict[str, Any], inputs: dict[str, Any] | None, **more: Any)
         ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4",
           "bnb_4bit_use_double_quant": True}, "nf4"),
         ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4-single"),
+        ({"quant_method": "bitnet", "quantization_mode": "offline"}, "ternary"),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
         ({"quant_algo": "FP8"}, "fp8"),
         ({"quant_algo": "W4A16_AWQ", "group_size": 128}, "int4-g128-sym"),

@@ -99,7 +99,7 @@ def _reused(fields: Fields, layers: int, default: int) -> list[bool]:
     key = "num_kv_shared_layers"
     shared = fields.integer("shared_cache_layers", key, default=default, low=0)
     if shared >= layers:
-        fields.refuse(key, "no layer is left that has a cache of its own")
+        fields.refuse(key, f"{key} = {shared} leaves no layer with a cache of its own")
     return [i >= layers - shared for i in range(layers)]
 
 

@@ -52,7 +52,7 @@ def delta_attention(
     inner = heads * head_dim
     gate: tuple[Linear, ...] = (Linear("linear-gate", inner, d_model),)
     if not full_rank_gate:
-        gate = _low_rank("linear-gate", d_model, head_dim, inner)
+        gate = low_rank("linear-gate", d_model, head_dim, inner)
     return Recurrent(
         kind="kimi-delta",
         heads=heads,
@@ -61,7 +61,7 @@ def delta_attention(
         key_heads=heads,
         projections=(
             Linear("linear-qkv", 3 * inner, d_model),
-            *_low_rank("linear-decay", d_model, head_dim, inner),
+            *low_rank("linear-decay", d_model, head_dim, inner),
             Linear("linear-beta", heads, d_model),
             *gate,
             Linear("linear-out", d_model, inner, split="row"),
@@ -74,7 +74,8 @@ def delta_attention(
     )
 
 
-def _low_rank(name: str, d_model: int, rank: int, inner: int) -> tuple[Linear, ...]:
+def low_rank(name: str, d_model: int, rank: int, inner: int) -> tuple[Linear, ...]:
+    """Two matrices of a low rank, the first on every device."""
     return (
         Linear(f"{name}-down", rank, d_model, split="none"),
         Linear(f"{name}-up", inner, rank),

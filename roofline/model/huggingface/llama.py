@@ -7,6 +7,7 @@ from typing import Final
 
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface.common import (
+    Geometry,
     Names,
     biases,
     decoder,
@@ -333,26 +334,30 @@ def apertus(fields: Fields) -> Architecture:
 
 
 _HUNYUAN: Final = """
-    add_classification_head anyres_pooling_size anyres_vit_max_image_size anyres_vit_two_views
-    class_num cla_share_factor dense_list group_limited_greedy im_end_id im_newline_id im_start_id
-    image_token_id mask_init_id moe_drop_tokens moe_random_routing_dropped_token num_media_embeds
-    org_vocab_size pool_type position_embedding_xdrope routed_scaling_factor sep_token_id
-    skip_cls_token text_end_id text_start_id use_rotary_pos_emb video_end_id video_start_id
-    vit_add_patchemb_bias vit_input_resolution vit_mapping_type vit_norm_type vit_patch vit_path
-    vit_remove_prenorm vit_token vit_type vit_used_rms_norm xdrope_section
+    anyres_pooling_size class_num cla_share_factor dense_list im_end_id im_newline_id im_start_id
+    image_token_id mask_init_id num_media_embeds org_vocab_size pool_type position_embedding_xdrope
+    routed_scaling_factor text_end_id text_start_id use_rotary_pos_emb video_end_id video_start_id
+    vit_input_resolution vit_mapping_type vit_norm_type vit_patch vit_token xdrope_section
 """
 HUNYUAN: Final = frozenset(_HUNYUAN.split())
 """Fields of Hunyuan of parts that a text model lacks: a tower, classes; sharing that is off."""
 
 
+def hunyuan_geometry(fields: Fields) -> Geometry:
+    """Sizes of a Hunyuan, whose layers neither share a cache nor skip experts."""
+    fields.seen |= HUNYUAN
+    neutral(fields, use_cla=False, use_mla=False, mlp_bias=False, norm_type="rms")
+    neutral(fields, moe_layer_num_skipped=0)
+    shape = geometry(fields)
+    neutral(fields, attention_head_dim=shape.head_dim)
+    return shape
+
+
 @family("hunyuan_v1_dense")
 def hunyuan_v1_dense(fields: Fields) -> Architecture:
     """Hunyuan 0.5B to 7B: Llama with a norm over each head of q and k."""
-    fields.seen |= HUNYUAN
-    neutral(fields, use_cla=False, use_mla=False, mlp_bias=False, num_experts=1, moe_topk=1)
-    neutral(fields, num_shared_expert=(0, 1), moe_layer_num_skipped=0, norm_type="rms")
-    shape = geometry(fields)
-    neutral(fields, attention_head_dim=shape.head_dim)
+    neutral(fields, num_experts=1, moe_topk=1, num_shared_expert=1)
+    shape = hunyuan_geometry(fields)
     norm = 2 * shape.head_dim if fields.flag("qk_norm", "use_qk_norm", default=True) else 0
     return decoder(fields, shape, **biases(fields), norm=norm)
 

@@ -21,7 +21,7 @@ from roofline.model.huggingface.common import (
 )
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import LEFT_OUT, further_tokens, window_size, windows
-from roofline.model.huggingface.llama import HUNYUAN
+from roofline.model.huggingface.llama import hunyuan_geometry
 from roofline.model.huggingface.routing import after_dense, constant, indices, placed, routed
 from roofline.model.huggingface.vision import Wrapper, wrapped
 
@@ -86,10 +86,8 @@ def ernie4_5_moe(fields: Fields) -> Architecture:
 @family("hunyuan_v1_moe")
 def hunyuan_v1_moe(fields: Fields) -> Architecture:
     """Hunyuan-A13B: a shared part as wide as an expert; a norm over each head of q and k."""
-    fields.seen |= HUNYUAN
-    neutral(fields, use_cla=False, use_mla=False, use_qk_norm=True, mlp_bias=False)
-    neutral(fields, moe_layer_num_skipped=0, use_mixed_mlp_moe=True)
-    shape = geometry(fields)
+    neutral(fields, use_qk_norm=True, use_mixed_mlp_moe=True)
+    shape = hunyuan_geometry(fields)
     moe = routed(fields, width=("intermediate_size",), active=("moe_topk", "num_experts_per_tok"))
     for key, value in (("moe_intermediate_size", moe.width), ("num_shared_expert", 1)):
         if fields.data.get(key) is not None and constant(fields, key, key) != value:

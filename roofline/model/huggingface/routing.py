@@ -72,7 +72,8 @@ def _limited(fields: Fields, experts: int, active: int) -> tuple[int, int]:
         UnsupportedModelError: Experts are not equal groups, or those that may be chosen hold too
             few.
     """
-    if fields.data.get("topk_method") == "greedy":
+    off = any(fields.data.get(key) is False for key in (*GROUPS, *CHOSEN))
+    if off or fields.data.get("topk_method") == "greedy":
         return 1, 1
     groups = fields.optional("expert_groups", *GROUPS, low=1) or 1
     chosen = fields.optional("active_groups", *CHOSEN, low=1) or groups

@@ -93,6 +93,7 @@ _CLAIM = (
     "LLM.int8() is published to be 15–23 % slower than fp16 (BLOOM-176B, Hugging Face 2022): a "
     "claim, printed and not modelled"
 )
+_TERNARY = "four of −1, 0 and 1 to a byte; Ma et al. 2025 (arXiv 2504.12285); "
 _MX8, _NV4, _MX4 = ((8, 32),), ((8, 16),), ((8, 32),)
 
 FORMATS: Final[Mapping[str, Format]] = {
@@ -183,6 +184,7 @@ FORMATS: Final[Mapping[str, Format]] = {
             activation="fp8",
             source="TensorRT-LLM W4A8 AWQ: groups of 128 with an fp16 scale, fp8 activations",
         ),
+        Format("ternary", 2, ("int8",), activation="int8", source=_TERNARY + _TENSOR),
         Format("mxfp4", 4, ("fp4",), shared=_MX4, activation="mxfp4", source=_MX),
         Format("mxfp4-w4a8", 4, ("fp8",), shared=_MX4, activation="mxfp8", needs="fp4", source=_MX),
         Format("mxfp4-w4a16", 4, shared=_MX4, source=_MX),

@@ -115,6 +115,19 @@ def _bitsandbytes(place: Place, expert_dtype: object) -> Scheme:
     return Scheme(f"bitsandbytes {kind}", "nf4" if double else "nf4-single", _kept(place))
 
 
+def _bitnet(place: Place, expert_dtype: object) -> Scheme:
+    """BitNet: weights of −1, 0 and 1, packed, in a checkpoint that was quantised before.
+
+    Raises:
+        UnsupportedModelError: The file is in 16 bits, and is quantised as it is loaded.
+    """
+    if place.data.get("quantization_mode", "offline") != "offline":
+        place.at("quantization_mode").refuse(
+            "weights that are quantised when loaded are not costed"
+        )
+    return Scheme("BitNet", "ternary", _kept(place))
+
+
 def _compressed_tensors(place: Place, expert_dtype: object) -> Scheme:
     default, rules = _groups(place)
     sparsity = place.get("sparsity_config")
@@ -204,6 +217,7 @@ READERS: Final[Mapping[str, Callable[[Place, object], Scheme]]] = {
     "gptq": _grouped,
     "mxfp4": _mxfp4,
     "bitsandbytes": _bitsandbytes,
+    "bitnet": _bitnet,
     "compressed-tensors": _compressed_tensors,
     "modelopt": _modelopt,
     "modelopt_fp4": _modelopt,
