@@ -21,6 +21,10 @@ TOUCHING: Final = 2e-9
 """Octaves: a row this close to the hull is in it."""
 MOST_ROWS: Final = 2**17
 """Rows that are remembered of all tables, those of the tables asked last. [1]"""
+ONCE: Final = 2
+"""Rows whose answers to all questions of some trees are sooner had at once than level by level."""
+BYTE: Final = 8
+"""Answers in a byte. [1]"""
 BLOCK: Final = 64
 """Rows whose distances to a few hundred points stay in a core's cache."""
 
@@ -249,14 +253,28 @@ def branched(branches: Branches, columns: Array) -> Array:
     >>> branched(one, np.array([[-1.0, 1.0], [1.0, -1.0]])).tolist()
     [2.0, 3.0]
     """
-    trees, levels = branches.columns.shape
-    place = np.zeros((len(columns), trees), np.intp)
-    for level in range(levels):
-        answers = columns[:, branches.columns[:, level]] > branches.bounds[:, level]
-        place = 2 * place + answers
-    place += np.arange(trees) * branches.values.shape[1]
-    found: Array = branches.values.ravel()[place].sum(axis=1)
+    trees, wide = branches.values.shape
+    first = wide * np.arange(trees, dtype=np.int32)[:, None]
+    leaves, found = branches.values.ravel(), np.empty(len(columns))
+    for start in range(0, len(columns), BLOCK):
+        rows = slice(start, start + BLOCK)
+        found[rows] = leaves.take(_places(branches, columns[rows]) + first).sum(axis=0)
     return found
+
+
+def _places(branches: Branches, columns: Array) -> NDArray[np.int32]:
+    """Leaves that rows come to, trees × rows: the answers are the digits of a binary number."""
+    trees, levels = branches.columns.shape
+    if len(columns) <= ONCE and levels <= BYTE:
+        answers = columns[:, branches.columns] > branches.bounds
+        packed: NDArray[np.uint8] = np.packbits(answers, axis=2)[:, :, 0].T
+        few: NDArray[np.int32] = (packed >> (BYTE - levels)).astype(np.int32)
+        return few
+    places, turned = np.zeros((trees, len(columns)), np.int32), np.ascontiguousarray(columns.T)
+    for level in range(levels):
+        places <<= 1
+        places |= turned[branches.columns[:, level]] > branches.bounds[:, level, None]
+    return places
 
 
 def between(nodes: Array, at: Array) -> tuple[NDArray[np.intp], Array]:
