@@ -21,10 +21,6 @@ TOUCHING: Final = 2e-9
 """Octaves: a row this close to the hull is in it."""
 MOST_ROWS: Final = 2**17
 """Rows that are remembered of all tables, those of the tables asked last. [1]"""
-ONCE: Final = 2
-"""Rows whose answers to all questions of some trees are sooner had at once than level by level."""
-BYTE: Final = 8
-"""Answers in a byte. [1]"""
 BLOCK: Final = 64
 """Rows whose distances to a few hundred points stay in a core's cache."""
 
@@ -238,12 +234,12 @@ def asked(at: Array, waves: Array | None) -> Array:
         waves: `Form.waves` of the same rows; None where the form has none. [octave]
     """
     products = [
-        sum((at[:, place] for place in places[1:]), at[:, places[0]])
+        sum(places[1:], places[0])[None]
         for many in range(2, at.shape[1] + 1)
-        for places in combinations(range(at.shape[1]), many)
+        for places in combinations(at.T, many)
     ]
-    columns = [at, np.stack(products, axis=1)] if products else [at]
-    return np.hstack(columns if waves is None else [*columns, waves])
+    columns = [at.T, *products] if waves is None else [at.T, *products, waves.T]
+    return np.concatenate(columns).T
 
 
 def branched(branches: Branches, columns: Array) -> Array:
@@ -256,25 +252,19 @@ def branched(branches: Branches, columns: Array) -> Array:
     trees, wide = branches.values.shape
     first = wide * np.arange(trees, dtype=np.int32)[:, None]
     leaves, found = branches.values.ravel(), np.empty(len(columns))
+    # A bound is halfway between sizes that differ by far more than what float32 tells apart.
+    turned = np.ascontiguousarray(columns.T, np.float32)
+    bounds = np.ascontiguousarray(branches.bounds.T, np.float32)[:, :, None]
+    asks = np.ascontiguousarray(branches.columns.T)
     for start in range(0, len(columns), BLOCK):
         rows = slice(start, start + BLOCK)
-        found[rows] = leaves.take(_places(branches, columns[rows]) + first).sum(axis=0)
+        some = np.ascontiguousarray(turned[:, rows])
+        places = np.zeros((trees, some.shape[1]), np.int32)
+        for column, bound in zip(asks, bounds, strict=True):
+            places <<= 1
+            places |= some.take(column, axis=0) > bound
+        found[rows] = leaves.take(places + first).sum(axis=0)
     return found
-
-
-def _places(branches: Branches, columns: Array) -> NDArray[np.int32]:
-    """Leaves that rows come to, trees × rows: the answers are the digits of a binary number."""
-    trees, levels = branches.columns.shape
-    if len(columns) <= ONCE and levels <= BYTE:
-        answers = columns[:, branches.columns] > branches.bounds
-        packed: NDArray[np.uint8] = np.packbits(answers, axis=2)[:, :, 0].T
-        few: NDArray[np.int32] = (packed >> (BYTE - levels)).astype(np.int32)
-        return few
-    places, turned = np.zeros((trees, len(columns)), np.int32), np.ascontiguousarray(columns.T)
-    for level in range(levels):
-        places <<= 1
-        places |= turned[branches.columns[:, level]] > branches.bounds[:, level, None]
-    return places
 
 
 def between(nodes: Array, at: Array) -> tuple[NDArray[np.intp], Array]:
