@@ -328,7 +328,7 @@ class _Seen:
         form, machine, points = rows.form, rows.machine, hull.points
         shapes = np.round(2.0**points) if form.waves is not None else points
         dims = dict(zip(form.coordinates, shapes.T, strict=True))
-        self.at, self.hull = at, hull
+        self.at, self.hull, self.families = at, hull, rows.families
         self.waves = waves_of(form, dims, machine)
         self.seen = waves_of(form, rows.dims, machine)
         self.apart = with_waves(separation(hull, at), self.seen, self.waves)
@@ -347,7 +347,7 @@ def _tried(tables: tuple[_Shape, ...], seen: _Seen, values: Array) -> Iterator[R
         if jumps == BRANCHED:
             if branching is None:
                 columns = asked(seen.at, seen.seen)
-                grown = branches(columns, values)
+                grown = branches(columns, values, seen.families)
                 branching = grown, values - branched(grown, columns)
             table, _ = surface(seen.apart, branching[1], seen.points_apart, reach)
             yield table._replace(waves=seen.waves, branches=branching[0])

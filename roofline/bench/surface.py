@@ -6,6 +6,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.bench.held_out import Labels
+from roofline.bench.rows import SEED
 from roofline.cost.kernels.residual import (
     Branches,
     Hull,
@@ -35,12 +37,14 @@ STEP_NOISE: Final = 1.0
 """The same of a row about the jumps: few rows make no jump; assumed. [1]"""
 FEW_ROWS: Final = 1500
 """Rows that are enough to tell outliers."""
-TREES: Final = 200
-LEVELS: Final = 6
-"""Trees of branches at most, and levels of each. [1]"""
+TREES: Final = 400
+LEVELS: Final = 8
+"""Trees of branches, and levels of each. [1]"""
+PART: Final = 0.7
+"""Part of the families that a tree is made of, so that no family decides all trees. [1]"""
 BOUNDS: Final = 64
 """Bounds that a column of branches may be compared with, at most. [1]"""
-SHARE: Final = 0.15
+SHARE: Final = 0.1
 """Share of the remaining residual that each tree takes. [1]"""
 OCTAVE_DIGITS: Final = 4
 """After the point, of values between which bounds are: what differs less is the same size."""
@@ -125,55 +129,36 @@ def steps(at: Array, values: Array, reach: float) -> Steps | None:
     return Steps(nodes, families, weights)
 
 
-def branches(columns: Array, values: Array) -> Branches:
+def branches(columns: Array, values: Array, families: Labels) -> Branches:
     """Trees close to the values: each takes a share of what those before it leave.
 
-    Each level of a tree asks all rows the question after which leaves explain most.
-
-    Source: Friedman 2001, Greedy function approximation: a gradient boosting machine, Annals of
-    Statistics 29, with the trees of Kohavi 1994, Bottom-up induction of oblivious, read-once
-    decision graphs.
+    Each is made of a random part of the families, and all nodes of a level ask one question.
 
     Args:
         columns: `roofline.cost.kernels.residual.asked` of each row. [octave]
         values: Log residual of each row. [1]
+        families: Label of each row.
     """
+    from roofline.bench.boosting import boosted  # compiling is for fits that branch
+
     bounds = [_bounds(column) for column in columns.T]
-    width = max(map(len, bounds)) + 1
-    code = np.stack(
-        [np.searchsorted(of, column) for of, column in zip(bounds, columns.T, strict=True)], axis=1
+    codes = [np.searchsorted(of, column) for of, column in zip(bounds, columns.T, strict=True)]
+    kinds, family = np.unique(families, return_inverse=True)
+    part = np.random.default_rng(SEED).random((TREES, len(kinds))) < PART
+    asks, places, leaves = boosted(
+        np.stack(codes).astype(np.uint8),
+        np.array([len(of) for of in bounds]),
+        values,
+        part[:, family],
+        levels=LEVELS,
+        share=SHARE,
+        leaf_noise=LEAF_NOISE,
+        error_scale=ERROR_SCALE,
     )
-    place = code + width * np.arange(len(bounds))
-    real = np.arange(width) < np.array([len(of) for of in bounds])[:, None]
-    size, left = len(bounds) * width, values.copy()
-    trees: list[tuple[list[int], list[float], Array]] = []
-    for _ in range(TREES):
-        weight = 1.0 / np.sqrt(1.0 + (left / ERROR_SCALE) ** 2)
-        leaf = np.zeros(len(values), np.intp)
-        asks: list[int] = []
-        above_of: list[float] = []
-        for level in range(LEVELS):
-            shape = (2**level, *real.shape)
-            flat = (place + size * leaf[:, None]).ravel()
-            below, count = (
-                np.bincount(flat, np.repeat(each, len(bounds)), size * 2**level)
-                .reshape(shape)
-                .cumsum(axis=2)
-                for each in (weight * left, weight)
-            )
-            above, more = below[:, :, -1:] - below, count[:, :, -1:] - count
-            gain = (below**2 / (count + LEAF_NOISE) + above**2 / (more + LEAF_NOISE)).sum(axis=0)
-            best = int(np.where(real, gain, -np.inf).argmax())
-            column, bound = divmod(best, width)
-            leaf = 2 * leaf + (code[:, column] > bound)
-            asks.append(column)
-            above_of.append(float(bounds[column][bound]))
-        total, count = (np.bincount(leaf, each, 2**LEVELS) for each in (weight * left, weight))
-        mean = SHARE * total / (count + LEAF_NOISE)
-        trees.append((asks, above_of, np.round(mean / FINEST) * FINEST))
-        left = left - trees[-1][2][leaf]
-    columns_, bounds_, values_ = (np.array(each) for each in zip(*trees, strict=True))
-    return Branches(columns_, bounds_, values_)
+    padded = np.zeros((len(bounds), BOUNDS))
+    for row, of in zip(padded, bounds, strict=True):
+        row[: len(of)] = of
+    return Branches(asks, padded[asks, places], np.round(leaves / FINEST) * FINEST)
 
 
 def _bounds(column: Array) -> Array:

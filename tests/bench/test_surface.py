@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from roofline.bench.rows import SEED, families_of
 from roofline.bench.surface import (
     ERROR_SCALE,
     FAMILIES,
@@ -10,9 +11,12 @@ from roofline.bench.surface import (
     JITTER,
     LEAF_NOISE,
     LEVELS,
+    OCTAVE_DIGITS,
+    PART,
     PASSES,
     SHARE,
     STEP_NOISE,
+    TREES,
     branches,
     cover,
     steps,
@@ -40,6 +44,7 @@ RANDOM = np.random.default_rng(4)
 AT = np.log2(
     np.stack([RANDOM.integers(1, 40, 300), *(2.0 ** RANDOM.integers(6, 12, (2, 300)))], axis=-1)
 )
+FAMILY = families_of(dict(zip("nk", AT[:, 1:].T, strict=True)), ("n", "k"))
 VALUES = 0.2 * np.sin(AT[:, 0]) + 0.05 * AT[:, 1] + RANDOM.normal(0, 0.02, 300)
 
 
@@ -161,21 +166,65 @@ def walked(trees: Branches, row: Array) -> float:
 
 
 def test_a_row_gets_what_its_answers_lead_to() -> None:
-    found = branches(asked(AT, None), VALUES)
+    found = branches(asked(AT, None), VALUES, FAMILY)
     rows = asked(AT[:20] + 0.3, None)
-    np.testing.assert_allclose(branched(found, rows), [walked(found, row) for row in rows])
+    walks = [walked(found, row) for row in rows]
+    np.testing.assert_array_equal(branched(found, rows), walks)
+    np.testing.assert_array_equal([branched(found, row[None])[0] for row in rows], walks)
+
+
+def test_trees_are_the_same_each_time() -> None:
+    one, other = (branches(asked(AT, None), VALUES, FAMILY) for _ in range(2))
+    for first, second in zip(one, other, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_a_tree_is_made_of_a_part_of_the_families() -> None:
+    """A family that stands out alone does not decide the first question of every tree."""
+    columns = asked(AT, None)
+    found = branches(columns, np.where(FAMILY == 0, 0.3, 0.0), FAMILY)
+    untouched = np.abs(found.values[:20]).max(axis=1) < FINEST
+    assert 0 < untouched.sum() < 20
+
+
+def first_question(columns: Array, values: Array, weight: Array) -> tuple[int, float]:
+    """Column and bound after which two leaves explain most, by trying all."""
+    best: tuple[float, int, float] = (-1.0, 0, 0.0)
+    for place, column in enumerate(columns.T):
+        every = np.unique(np.round(column, OCTAVE_DIGITS))
+        for bound in ((every[1:] + every[:-1]) / 2.0).tolist():
+            sides = [column > bound, column <= bound]
+            gain = sum(
+                (weight[side] @ values[side]) ** 2 / (weight[side].sum() + LEAF_NOISE)
+                for side in sides
+            )
+            if gain > best[0] * (1.0 + 1e-12):
+                best = (float(gain), place, bound)
+    return best[1], best[2]
+
+
+def test_the_first_question_explains_most() -> None:
+    few = slice(0, 40)
+    columns, values = asked(AT[few, :2], None), VALUES[few]
+    family = np.zeros(40, np.int64)
+    found = branches(columns, values, family)
+    tree = int(np.abs(found.values).any(axis=1).argmax())
+    weight = 1.0 / np.sqrt(1.0 + (values / ERROR_SCALE) ** 2)
+    asked_ = (int(found.columns[tree, 0]), float(found.bounds[tree, 0]))
+    assert asked_ == pytest.approx(first_question(columns, values, weight))
 
 
 def test_a_kernel_that_is_taken_above_a_product_of_sizes_is_in_the_branches() -> None:
     columns = asked(AT, None)
     above = columns[:, 5] > 16.0
-    found = branches(columns, np.where(above, 0.4, 0.0))
-    assert found.columns.shape[1] == LEVELS
+    found = branches(columns, np.where(above, 0.4, 0.0), FAMILY)
+    assert found.columns.shape == (TREES, LEVELS)
     assert (found.columns[0, 0], found.bounds[0, 0]) == (5, 16.5)
     np.testing.assert_allclose(branched(found, columns)[above], 0.4, atol=0.01)
     np.testing.assert_allclose(branched(found, columns)[~above], 0.0, atol=0.01)
     # The first tree takes its share of what is left, drawn to none, and stores it roughly.
-    weight = above.sum() / np.sqrt(1.0 + (0.4 / ERROR_SCALE) ** 2)
+    part = np.random.default_rng(SEED).random((TREES, len(np.unique(FAMILY)))) < PART
+    weight = (above & part[0, FAMILY]).sum() / np.sqrt(1.0 + (0.4 / ERROR_SCALE) ** 2)
     most = SHARE * 0.4 * weight / (weight + LEAF_NOISE)
     assert 0.5 * most < found.values[0].max() <= most + FINEST
 

@@ -234,12 +234,12 @@ def asked(at: Array, waves: Array | None) -> Array:
         waves: `Form.waves` of the same rows; None where the form has none. [octave]
     """
     products = [
-        sum((at[:, place] for place in places[1:]), at[:, places[0]])
+        sum(places[1:], places[0])[None]
         for many in range(2, at.shape[1] + 1)
-        for places in combinations(range(at.shape[1]), many)
+        for places in combinations(at.T, many)
     ]
-    columns = [at, np.stack(products, axis=1)] if products else [at]
-    return np.hstack(columns if waves is None else [*columns, waves])
+    columns = [at.T, *products] if waves is None else [at.T, *products, waves.T]
+    return np.concatenate(columns).T
 
 
 def branched(branches: Branches, columns: Array) -> Array:
@@ -249,13 +249,21 @@ def branched(branches: Branches, columns: Array) -> Array:
     >>> branched(one, np.array([[-1.0, 1.0], [1.0, -1.0]])).tolist()
     [2.0, 3.0]
     """
-    trees, levels = branches.columns.shape
-    place = np.zeros((len(columns), trees), np.intp)
-    for level in range(levels):
-        answers = columns[:, branches.columns[:, level]] > branches.bounds[:, level]
-        place = 2 * place + answers
-    place += np.arange(trees) * branches.values.shape[1]
-    found: Array = branches.values.ravel()[place].sum(axis=1)
+    trees, wide = branches.values.shape
+    first = wide * np.arange(trees, dtype=np.int32)[:, None]
+    leaves, found = branches.values.ravel(), np.empty(len(columns))
+    # A bound is halfway between sizes that differ by far more than what float32 tells apart.
+    turned = np.ascontiguousarray(columns.T, np.float32)
+    bounds = np.ascontiguousarray(branches.bounds.T, np.float32)[:, :, None]
+    asks = np.ascontiguousarray(branches.columns.T)
+    for start in range(0, len(columns), BLOCK):
+        rows = slice(start, start + BLOCK)
+        some = np.ascontiguousarray(turned[:, rows])
+        places = np.zeros((trees, some.shape[1]), np.int32)
+        for column, bound in zip(asks, bounds, strict=True):
+            places <<= 1
+            places |= some.take(column, axis=0) > bound
+        found[rows] = leaves.take(places + first).sum(axis=0)
     return found
 
 
