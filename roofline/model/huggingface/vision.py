@@ -24,8 +24,7 @@ _TOKENS: Final = """
     vision_feature_select_strategy
 """
 TOKENS: Final = frozenset(_TOKENS.split())
-"""Ids of tokens around a picture, and how many stand for one, which the length of the prompt covers;
-an activation."""
+"""Ids of tokens around a picture, and how many stand for one, which the prompt's length covers."""
 
 Sizes = Mapping[str, int]
 
