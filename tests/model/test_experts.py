@@ -333,6 +333,8 @@ def test_predicting_layers_and_copies_make_up_the_published_checkpoint() -> None
         ("llama-4-maverick", 17),
         ("mimo-v2-flash", 15),
         ("gemma-4-26b-a4b", 3.8),
+        ("ling-lite-1.5", 2.8),
+        ("ling-mini-2.0", 1.4),
     ],
 )
 def test_active_parameters_are_those_the_model_cards_say(name: str, billions: float) -> None:

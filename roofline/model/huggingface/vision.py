@@ -20,10 +20,11 @@ from roofline.model.huggingface.llama import gemma3_text, llama, mistral, qwen2,
 _TOKENS: Final = """
     image_token_id image_token_index video_token_id vision_start_token_id vision_end_token_id
     boi_token_id boi_token_index eoi_token_id eoi_token_index mm_tokens_per_image
-    vision_token_id image_seq_length image_grid_pinpoints ignore_index
+    vision_token_id image_seq_length image_grid_pinpoints ignore_index projector_hidden_act
+    vision_feature_select_strategy
 """
 TOKENS: Final = frozenset(_TOKENS.split())
-"""Ids of tokens around a picture, and how many stand for one: the prompt's length covers them."""
+"""Ids of tokens around a picture, and how many stand for one, which the prompt's length covers."""
 
 Sizes = Mapping[str, int]
 
