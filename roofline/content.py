@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from roofline.errors import printable
+from roofline.errors import UnknownNameError, did_you_mean, printable
 
 Folder = Literal["hwspecs", "microbench", "scenarios", "reports"]
 
@@ -20,6 +20,20 @@ def shipped(folder: Folder) -> Path:
     """Folder that holds the content shipped with this installation."""
     installed = _PACKAGE / "_content" / folder
     return installed if installed.is_dir() else _PACKAGE.parent / folder
+
+
+def shipped_or_own(kind: str, name: str, folder: Path) -> Path:
+    """File of a folder by its name, or a YAML or JSON file by its path; else UnknownNameError."""
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    plain = name.strip().lower()
+    if plain in names:
+        return folder / f"{plain}.yaml"
+    if Path(name).suffix.lower() in (".yaml", ".yml", ".json"):
+        return Path(name)
+    raise UnknownNameError(
+        f"no {kind} {name!r:.60}",
+        hint=f"{did_you_mean(plain, names)}{kind}s: {', '.join(names)}, or a YAML file",
+    )
 
 
 def home() -> Path:

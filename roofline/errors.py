@@ -1,6 +1,6 @@
 """Errors a user can act on. Everything else is a bug and keeps its traceback."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -53,6 +53,18 @@ class RooflineError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """Cross to another process whole: an exception alone would lose its keywords."""
         return partial(type(self), hint=self.hint, where=self.where), (self.message,)
+
+
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Beginning of a hint that names what is most alike; empty where nothing is.
+
+    >>> did_you_mean("vlm", ["vllm", "sglang"]), did_you_mean("x", ["vllm"])
+    ('did you mean vllm? ', '')
+    """
+    from difflib import get_close_matches  # most names are known
+
+    close = get_close_matches(name[:60], list(known), 1, cutoff)
+    return f"did you mean {close[0]}? " if close else ""
 
 
 def described(error: Exception) -> str:

@@ -170,7 +170,7 @@ def _timed(scenario: Scenario, lane: int, points: int, beside: int = 0) -> "tupl
     pricing = _pricing(scenario)
     start = lane * pricing.grid.points
     begun = time.perf_counter()
-    table = pricing(Chunk(0, start, start + beside * pricing.grid.points + points, 0))
+    table = pricing(Chunk(0, start, start + beside * pricing.grid.points + points))
     return time.perf_counter() - begun, table
 
 

@@ -1,6 +1,8 @@
 """Documents read from paths that are not trusted."""
 
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from roofline.content import label
@@ -23,32 +25,20 @@ def read(path: Path, *, infinity: bool = False) -> Document:
     Raises:
         DocumentError: It cannot be read, or says something that is not allowed.
     """
-    # A name that is not UTF-8 must not break the message about it.
-    source = label(path).encode("utf-8", "backslashreplace").decode("utf-8")
-    try:
+    source = label(path)
+    with readable(source):
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
-            raise _unreadable(source, "is a folder", "name a file in it")
+            raise IsADirectoryError
         if not stat.S_ISREG(status.st_mode):
-            raise _unreadable(source, "is not a regular file", "copy its content into a file")
+            raise unreadable(source, "is not a regular file", "copy its content into a file")
         parse = _PARSERS.get(path.suffix.lower())
         if parse is None:
-            raise _unreadable(
-                source, "is neither YAML nor JSON", "name a .yaml, .yml or .json file"
-            )
+            raise unreadable(source, "is neither YAML nor JSON", "name a .yaml, .yml or .json file")
         if status.st_size > MAX_BYTES:
             raise too_large(source)
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        raise _unreadable(source, "does not exist", "check the spelling of the path") from None
-    except PermissionError:
-        raise _unreadable(
-            source, "may not be read", "give yourself permission to read it"
-        ) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise _unreadable(source, f"cannot be read: {reason}", "check the path") from None
     if len(content) > MAX_BYTES:
         raise too_large(source)
     record(path, content)
@@ -56,6 +46,28 @@ def read(path: Path, *, infinity: bool = False) -> Document:
     return (
         parse_json(text, source, infinity=infinity) if parse is parse_json else parse(text, source)
     )
+
+
+@contextmanager
+def readable(source: str, *, folder: str = "name a file in it") -> Iterator[None]:
+    """Turn what the system says about a file into a DocumentError; a hint for a folder is given."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise unreadable(source, "does not exist", "check the spelling of the path") from None
+    except IsADirectoryError:
+        raise unreadable(source, "is a folder", folder) from None
+    except PermissionError:
+        hint = "give yourself permission to read it"
+        raise unreadable(source, "may not be read", hint) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise unreadable(source, f"cannot be read: {reason}", "check the path") from None
+
+
+def unreadable(source: str, message: str, hint: str) -> DocumentError:
+    """Error of a whole file."""
+    return DocumentError(f"{source} {message}", hint=hint)
 
 
 def decode(content: bytes, source: str) -> str:
@@ -66,7 +78,3 @@ def decode(content: bytes, source: str) -> str:
         before = Text(content[: error.start].decode("utf-8").removeprefix("\ufeff"), source)
         message = f"the byte 0x{content[error.start]:02X} is not UTF-8"
         raise before.error(len(before.content), message, "save the file as UTF-8") from None
-
-
-def _unreadable(source: str, message: str, hint: str) -> DocumentError:
-    return DocumentError(f"{source} {message}", hint=hint)

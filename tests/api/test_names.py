@@ -15,7 +15,7 @@ from roofline.study.scenario.crossing import grid_of
 from roofline.study.store.chunk import Chunk
 from tests.study.scenario.documents import BATCH, scenario
 
-CHUNK = Chunk(0, 0, 2, 0)
+CHUNK = Chunk(0, 0, 2)
 
 
 @pytest.mark.parametrize("name", api.__all__)

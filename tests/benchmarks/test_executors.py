@@ -31,7 +31,7 @@ class Waiting:
         import pyarrow as pa
 
         time.sleep(self.seconds)
-        random = np.random.default_rng(chunk.seed)
+        random = np.random.default_rng(chunk.number)
         values = {f"column_{n}": random.random(len(chunk)) for n in range(COLUMNS)}
         return pa.table({"index": np.arange(chunk.start, chunk.stop), **values})
 

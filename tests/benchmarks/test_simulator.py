@@ -45,7 +45,7 @@ def test_requests_simulated_per_second(rate: float) -> None:
     best, totals = min(runs, key=lambda run: run[0])
     steps = totals.steps
     print(
-        f"\n  {rate:g}/s Poisson chat, utilisation {totals.utilisation:.0%}: "
+        f"\n  {rate:g}/s Poisson chat, utilisation {totals.busy_s / totals.makespan_s:.0%}: "
         f"{COUNT / best:,.0f} requests {loop.rate(COUNT / best)} and "
         f"{steps / best:,.0f} steps a second of one core",
         end="",

@@ -44,14 +44,14 @@ def test_chunks_are_some_seconds_of_work(
 def test_prices_do_not_cross_to_other_processes() -> None:
     work = pricing(BATCH)
     size = len(pickle.dumps(work))
-    table = work(Chunk(0, 0, 2, 0))
+    table = work(Chunk(0, 0, 2))
     assert len(pickle.dumps(work)) == size
-    assert pickle.loads(pickle.dumps(work))(Chunk(0, 0, 2, 0)).equals(table)
+    assert pickle.loads(pickle.dumps(work))(Chunk(0, 0, 2)).equals(table)
 
 
 def test_a_chunk_of_nothing_good_has_all_columns_and_no_rows() -> None:
-    nothing = pricing(BATCH, constraints={"tpot_s": "1 ns"})(Chunk(0, 0, 2, 0))
-    something = pricing(BATCH)(Chunk(0, 0, 2, 0))
+    nothing = pricing(BATCH, constraints={"tpot_s": "1 ns"})(Chunk(0, 0, 2))
+    something = pricing(BATCH)(Chunk(0, 0, 2))
     assert nothing.schema.equals(something.schema)
     assert len(nothing) == 0
     assert json.loads(nothing.schema.metadata[TALLY]) == {"tpot_s": 2}
@@ -60,9 +60,9 @@ def test_a_chunk_of_nothing_good_has_all_columns_and_no_rows() -> None:
 
 def test_points_of_many_and_of_one_lane_are_the_same() -> None:
     work = pricing(BATCH, gpus=["h100-sxm", "a100-sxm"], batch=[1, 3, 7], keep="all")
-    whole = work(Chunk(0, 0, 6, 0)).to_pylist()
+    whole = work(Chunk(0, 0, 6)).to_pylist()
     for number in range(6):
-        (row,) = work(Chunk(0, number, number + 1, 0)).to_pylist()
+        (row,) = work(Chunk(0, number, number + 1)).to_pylist()
         for name, value in whole[number].items():
             figure = isinstance(value, float)
             assert row[name] == (pytest.approx(value, rel=1e-14) if figure else value)
@@ -93,7 +93,7 @@ def test_bytes_do_not_depend_on_what_is_looked_up_together(
         monkeypatch.setattr(chunks, "AHEAD", ahead)
         monkeypatch.setattr(chunks, "POINTS_AHEAD", points)
         work = pricing(BATCH, **MIXED)
-        tables.append(work(Chunk(0, 0, len(work.grid), 0)))
+        tables.append(work(Chunk(0, 0, len(work.grid))))
     first, *others = tables
     limits = set(first["limit"].to_pylist())
     assert {"", "memory", "context", "format"} <= limits

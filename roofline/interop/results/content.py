@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from roofline.content import label
 from roofline.errors import DocumentError
-from roofline.interop.files import readable, source_of, unreadable
+from roofline.interop.files import unpacked
 from roofline.interop.results.node import Node
+from roofline.schema.files import unreadable
 from roofline.units import PREFIX
 
 _JSON: Final = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\]]|$))")
@@ -72,9 +74,9 @@ def content_of(path: Path) -> Content:
     Raises:
         DocumentError: It cannot be read, is not UTF-8, is empty, or is JSON that is cut off.
     """
-    source = source_of(path)
+    source = label(path)
     hints = {"folder": "name the files in it", "packed": "copy it again"}
-    with readable(source, **hints), path.open("rb") as file:
+    with unpacked(source, **hints), path.open("rb") as file:
         packed = path.suffix == ".gz"
         if not packed and path.stat().st_size > MOST_BYTES:
             raise _too_large(source)

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from roofline.content import label
 from roofline.errors import DocumentError
-from roofline.interop.files import readable, source_of
+from roofline.interop.files import unpacked
 from roofline.units import PREFIX
 
 LONGEST: Final = int(PREFIX["Mi"])
@@ -54,10 +55,10 @@ def lines(path: Path) -> Iterator[Line]:
     Raises:
         DocumentError: It cannot be read, is not UTF-8, or has a line that is too long.
     """
-    source = source_of(path)
+    source = label(path)
     hints = {"folder": "name a file in it", "packed": "copy the whole file again"}
     opened = gzip.open if path.suffix == ".gz" else open
-    with readable(source, **hints), opened(path, "rb") as file:
+    with unpacked(source, **hints), opened(path, "rb") as file:
         most = _unpacked(path, source)
         read, number, last, rest = 0, 1, 0, b""
         while True:

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
+from roofline.content import label
 from roofline.errors import DocumentError, InputError
-from roofline.interop.files import source_of
 from roofline.interop.traces import mooncake
 from roofline.interop.traces.lines import Line, cut_off, lines, located
 from roofline.interop.traces.tables import FORMATS, Format, Place, Rows
@@ -111,7 +111,7 @@ class _Reader:
     def __init__(self, path: Path, block: int) -> None:
         if block < 1:
             raise InputError(f"blocks of {block} tokens", hint="give 1 token or more")
-        self.source = source_of(path)
+        self.source = label(path)
         self.failed = 0
         self._block = block
         self._lines = lines(path)

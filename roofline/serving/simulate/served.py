@@ -43,11 +43,6 @@ class Totals:
     kv_external_tokens: float
     """Free cache, but in no piece that holds the request which waits for it. [token]"""
 
-    @property
-    def utilisation(self) -> float:
-        """Share of the time in which the server worked. [1]"""
-        return self.busy_s / self.makespan_s if self.makespan_s else 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class Served(Finished):

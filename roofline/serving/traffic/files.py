@@ -1,14 +1,12 @@
 """Workloads as files, like those of ``scenarios/workloads/``: schema and reader."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from roofline.content import shipped
-from roofline.errors import UnknownNameError
+from roofline.content import shipped, shipped_or_own
 from roofline.hardware.machine import Fact
 from roofline.hardware.reading import Kind, facts_of
 from roofline.schema import Document, Sourced, SourceEntry, Strict, check_sources, read, validate
@@ -160,19 +158,8 @@ def traffic_named(name_or_path: str) -> Traffic:
         >>> traffic_named("chat").title
         'Chat, as one message and its answer'
     """
-    names = preset_names()
-    name = name_or_path.strip().lower()
-    if name in names:
-        return read_traffic(shipped("scenarios") / "workloads" / f"{name}.yaml")[0]
-    path = Path(name_or_path)
-    if path.suffix.lower() in (".yaml", ".yml", ".json"):
-        return read_traffic(path)[0]
-    close = get_close_matches(name, names, 1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    raise UnknownNameError(
-        f"no workload {name_or_path!r:.60}",
-        hint=f"{hint}workloads: {', '.join(names)}, or a YAML file",
-    )
+    folder = shipped("scenarios") / "workloads"
+    return read_traffic(shipped_or_own("workload", name_or_path, folder))[0]
 
 
 def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:

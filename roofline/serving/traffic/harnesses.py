@@ -6,7 +6,6 @@ figure where it is from; what was inferred from rows is called so.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -14,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from roofline.content import shipped
-from roofline.errors import DocumentError, UnknownNameError
+from roofline.errors import DocumentError, UnknownNameError, did_you_mean
 from roofline.hardware.reading import Kind, facts_of
 from roofline.kept import kept
 from roofline.schema import Sourced, SourceEntry, Strict, check_sources, read, validate
@@ -186,19 +185,12 @@ def harness_names() -> list[str]:
 
 
 def harness_named(name: str) -> Harness:
-    """Harness of the catalog.
-
-    Raises:
-        UnknownNameError: There is none of that name.
-    """
+    """Harness of the catalog; UnknownNameError where there is none of that name."""
     found = {each.name: each for each in harnesses()}
     plain = name.strip().lower()
     if plain not in found:
-        close = get_close_matches(plain, found, 1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise UnknownNameError(
-            f"no harness {name!r:.60}", hint=f"{hint}harnesses: {', '.join(found)}"
-        )
+        hint = f"{did_you_mean(plain, found)}harnesses: {', '.join(found)}"
+        raise UnknownNameError(f"no harness {name!r:.60}", hint=hint)
     return found[plain]
 
 

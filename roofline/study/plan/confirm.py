@@ -127,9 +127,7 @@ class Confirmed:
     utilisation: float
     """Share of the time in which devices work. [1]"""
     step_sd: float
-    first_sd: float
-    """Log standard deviations of times between tokens, and of that to a first token; 0 where no
-    interval was asked for. [1]"""
+    """Log standard deviation of times between tokens; 0 where no interval was asked for. [1]"""
 
     def seconds(self, name: str) -> ObjectiveResult:
         """Latency of the run, by name."""
@@ -193,7 +191,6 @@ def confirm(
         probability=probability,
         utilisation=runs[middle].busy,
         step_sd=known.step,
-        first_sd=known.first,
     )
 
 

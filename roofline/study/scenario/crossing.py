@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, Final
 
 import numpy as np
 
-from roofline.errors import DocumentError, InputError, UnknownNameError
+from roofline.errors import DocumentError, InputError, UnknownNameError, did_you_mean
 from roofline.schema import Document
 from roofline.schema.document import shown
 from roofline.serving.workload import MOST_SEQUENCES, MOST_TOKENS
@@ -163,8 +162,7 @@ def zipped(document: Document, file: BatchFile | TrafficFile, out: Scenario) -> 
 def _length(file: BatchFile | TrafficFile, out: Scenario, key: str) -> int:
     known = [*NAMED, *NUMBERED]
     if key not in known or key not in type(file).model_fields or getattr(file, key) is None:
-        close = get_close_matches(key[:60], known, 1)
-        lead = f"did you mean {close[0]}? " if close and close[0] != key else ""
+        lead = "" if key in known else did_you_mean(key, known)
         raise UnknownNameError(
             f"{shown(key)} is no axis of this scenario", hint=f"{lead}axes: {', '.join(known)}"
         )

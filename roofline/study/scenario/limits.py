@@ -4,13 +4,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.errors import InputError, QuantityError, UnknownNameError
+from roofline.errors import InputError, QuantityError, UnknownNameError, did_you_mean
 from roofline.study.sweep.keep import UNKNOWN, Limit, Objective, judged
 from roofline.units import parse
 
@@ -154,8 +153,7 @@ def _figure(kind: Kind, column: str) -> Figure:
     known = FIGURES[kind]
     if column in known:
         return known[column]
-    close = get_close_matches(column[:60], known, n=1, cutoff=0.5)
-    lead = f"did you mean {close[0]}? " if close else ""
+    lead = did_you_mean(column, known, 0.5)
     plain = ", ".join(_PLAIN[kind])
     raise UnknownNameError(
         f"no figure {column!r:.60} in a {kind} scenario",

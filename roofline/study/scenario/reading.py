@@ -4,12 +4,11 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from roofline.content import shipped
+from roofline.content import shipped, shipped_or_own
 from roofline.errors import DocumentError, InputError, UnknownNameError
 from roofline.schema import Document, read, validate
 from roofline.schema.document import shown
@@ -86,18 +85,7 @@ def scenario_named(name_or_path: str) -> Scenario:
     UnknownNameError where it is neither in the catalog nor a file; DocumentError where the file
     cannot be read, or says something that has no meaning.
     """
-    name = name_or_path.strip().lower()
-    if name in scenario_names():
-        return read_scenario(shipped("scenarios") / f"{name}.yaml")
-    path = Path(name_or_path)
-    if path.suffix.lower() in (".yaml", ".yml", ".json"):
-        return read_scenario(path)
-    close = get_close_matches(name[:60], scenario_names(), 1)
-    lead = f"did you mean {close[0]}? " if close else ""
-    raise UnknownNameError(
-        f"no scenario {name_or_path!r:.60}",
-        hint=f"{lead}scenarios: {', '.join(scenario_names())}, or a YAML file",
-    )
+    return read_scenario(shipped_or_own("scenario", name_or_path, shipped("scenarios")))
 
 
 def read_scenario(path: Path) -> Scenario:

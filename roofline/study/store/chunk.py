@@ -1,6 +1,5 @@
 """A sweep cut into chunks: the same ones whatever runs them, and in whatever order."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,8 +13,6 @@ class Chunk:
     start: int
     stop: int
     """Configurations: from the first one up to, not including, the last one."""
-    seed: int
-    """Seed of its random numbers, made of the scenario and the number alone."""
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -25,21 +22,20 @@ class Chunk:
         return f"chunk {self.number:,} (configurations {self.start:,} to {self.stop - 1:,})"
 
 
-def chunks(total: int, size: int, digest: str) -> Iterator[Chunk]:
+def chunks(total: int, size: int) -> Iterator[Chunk]:
     """Cut a sweep, one chunk after the other.
 
     Args:
         total: Configurations of the sweep.
         size: Configurations of a chunk; the last one may have fewer.
-        digest: Of the scenario.
 
     Examples:
-        >>> [(chunk.start, chunk.stop) for chunk in chunks(10, 4, "a")]
+        >>> [(chunk.start, chunk.stop) for chunk in chunks(10, 4)]
         [(0, 4), (4, 8), (8, 10)]
     """
     for number in range(count(total, size)):
         start = number * size
-        yield Chunk(number, start, min(start + size, total), seed(digest, number))
+        yield Chunk(number, start, min(start + size, total))
 
 
 def count(total: int, size: int) -> int:
@@ -49,8 +45,3 @@ def count(total: int, size: int) -> int:
     3
     """
     return -(-total // size)
-
-
-def seed(digest: str, number: int) -> int:
-    """A 64-bit seed that chunks of a scenario do not share."""
-    return int.from_bytes(hashlib.sha256(f"{digest} {number}".encode()).digest()[:8])

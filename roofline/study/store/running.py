@@ -200,7 +200,7 @@ def _after(now: Progress, chunk: Chunk, rows: int) -> Progress:
 
 
 def _chunks(task: Task) -> Iterator[Chunk]:
-    return chunks(task.configurations, task.chunk_size, task.scenario)
+    return chunks(task.configurations, task.chunk_size)
 
 
 def _about(task: Task, tally: Mapping[str, int]) -> dict[str, Any]:

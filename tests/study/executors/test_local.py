@@ -84,7 +84,7 @@ class Exploding:
 
 
 def cut(count: int = len(NUMBERS)) -> Iterator[Chunk]:
-    return chunks(count * 10, 10, "a")
+    return chunks(count * 10, 10)
 
 
 def came(runner: Executor, work: Any, count: int = len(NUMBERS)) -> dict[int, Any]:
@@ -251,7 +251,7 @@ from roofline.study.store.chunk import chunks
 from tests.study.executors.test_local import Square
 
 def cut():
-    for chunk in chunks(40, 10, "a"):
+    for chunk in chunks(40, 10):
         if chunk.number == 1:  # the first worker is just starting
             time.sleep(float(sys.argv[1]))
             os.killpg(0, signal.SIGINT)

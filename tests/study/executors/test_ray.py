@@ -67,7 +67,7 @@ def test_a_cluster_that_is_not_there_is_an_environment_error(
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "nonsense")
     with pytest.raises(MissingEnvironmentError, match="no Ray cluster can be had at 'nonsense'"):
-        list(Ray().run(Process(), chunks(10, 10, "a")))
+        list(Ray().run(Process(), chunks(10, 10)))
 
 
 @needs_ray
@@ -127,7 +127,7 @@ class TestOnACluster:
 
     def test_a_worker_that_is_killed_from_outside_costs_nothing(self) -> None:
         seen, killed = set(), False
-        with closing(Ray(2).run(Process(), chunks(200, 10, "a"))) as results:
+        with closing(Ray(2).run(Process(), chunks(200, 10))) as results:
             for chunk, pid in results:
                 assert chunk.number not in seen
                 seen.add(chunk.number)
@@ -149,21 +149,21 @@ class TestOnACluster:
         assert outcome.resumed == len(acknowledged)
 
     def test_what_is_not_wanted_any_more_makes_room_for_others(self, tmp_path: Path) -> None:
-        results = Ray(2).run(Slow(tmp_path), chunks(100, 10, "a"))
+        results = Ray(2).run(Slow(tmp_path), chunks(100, 10))
         next(results)
         results.close()
-        assert len(list(Ray(2).run(Process(), chunks(100, 10, "a")))) == 10
+        assert len(list(Ray(2).run(Process(), chunks(100, 10)))) == 10
         assert [path.name for path in tmp_path.iterdir()] == ["0"]
 
     def test_errors_are_those_of_this_process(self) -> None:
         with pytest.raises(InputError) as caught:
-            list(Ray(2).run(Failing(1), chunks(30, 10, "a")))
+            list(Ray(2).run(Failing(1), chunks(30, 10)))
         assert (
             caught.value.told
             == "a.yaml:3: chunk 1 (configurations 10 to 19): the batch is too large"
         )
         with pytest.raises(ZeroDivisionError, match="a bug") as bug:
-            list(Ray(2).run(Failing(1, bug=True), chunks(30, 10, "a")))
+            list(Ray(2).run(Failing(1, bug=True), chunks(30, 10)))
         assert "works.py" in "\n".join(bug.value.__notes__)
 
     def test_chunks_are_taken_as_results_are_fetched(self) -> None:
@@ -171,7 +171,7 @@ class TestOnACluster:
 
         def counted() -> Iterator[Chunk]:
             nonlocal taken
-            for chunk in chunks(10_000, 10, "a"):
+            for chunk in chunks(10_000, 10):
                 taken += 1
                 yield chunk
 

@@ -76,7 +76,8 @@ def test_intervals_hold_the_value() -> None:
     assert found.probability is not None
     for each in found.objectives:
         assert each.low_s < each.kept.value_s < each.high_s
-    assert found.first_sd >= found.step_sd > 0
+    known = confirming.uncertainty_of(calibrated, cases.question(20.0).demand)
+    assert known.first >= known.step == found.step_sd > 0
 
 
 def replace_calibration(option: Option) -> Option:

@@ -39,7 +39,7 @@ class Rows:
         time.sleep(self.seconds)
         index = np.arange(chunk.start, chunk.stop)
         index = index[index % 3 != 1]
-        random = np.random.default_rng(chunk.seed)
+        random = np.random.default_rng(chunk.number)
         names = [NAMES[(number // 7) % 3] for number in index]
         return pa.table(
             {
