@@ -90,7 +90,7 @@ def test_formulas_state_units_and_sources(path: Path) -> None:
 
 def test_the_cost_model_has_formulas_to_read() -> None:
     every = [node.name for path in MODULES for node in formulas(path.read_text(encoding="utf-8"))]
-    assert {"gemm", "attention", "all_reduce", "decode_latency", "activation_bytes"} <= set(every)
+    assert {"gemm", "attention", "all_reduce", "decode_step_time", "activation_bytes"} <= set(every)
 
 
 GOOD: Final = '''

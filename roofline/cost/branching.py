@@ -38,23 +38,6 @@ def samples_held(samples: Number, prompt: Number, output: Number, *, page: Numbe
     return whole + samples * (np.ceil((prompt - whole + output) / page) * page)
 
 
-def samples_read(samples: Number, prompt: Number, output: Number, *, together: bool) -> Number:
-    """Cached tokens that attention reads in a step that adds a token to each answer. [token]
-
-    n·(P + t), or P + n·t. Sharing pages saves room, not reads: those need a kernel that knows.
-    Source: Juravsky et al. 2024, Hydragen (arXiv 2402.05099).
-
-    Args:
-        samples, prompt, output: As in `samples_held`, of each answer so far.
-        together: Whether the kernel reads a shared prompt once for all of its answers.
-
-    Examples:
-        >>> samples_read(16, 1000, 10, together=False), samples_read(16, 1000, 10, together=True)
-        (16160, 1160)
-    """
-    return prompt + samples * output if together else samples * (prompt + output)
-
-
 def beam_copies(sequences: Number, beams: Number, context: Number, *, token_bytes: Number) -> Work:
     """Reordering of caches that lie one beam after the other: all are copied.
 

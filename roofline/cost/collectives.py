@@ -136,24 +136,6 @@ def ring(payload: Number, ranks: Ranks) -> Transfer:
     return cheapest_placed(alone, [around(sent, rounds, ranks, "ring", payload)], ranks.nodes)
 
 
-def all_to_all(payload: Number, ranks: Ranks) -> Transfer:
-    """Every rank sends a different part of its tensor to every other.
-
-    Source: M·(g − 1)/n over the link and M·(n − g)/n over the network, both at once; `exchange`.
-
-    Args:
-        payload: What each rank holds, of which (n − 1)/n is for others: M. [B]
-        ranks: Devices.
-
-    Examples:
-        >>> from roofline.hardware.machine import Link
-        >>> all_to_all(8.0, Ranks(4, 4, Link("nvlink", 1.0))).work.wire_bytes
-        6.0
-    """
-    near = payload * ((ranks.inside - 1.0) / ranks.size)
-    return exchange(near, payload * ((ranks.size - ranks.inside) / ranks.size), ranks)
-
-
 def exchange(near: Number, far: Number, ranks: Ranks) -> Transfer:
     """Every rank sends to every other, not always equally much.
 
@@ -207,24 +189,3 @@ def send(payload: Number, ranks: Ranks, crosses: Number) -> Transfer:
     if np.all(crosses):
         return far
     return Transfer(near.work + far.work, near.seconds + far.seconds, "direct")
-
-
-def broadcast(payload: Number, ranks: Ranks) -> Transfer:
-    """Give every rank the tensor of one.
-
-    In pieces down a chain: every device sends M once, and the last one is N − 1 rounds over the
-    network and g − 1 inside a node behind; a multicasting switch needs one. Source: as
-    `all_reduce`.
-
-    Args:
-        payload: The tensor, M. [B]
-        ranks: Devices.
-    """
-    rounds = 1.0 * several(ranks.inside)
-    if not (ranks.link and ranks.link.reduces):
-        rounds = ranks.inside - 1.0
-    near = on_link(Way("chain", payload * several(ranks.inside), rounds, 2.0), ranks)
-    if np.all(ranks.nodes == 1):
-        return cheapest([near])
-    far = on_network(Way("chain", payload * several(ranks.nodes), ranks.nodes - 1.0, 2.0), ranks)
-    return Transfer(near.work + far.work, near.seconds + far.seconds, "chain")

@@ -133,8 +133,6 @@ class Gpu:
     """The figures with sources, by their dotted path in the file (``"arithmetic.bf16"``,
     ``"memory.visible"``, ``"power.tdp"``); ``"hbm"`` is the rate of the device memory.
     ``"cache.l2_bandwidth"`` and ``"compute.shared_bandwidth"`` may be products of others."""
-    memory_type: str = ""
-    """``"HBM3"``."""
     aliases: tuple[str, ...] = ()
     """Other names."""
     confidence: str = ""

@@ -303,7 +303,6 @@ def _gpu(file: GpuFile, facts: Mapping[str, Fact]) -> Gpu:
         tdp_w=value("power.tdp"),
         usd_per_hour=value("price.per_hour"),
         facts=facts,
-        memory_type=file.memory.type,
         aliases=file.aliases,
         confidence=file.provenance.confidence if file.provenance else "",
         notes=file.provenance.notes if file.provenance else "",

@@ -53,7 +53,7 @@ def analyze(
     weights = memory.weight_memory(count, stored.width)
     sequence = memory.kv_memory(per_token, workload.prompt)
     held = memory.decode_memory(weights, workload.batch, sequence)
-    step = latency.decode_latency(held, gpu.hbm_bytes_per_s, devices)
+    step = bounds.memory_time(held, gpu.hbm_bytes_per_s, devices)
     rate = latency.decode_throughput(workload.batch, step)
     arithmetic = next(name for name in ("bf16", "fp16", "fp32") if name in gpu.flops_per_s)
     tokens = workload.batch * workload.prompt

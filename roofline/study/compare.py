@@ -9,7 +9,7 @@ from roofline.cost.textbook.training import (
     CALIBRATION_TOKENS,
     calibration_flops,
     distillation_flops,
-    qat_flops,
+    training_flops,
 )
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.machine import Gpu
@@ -264,7 +264,7 @@ def _training(base: Variant, variant: Variant, tokens: float) -> list[dict[str, 
     """Arithmetic that making the variant takes, by closed form."""
     kinds = {CHANGES[name].training for name, _ in variant.changes} - {""}
     student, teacher = variant.figures.active_parameters, base.figures.active_parameters
-    trained = qat_flops(student, tokens)
+    trained = training_flops(student, tokens)
     ways = []
     if "distil" in kinds:
         flops = distillation_flops(student, teacher, tokens)

@@ -16,7 +16,7 @@ from roofline.bench.probe import Point
 from roofline.bench.profile import Profile
 from roofline.bench.published import Published, of_run
 from roofline.bench.records import WORK, Record
-from roofline.cost.kernels.calibrated import basis, log_sd, seconds
+from roofline.cost.kernels.calibrated import predict as predict_rows
 from roofline.cost.kernels.form import Dims, Machine
 from roofline.errors import MissingRateError
 from roofline.table import BASES
@@ -83,10 +83,10 @@ def predict(
         model, machine = fitted.model, profile.of(fitted.arithmetic)
         wires = of_run(profile.environment) if _wired(point) else None
         dims = dims_of(point, fitted.form, wires, reuse)
-        each = float(seconds(model, dims, machine)[0])
+        each, log_sd, basis = (float(column[0]) for column in predict_rows(model, dims, machine))
         total += times * each
-        spreads[name] += times * each * float(log_sd(model, dims, machine)[0])
-        worst = max(worst, int(basis(model, dims)[0]))
+        spreads[name] += times * each * log_sd
+        worst = max(worst, int(basis))
     spread = float(np.sqrt(sum(value**2 for value in spreads.values()))) / total
     return Prediction(total, spread, BASES[worst])
 

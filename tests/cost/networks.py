@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from roofline.cost.algorithms import Ranks, Transfer
+from roofline.cost.collectives import exchange
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout
 from roofline.cost.step import Group
@@ -22,6 +24,12 @@ from tests.cost.reference import Sequences, Setting
 def wires(bytes_per_s: float, latency_s: float = 0.0, **more: Any) -> Link:
     """Wires of a device, in one place for all tests."""
     return Link("nvlink", bytes_per_s=bytes_per_s, latency_s=latency_s, **more)
+
+
+def all_to_all(payload: Number, ranks: Ranks) -> Transfer:
+    """Every rank sends a different part of its tensor to every other. [B]"""
+    near, far = ranks.inside - 1.0, ranks.size - ranks.inside
+    return exchange(payload * (near / ranks.size), payload * (far / ranks.size), ranks)
 
 
 LINK = wires(100.0, 0.25)

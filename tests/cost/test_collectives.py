@@ -15,15 +15,13 @@ from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.collectives import (
     all_gather,
     all_reduce,
-    all_to_all,
-    broadcast,
     exchange,
     reduce_scatter,
     ring,
     send,
 )
 from roofline.hardware.machine import Link
-from tests.cost.networks import wires
+from tests.cost.networks import all_to_all, wires
 from tests.cost.reference import messages
 from tests.cost.reference.messages import Machine, even
 
@@ -160,7 +158,7 @@ def test_a_flat_ring_sends_what_rings_on_every_rail_send(inside: int, nodes: int
 @pytest.mark.parametrize("n", [2, 4, 8])
 def test_nodes_of_one_device_need_no_link(n: int) -> None:
     lonely, network = Ranks(float(n), 1.0, None, HOST, 1), one_box(HOST, n)
-    for collective in (all_reduce, all_gather, reduce_scatter, ring, all_to_all, broadcast):
+    for collective in (all_reduce, all_gather, reduce_scatter, ring, all_to_all):
         over, inside = collective(8.0, lonely), collective(8.0, network)
         assert over.work.wire_bytes == over.work.messages == 0
         assert over.work.network_bytes == pytest.approx(inside.work.wire_bytes)
@@ -193,7 +191,7 @@ GROUPS = st.builds(
 )
 Collective = Callable[[Any, Ranks], Transfer]
 COLLECTIVES: st.SearchStrategy[Collective] = st.sampled_from(
-    [all_reduce, all_gather, reduce_scatter, ring, all_to_all, broadcast]
+    [all_reduce, all_gather, reduce_scatter, ring, all_to_all]
 )
 
 

@@ -159,14 +159,6 @@ def test_pages_of_samples_hold_what_a_list_of_them_holds(
 
 def test_one_sample_is_a_single_answer() -> None:
     assert branching.samples_held(1.0, 100.0, 10.0, page=1.0) == 110
-    for together in (True, False):
-        assert branching.samples_read(1, 100, 10, together=together) == 110
-
-
-@given(st.integers(1, 64), st.integers(0, 5000), st.integers(0, 3000))
-def test_reading_a_prompt_once_saves_all_its_other_readings(n: int, p: int, t: int) -> None:
-    apart = branching.samples_read(n, p, t, together=False)
-    assert apart - branching.samples_read(n, p, t, together=True) == (n - 1) * p
 
 
 def test_parents_are_counted_over_all_ways_to_descend() -> None:

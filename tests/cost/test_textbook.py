@@ -161,7 +161,7 @@ def test_a_decode_step_is_between_its_slowest_part_and_the_sum(
     step = latency.decode_step_time(batch, cache, parameters, peak, rate, chips)
     math = latency.prefill_latency(parameters, batch, peak, chips)
     held = memory.decode_memory(memory.weight_memory(parameters, 2), batch, cache)
-    read = latency.decode_latency(held, rate, chips)
+    read = bounds.memory_time(held, rate, chips)
     slack = 1 + 1e-12
     assert max(math, read) <= step * slack
     assert step <= (math + read) * slack
@@ -171,7 +171,7 @@ def test_a_decode_step_is_between_its_slowest_part_and_the_sum(
 def test_a_memory_bound_decode_step_is_the_lectures(batch: int, rate: float) -> None:
     held = memory.decode_memory(2e9, batch, 1e6)
     no_limit = latency.decode_step_time(batch, 1e6, 1e9, np.inf, rate)
-    assert no_limit == pytest.approx(latency.decode_latency(held, rate))
+    assert no_limit == pytest.approx(bounds.memory_time(held, rate))
 
 
 @given(rates, st.floats(1.01, 10), st.integers(1, 8))
@@ -189,7 +189,7 @@ def test_more_bandwidth_more_chips_and_a_higher_peak_are_never_slower(
 
 def test_throughput_of_a_larger_batch_grows_to_the_limit_of_the_cache() -> None:
     batches = np.array([1.0, 16.0, 256.0, 1e9])
-    seconds = latency.decode_latency(memory.decode_memory(26e9, batches, 1e9), 2e12)
+    seconds = bounds.memory_time(memory.decode_memory(26e9, batches, 1e9), 2e12)
     rate = np.asarray(latency.decode_throughput(batches, seconds))
     assert (np.diff(rate) > 0).all()
     assert rate[-1] == pytest.approx(2e12 / 1e9, rel=1e-6)
@@ -306,7 +306,7 @@ def test_answers_per_second_are_tokens_per_second_over_their_length() -> None:
     tokens = latency.decode_throughput(32, 0.016, chips=4)
     assert latency.queries_per_second(32, 0.016, 100, chips=4) == tokens / 100
     assert latency.queries_per_second(32, 0.016, 100) == 4 * tokens / 100
-    assert latency.latency_per_token(1.6, 100) == 0.016
+    assert bounds.ratio(1.6, 100) == 0.016
 
 
 @given(st.integers(1, 40), st.integers(0, 300), st.integers(1, 40))

@@ -17,7 +17,7 @@ LECTURE_MEMORY: Final = Adapter(
     },
 )
 LECTURE_LATENCY: Final = Adapter(
-    latency.decode_latency, {"memory_bytes": LECTURE_MEMORY, "bytes_per_s": Quoted("bw")}
+    bounds.memory_time, {"moved_bytes": LECTURE_MEMORY, "bytes_per_s": Quoted("bw")}
 )
 LECTURE_THROUGHPUT: Final = Adapter(
     latency.decode_throughput, {"batch": Quoted("B"), "latency": LECTURE_LATENCY}
@@ -25,9 +25,9 @@ LECTURE_THROUGHPUT: Final = Adapter(
 LECTURE_POINTS: Final = ("B1-K40", "B64-K40", "B256-K40", "B64-K8")
 
 BOOK_LATENCY: Final = Adapter(
-    latency.decode_latency,
+    bounds.memory_time,
     {
-        "memory_bytes": Adapter(
+        "moved_bytes": Adapter(
             memory.decode_memory,
             {
                 "weight_bytes": Quoted("weights"),
@@ -85,11 +85,11 @@ DECODE: Final[Mapping[str, Entry]] = {
         },
     ),
     "sb-app-17ms": Adapter(
-        latency.decode_latency,
-        {"memory_bytes": Quoted("bytes"), "bytes_per_s": Quoted("bw"), "chips": Quoted("chips")},
+        bounds.memory_time,
+        {"moved_bytes": Quoted("bytes"), "bytes_per_s": Quoted("bw"), "chips": Quoted("chips")},
     ),
     "sb-app-19ms": Adapter(
-        latency.decode_latency, {"memory_bytes": Quoted("hbm"), "bytes_per_s": Quoted("bw")}
+        bounds.memory_time, {"moved_bytes": Quoted("hbm"), "bytes_per_s": Quoted("bw")}
     ),
     "sb-app-235": Adapter(
         latency.decode_throughput,
@@ -138,9 +138,7 @@ DECODE: Final[Mapping[str, Entry]] = {
             "chips": Quoted("N"),
         },
     ),
-    "pope-29ms": Adapter(
-        latency.latency_per_token, {"seconds": Quoted("time"), "tokens": Quoted("steps")}
-    ),
+    "pope-29ms": Adapter(bounds.ratio, {"before": Quoted("time"), "after": Quoted("steps")}),
 }
 
 PREFILL: Final[Mapping[str, Entry]] = {

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline import api
-from roofline.cost.textbook.training import calibration_flops, distillation_flops, qat_flops
+from roofline.cost.textbook.training import calibration_flops, distillation_flops, training_flops
 from roofline.errors import InputError, LayoutError, MissingRateError, RooflineError
 from roofline.hardware.catalog import gpu
 from roofline.model import catalog, parameters
@@ -247,7 +247,7 @@ def test_distillation_is_training_the_student_and_reading_the_teacher(
 ) -> None:
     exact = 6 * student * tokens + 2 * teacher * tokens
     assert distillation_flops(student, teacher, tokens) == pytest.approx(exact, rel=1e-12)
-    assert qat_flops(student, tokens) == pytest.approx(6 * student * tokens, rel=1e-12)
+    assert training_flops(student, tokens) == pytest.approx(6 * student * tokens, rel=1e-12)
     assert calibration_flops(teacher, tokens) == pytest.approx(2 * teacher * tokens, rel=1e-12)
 
 

@@ -15,12 +15,13 @@ from roofline.bench.held_out import (
     octaves,
 )
 from roofline.cost.algorithms import Ranks, Transfer
-from roofline.cost.collectives import all_gather, all_reduce, all_to_all, reduce_scatter, send
+from roofline.cost.collectives import all_gather, all_reduce, reduce_scatter, send
 from roofline.cost.work import Array, Number
 from roofline.errors import InputError
 from roofline.hardware.catalog import node
 from tests.bench.folds import leave_out, with_spread
 from tests.bench.regime_fit import fit, predict, regime
+from tests.cost.networks import all_to_all
 from tests.cost.regimes import Constants
 from tests.validation.measurements import NODES, Group, file, groups, needs
 

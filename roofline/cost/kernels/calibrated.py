@@ -118,17 +118,6 @@ def log_sd(model: Calibrated, dims: Dims, machine: Machine) -> Array:
     return out
 
 
-def basis(model: Calibrated, dims: Dims) -> NDArray[np.intp]:
-    """Index into `roofline.table.BASES` of how each row is known."""
-    out = np.full(_length(dims), TRANSFERRED, dtype=np.intp)
-    if model.transferred:
-        return out
-    for rows in _chunks(len(out)):
-        beyond = outside(model.hull, octaves(model.form, take(dims, rows)))
-        out[rows] = np.where(beyond > TOUCHING, EXTRAPOLATED, INTERPOLATED)
-    return out
-
-
 def predict(
     model: Calibrated, dims: Dims, machine: Machine
 ) -> tuple[Array, Array, NDArray[np.intp]]:

@@ -60,9 +60,10 @@ def math_time(flops: Number, flops_per_s: Number, chips: Number = 1.0, mfu: Numb
 
 
 def memory_time(moved_bytes: Number, bytes_per_s: Number, chips: Number = 1.0) -> Number:
-    """T_comms = bytes / (chips·rate). [s]
+    """T_comms = bytes / (chips·rate): of a decode step, weights and caches read once. [s]
 
-    Source: How to Scale Your Model (2025), "Rooflines".
+    Source: How to Scale Your Model (2025), "Rooflines"; Stanford CS336 (2025) lecture 10, latency
+    and throughput.
 
     Args:
         moved_bytes: Traffic of all chips together. [B]
@@ -100,10 +101,10 @@ def two_chip_threshold(
 def ratio(before: Number, after: Number) -> Number:
     """Quotient of two quantities: a speed-up where both are times. [1]
 
-    Source: definition.
+    Source: definition; Pope et al. 2022 (arXiv 2211.05102), table 2, of a time over its steps.
 
     Args:
-        before, after: Same quantity, same unit. [1]
+        before, after: Same quantity, same unit; or a time and its steps. [1]
 
     Examples:
         >>> ratio(3.0, 2.0)

@@ -59,25 +59,6 @@ def prefill_latency(
     return math_time(matmul_flops(tokens, parameters, 1.0), flops_per_s, chips, mfu)
 
 
-def decode_latency(memory_bytes: Number, bytes_per_s: Number, chips: Number = 1.0) -> Number:
-    """Memory-bound decode step: weights and caches read once. [s]
-
-    Arithmetic is left out: it hides behind the reads at the batches the lecture looks at.
-
-    Source: Stanford CS336 (2025) lecture 10, latency and throughput.
-
-    Args:
-        memory_bytes: Weights and caches, as `decode_memory` gives them. [B]
-        bytes_per_s: Memory rate of one chip. [B/s]
-        chips: Chips they are spread over. [1]
-
-    Examples:
-        >>> decode_latency(26e9, 2e12)
-        0.013
-    """
-    return memory_time(memory_bytes, bytes_per_s, chips)
-
-
 def decode_step_time(
     batch: Number,
     kv_bytes_per_sequence: Number,
@@ -147,22 +128,6 @@ def queries_per_second(
         1.0
     """
     return decode_throughput(batch, latency, chips) / tokens
-
-
-def latency_per_token(seconds: Number, tokens: Number) -> Number:
-    """Mean time of a step: time / steps. [s]
-
-    Source: Pope et al. 2022 (arXiv 2211.05102), table 2.
-
-    Args:
-        seconds: Time of all steps. [s]
-        tokens: Steps, or tokens of one sequence. [token]
-
-    Examples:
-        >>> latency_per_token(2.0, 64)
-        0.03125
-    """
-    return seconds / tokens
 
 
 def inference_mfu(

@@ -21,7 +21,10 @@ Frantar et al. 2022 (arXiv 2210.17323), section 4; Frantar and Alistarh 2023 (ar
 def training_flops(parameters: Number, tokens: Number) -> Number:
     """Forward and backward pass: 6·P·tokens. [FLOP]
 
-    Source: Stanford CS336 (2025) lecture 2, motivating questions.
+    Quantisation-aware training and training on after a change of shape are the same; rounding in
+    the forward pass costs nothing here. Source: Stanford CS336 (2025) lecture 2, motivating
+    questions; Liu et al. 2023 (arXiv 2305.17888, LLM-QAT) and Ainslie et al. 2023 (arXiv
+    2305.13245, uptraining to GQA) for what is trained.
 
     Args:
         parameters: P; the active ones of a mixture of experts. [parameter]
@@ -145,25 +148,6 @@ def calibration_flops(parameters: Number, tokens: Number = CALIBRATION_TOKENS) -
         14000000000000.0
     """
     return matmul_flops(tokens, parameters, 1.0)
-
-
-def qat_flops(parameters: Number, tokens: Number) -> Number:
-    """Quantisation-aware training, or training on after a change of shape: 6·N·D. [FLOP]
-
-    Rounding in the forward pass costs nothing here.
-
-    Source: Liu et al. 2023 (arXiv 2305.17888, LLM-QAT) and Ainslie et al. 2023 (arXiv 2305.13245,
-    uptraining to GQA) for what is trained; 6 FLOP per parameter and token.
-
-    Args:
-        parameters: N. [parameter]
-        tokens: D trained on. [token]
-
-    Examples:
-        >>> qat_flops(7e9, tokens=1000)
-        42000000000000.0
-    """
-    return training_flops(parameters, tokens)
 
 
 def distillation_flops(student: Number, teacher: Number, tokens: Number) -> Number:
