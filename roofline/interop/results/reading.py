@@ -25,9 +25,7 @@ def known_formats() -> tuple[Format, ...]:
 def read_results(path: Path, *, format_: str = "") -> tuple[MeasuredRun, ...]:
     """Runs of a file that a benchmark wrote, by the name of its format or as the content tells.
 
-    Raises:
-        DocumentError: Where the file cannot be read as that: file, line, field.
-        UnknownNameError: There is no such format.
+    DocumentError where the file cannot be read as that; UnknownNameError for no such format.
     """
     wanted = _named(format_) if format_ else None
     content = content_of(path)

@@ -132,10 +132,8 @@ def _spreads(stage: Priced) -> dict[str, float]:
 def noise_of(run: "Run") -> dict[Name, float]:
     """Standard error of figures, by how far parts of the run differ in them.
 
-    Source: batch means, Asmussen and Glynn 2007, Stochastic Simulation, section IV.5.
-
-    Args:
-        run: Whose requests count in the order of arrival, its rates over time.
+    Requests count in the order of arrival, rates over time. Source: batch means, Asmussen and Glynn
+    2007, Stochastic Simulation, section IV.5.
     """
     done = run.finished
     number = min(PARTS, len(done) // LEAST)
