@@ -84,7 +84,7 @@ def pools(both: Disaggregated) -> Table:
         prefills = pool == "prefill"
 
         def step(phases: Phases) -> float:
-            return phases.prefill_s if prefills else phases.step_s
+            return phases.ttft_s if prefills else phases.step_s
 
         each = both.overlap.prompt_s if prefills else both.overlap.answer_s
         beside = {"serial_s": step(both.serial)}
