@@ -52,11 +52,7 @@ class Acceptance:
         return None if len(self.positions) == 1 else len(self.positions)
 
     def ranks(self, position: int) -> tuple[float, ...]:
-        """Probabilities at a position, the first being 1.
-
-        Raises:
-            InputError: It is not known so far ahead.
-        """
+        """Probabilities at a position, counted from 1; InputError beyond those that are known."""
         if self.deepest is None:
             return self.positions[0]
         if position > self.deepest:
@@ -95,10 +91,7 @@ def _spelled(ranks: Sequence[float]) -> str:
 
 
 def parse(text: str) -> Acceptance:
-    """Read an acceptance as people write it.
-
-    Raises:
-        InputError: It is none.
+    """Read an acceptance as people write it; InputError where it is none.
 
     Examples:
         >>> parse("0.7").positions

@@ -148,7 +148,7 @@ def disaggregated(
             hint="use --over network, smaller layouts or a larger node",
         )
     # A request holds no cache while it is with the front end.
-    waiting = overlap.prefill_s - prefill.engine_costs.arrival_s + overlap.transfer_s
+    waiting = overlap.ttft_s - prefill.engine_costs.arrival_s + overlap.transfer_s
     in_flight = max(math.ceil(overlap.prompts_per_s * waiting), together)
     arriving = math.ceil(overlap.answers_per_s * (waiting if overlapped else overlap.transfer_s))
     return Disaggregated(
@@ -209,7 +209,7 @@ def _phases(
     step_s = (rest.tpot_serial_s if serial else rest.tpot_s) * slower
     return Phases(
         output=output,
-        prefill_s=(first.ttft_serial_s if serial else first.ttft_s) * longer,
+        ttft_s=(first.ttft_serial_s if serial else first.ttft_s) * longer,
         transfer_s=wait,
         step_s=step_s,
         prompt_s=each_s,

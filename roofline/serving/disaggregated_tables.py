@@ -84,7 +84,7 @@ def pools(both: Disaggregated) -> Table:
         prefills = pool == "prefill"
 
         def step(phases: Phases) -> float:
-            return phases.prefill_s if prefills else phases.step_s
+            return phases.ttft_s if prefills else phases.step_s
 
         each = both.overlap.prompt_s if prefills else both.overlap.answer_s
         beside = {"serial_s": step(both.serial)}
@@ -123,6 +123,7 @@ def transfer(both: Disaggregated) -> Table:
     """Transfer of the cache: bytes, time, and load of the interconnect."""
     handed = both.transfer
     needed, given = both.wire_bytes_per_s(both.overlap)
+    prompts = f"the {handed.together} prompts of a step" if handed.together > 1 else "a prompt"
     rows = [
         {"what": what, "value": value, "unit": unit, "meaning": meaning}
         for what, value, unit, meaning in (
@@ -134,7 +135,7 @@ def transfer(both: Disaggregated) -> Table:
                 "B",
                 _shared(handed.receive.sharing, "receiver"),
             ),
-            ("time", handed.seconds, "s", _together(handed.together)),
+            ("time", handed.seconds, "s", f"to hand {prompts} over, at the slower end"),
             ("waited", both.overlap.transfer_s, "s", "of it before decode can start"),
             ("needed", needed, "B/s", "caches of all requests, if wires were no limit"),
             ("given", given, "B/s", f"by the {handed.wires} of the slower end's devices"),
@@ -147,11 +148,6 @@ def transfer(both: Disaggregated) -> Table:
 def _shared(devices: int, end: str) -> str:
     whole = f"its part on the busiest of {devices} {end}s"
     return whole if devices > 1 else f"by the one {end}"
-
-
-def _together(prompts: int) -> str:
-    after = f"the {prompts} prompts of a step" if prompts > 1 else "a prompt"
-    return f"to hand {after} over, at the slower end"
 
 
 def alternatives(both: Disaggregated) -> Table:

@@ -68,10 +68,8 @@ def mtp(target: Deployment) -> Draft:
     """The target's layer that predicts further tokens, used again for each of them.
 
     Norms of state and embedding, a projection of both to one width, a layer, a norm.
-    Source: DeepSeek-V3 technical report (2024), section 2.2.
-
-    Raises:
-        InputError: The network has none, or one that is not like its other layers.
+    Source: DeepSeek-V3 technical report (2024), section 2.2. InputError where the network has none,
+    or one that is not like its other layers.
     """
     network = target.architecture
     counted = network.other_parameters.get(MTP)
@@ -95,10 +93,7 @@ def eagle(target: Deployment) -> Draft:
 
     A projection of state and embedding to one width, and a layer, not quantised. Source: Li et al.
     2024 (EAGLE, arXiv 2401.15077), section 3.1. EAGLE-3 takes states of three layers and may have a
-    smaller vocabulary.
-
-    Raises:
-        InputError: The target has experts or a state: a head for it has a shape of its own.
+    smaller vocabulary. InputError for experts or a state: their head has a shape of its own.
     """
     last = _last(target.architecture)
     if not isinstance(last.feedforward, Mlp) or last.mixer is None:

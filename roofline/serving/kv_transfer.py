@@ -105,16 +105,9 @@ def prompt_bytes(deployment: Deployment, prompt: float, stage: Stage | None = No
 def transfer(
     prefill: Deployment, decode: Deployment, prompt: int, together: int, wires: Wires
 ) -> Transfer:
-    """Hand-over between instances of two layouts.
+    """Hand-over between instances of two layouts; LayoutError where the node has no such wires.
 
-    Args:
-        prefill, decode: The two instances.
-        prompt: Tokens of each prompt. [token]
-        together: Prompts of a prefill step. [1]
-        wires: What they go over.
-
-    Raises:
-        LayoutError: The node has no such wires.
+    Prompts have so many tokens [token], and a prefill step so many of them. [1]
     """
     alone = replace(prefill, layout=SINGLE)
     kinds = prefill.architecture.kinds.items()

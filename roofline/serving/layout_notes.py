@@ -27,7 +27,13 @@ def notes(batch: StaticBatch, replicas: int) -> Iterator[str]:
         yield from _shared(batch)
         yield from _wires(batch)
     if layout.pp > 1:
-        yield from _pipeline(batch)
+        turns, size = batch.workload.turns(layout)
+        slow = slowest_number(batch.decode_stages or batch.prefill_stages)
+        yield (
+            f"{layout.pp} stages work on {turns} micro-batches of {size} in turn, and on prompts "
+            f"{batch.workload.together} at a time; operators are those of the slowest stage, "
+            f"{slow + 1} of {layout.pp}, on one micro-batch."
+        )
     if deployment.offload.any:
         yield from _outside(batch, replicas)
 
@@ -93,18 +99,6 @@ def _wires(batch: StaticBatch) -> Iterator[str]:
             f"A round of messages between devices is taken to cost {show(link.latency_s, 's')}, "
             f"{peers} assumed; each collective uses the algorithm that takes least time."
         )
-
-
-def _pipeline(batch: StaticBatch) -> Iterator[str]:
-    deployment, work = batch.deployment, batch.workload
-    layout = deployment.layout
-    turns, size = work.turns(layout)
-    slow = slowest_number(batch.decode_stages or batch.prefill_stages)
-    yield (
-        f"{layout.pp} stages work on {turns} micro-batches of {size} in turn, and on prompts "
-        f"{work.together} at a time; operators are those of the slowest stage, {slow + 1} of "
-        f"{layout.pp}, on one micro-batch."
-    )
 
 
 def _outside(batch: StaticBatch, replicas: int) -> Iterator[str]:

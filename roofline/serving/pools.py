@@ -19,8 +19,8 @@ class Phases:
 
     output: int
     """Tokens of an answer. [token]"""
-    prefill_s: float
-    """A prefill step, from its start to the first tokens. [s]"""
+    ttft_s: float
+    """Start of the prefill to the first token, which the prefill instance makes. [s]"""
     transfer_s: float
     """Wait of decode for the cache. [s]"""
     step_s: float
@@ -34,19 +34,14 @@ class Phases:
     """Time of their links for each cache. [s]"""
 
     @property
-    def ttft_s(self) -> float:
-        """Start of the prefill to the first token, which the prefill instance makes. [s]"""
-        return self.prefill_s
-
-    @property
     def second_token_s(self) -> float:
         """Start of the prefill to the second token: prefill, transfer and a decode step. [s]"""
-        return self.prefill_s + self.transfer_s + self.step_s
+        return self.ttft_s + self.transfer_s + self.step_s
 
     @property
     def latency_s(self) -> float:
         """Start of the prefill to the last token. [s]"""
-        return self.prefill_s + self.transfer_s + self.step_s * (self.output - 1)
+        return self.ttft_s + self.transfer_s + self.step_s * (self.output - 1)
 
     @property
     def tpot_s(self) -> float:

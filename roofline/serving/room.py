@@ -21,12 +21,8 @@ def memory_of(deployment: Deployment, workload: Workload, utilization: float | N
     """Memory of one device at the longest context of the workload.
 
     The largest step is the prefill, as far as the engine does not cut it into chunks, or the decode
-    step; without a cache it is the last step, which computes the whole context.
-
-    Args:
-        deployment: Network, node, formats, layout, engine.
-        workload: Batch and lengths.
-        utilization: Share of device memory the engine takes; None for its default. [1]
+    step; without a cache it is the last step, which computes the whole context. The engine takes
+    a share of the memory [1], None for its default.
     """
     each = branches(deployment, workload)
     tokens, rows = float(step_tokens(deployment, workload)), workload.batch * each

@@ -72,18 +72,8 @@ def result_of(made: Speculation) -> Result:
 
 def sentences(made: Speculation) -> tuple[str, ...]:
     """Summary: the gain, its basis, and the batch at which it ends."""
-    return tuple(
-        sentence
-        for sentence in (
-            _gain(made),
-            _binds(made),
-            _best(made),
-            _turn(made),
-            _rates(made),
-            _room(made),
-        )
-        if sentence
-    )
+    every = (_gain, _binds, _best, _turn, _rates, _room)
+    return tuple(sentence for tell in every if (sentence := tell(made)))
 
 
 def _gain(made: Speculation) -> str:
@@ -125,17 +115,14 @@ def _turn(made: Speculation) -> str:
     behind = next((turn for turn in reversed(made.turns) if turn.batch <= batch), None)
     if ahead is not None:
         what = "The gain turns into a loss" if gains else "The loss turns into a gain"
-        return f"{what} at a batch of {ahead.batch:,}{_beyond(made, ahead.batch)}."
+        beyond = f", beyond the {made.most:,} that fit" if 0 < made.most < ahead.batch else ""
+        return f"{what} at a batch of {ahead.batch:,}{beyond}."
     if behind is not None:
         return f"It is a {'gain' if gains else 'loss'} from a batch of {behind.batch:,} on."
     last = made.batches[-1].batch
     return (
         f"It is a {'gain' if gains else 'loss'} at every batch up to {last:,}, the largest priced."
     )
-
-
-def _beyond(made: Speculation, batch: int) -> str:
-    return f", beyond the {made.most:,} that fit" if 0 < made.most < batch else ""
 
 
 def _rates(made: Speculation) -> str:

@@ -72,12 +72,8 @@ class LaidOut:
     def priced(self, known: Sequence[Measured | None] | None = None) -> tuple[Priced, ...]:
         """Price every stage, in order; equal stages are priced once.
 
-        Args:
-            known: What measurements say of `ops`, each of one execution; None to ask the
-                calibration.
-
-        Raises:
-            MissingRateError: The device lacks the arithmetic.
+        What measurements say of `ops`, each of one execution, may be known; else the calibration is
+        asked. MissingRateError where the device lacks the arithmetic.
         """
         told = iter(measured_each(self.ops, self.deployment) if known is None else known)
         each = [_price(self.deployment, stage, ops, told) for stage, ops in self.stages]

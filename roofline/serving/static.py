@@ -338,12 +338,9 @@ def engine_time(seconds: float, costs: EngineCosts) -> dict[str, OpTime]:
 def operator_times(
     stage: Priced, weights: Array | None = None, gain: float = 1.0
 ) -> dict[str, OpTime]:
-    """Operators of a stage; with weights, their mean over the scenario axis.
+    """Operators of a stage; with weights of the rows of the scenario axis [1], their mean over it.
 
-    Args:
-        stage: Priced.
-        weights: Of the rows of the scenario axis. [1]
-        gain: Factor on measured kernels in this phase. [1]
+    The gain is a factor on measured kernels in this phase. [1]
     """
 
     def shown(op: Op, time: Time) -> OpTime:

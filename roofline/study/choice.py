@@ -116,7 +116,16 @@ def reason(
     }[objective]
 
     def shown(number: int) -> str:
-        return _shown(priced, number, objective, usd_per_hour)
+        """The figure that layouts are ordered by."""
+        if objective == "latency":
+            return show(float(priced.latency_s[number]), "s")
+        rate = float(priced.filled_tok_s[number])
+        used = float(priced.devices[number] * priced.replicas[number])
+        if objective == "throughput":
+            return f"{significant(rate)} tok/s"
+        if not usd_per_hour:
+            return f"{significant(rate / used)} tok/s/GPU"
+        return f"{usd_per_hour / SECONDS_PER_HOUR * used / rate * MILLION:.3f} $/Mtok"
 
     named = str(layout) + (f" in {replicas} replicas" if replicas > 1 else "")
     out = f"{named} has {what} of {len(order):,} layouts that fit: {shown(best)}"
@@ -137,18 +146,6 @@ def reason(
         return f"{out}."
     step = "decode step" if priced.tpot_s[best] else "time"
     return f"{out}. The interconnect takes {priced.wires[best]:.0%} of its {step}."
-
-
-def _shown(priced: Layouts, number: int, objective: Objective, usd_per_hour: float) -> str:
-    if objective == "latency":
-        return show(float(priced.latency_s[number]), "s")
-    rate = float(priced.filled_tok_s[number])
-    used = float(priced.devices[number] * priced.replicas[number])
-    if objective == "throughput":
-        return f"{significant(rate)} tok/s"
-    if not usd_per_hour:
-        return f"{significant(rate / used)} tok/s/GPU"
-    return f"{usd_per_hour / SECONDS_PER_HOUR * used / rate * MILLION:.3f} $/Mtok"
 
 
 def layouts(

@@ -18,9 +18,9 @@ from roofline.serving.simulate.server import POLICIES, Policy, Server
 from roofline.serving.simulate.steady import Steady, arriving, closed, share_of
 from roofline.serving.traffic.draw import draw
 from roofline.study.scenario.scenario import Lane
+from roofline.study.sweep.columns import usd_per_mtok
 from roofline.study.sweep.keep import MEMORY
 from roofline.table import BASES
-from roofline.units import MILLION, SECONDS_PER_HOUR
 
 STEADY: Final = (
     "requests_per_s",
@@ -141,24 +141,15 @@ def _ends(lasting: Lasting, output: float, deployment: Deployment) -> dict[str, 
         for name in ("ttft_s", "tpot_s", "latency_s", "saturation_per_s"):
             out[f"{name}{end}"] = bounds[name]
         out[f"output_tok_s{end}"] = bounds["requests_per_s"] * output
-        out[f"usd_per_mtok{end}"] = _usd_per_mtok(deployment, other["requests_per_s"] * output)
+        out[f"usd_per_mtok{end}"] = usd_per_mtok(deployment, other["requests_per_s"] * output)
     return out
 
 
-def _usd_per_mtok(deployment: Deployment, rate: Array) -> Array:
-    """Price of a million output tokens at a rate of them; nan where no price is known. [$]"""
-    hourly = deployment.node.gpu.usd_per_hour * deployment.devices
-    price = hourly / SECONDS_PER_HOUR / rate * MILLION
-    return np.where(price > 0, price, np.nan)
-
-
 def _figures(found: Steady, deployment: Deployment) -> dict[str, Array]:
-    out = {name: getattr(found, name) for name in STEADY}
-    devices, rate = deployment.devices, out["output_tok_s"]
     return {
-        **out,
+        **{name: getattr(found, name) for name in STEADY},
         "ttft_p99_s": found.ttft_percentile(99.0),
         "tpot_p99_s": found.tpot_percentile(99.0),
-        "output_per_gpu_tok_s": rate / devices,
-        "usd_per_mtok": _usd_per_mtok(deployment, rate),
+        "output_per_gpu_tok_s": found.output_tok_s / deployment.devices,
+        "usd_per_mtok": usd_per_mtok(deployment, found.output_tok_s),
     }

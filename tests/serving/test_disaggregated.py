@@ -100,7 +100,7 @@ def test_each_stage_sends_its_own_layers_while_it_computes() -> None:
     first, rest = (networked(laid_out(layout), slow) for layout in ("tp2-pp2", "tp4"))
     pools = disaggregated(first, rest, WORK, overlapped=True)
     sent = pools.transfer.seconds / 16  # of 32 layers, 16 in each stage
-    computed = pools.overlap.prefill_s / 32
+    computed = pools.overlap.ttft_s / 32
     assert sent > computed
     assert pools.overlap.transfer_s == pytest.approx(16 * sent - 15 * computed, rel=0.01)
 
@@ -108,7 +108,7 @@ def test_each_stage_sends_its_own_layers_while_it_computes() -> None:
 def test_a_pipeline_takes_prompts_as_fast_as_its_slowest_stage() -> None:
     one = disaggregated(laid_out("tp2"), laid_out("tp4"), WORK).overlap
     two = disaggregated(laid_out("tp2-pp2"), laid_out("tp4"), WORK).overlap
-    assert two.prefill_s == pytest.approx(one.prefill_s, rel=0.01)
+    assert two.ttft_s == pytest.approx(one.ttft_s, rel=0.01)
     assert two.prompt_s == pytest.approx(one.prompt_s / 2, rel=0.05)
 
 
@@ -117,7 +117,7 @@ def test_phases_add_up() -> None:
     assert got.second_token_s == got.ttft_s + got.transfer_s + got.step_s
     assert got.latency_s == pytest.approx(got.ttft_s + (WORK.output - 1) * got.tpot_s)
     assert got.answers_per_s == pytest.approx(WORK.batch / (got.step_s * (WORK.output - 1)))
-    assert got.prompts_per_s == pytest.approx(1 / got.prefill_s)
+    assert got.prompts_per_s == pytest.approx(1 / got.ttft_s)
 
 
 # --- memory
@@ -135,7 +135,7 @@ def test_a_prefill_pool_holds_only_the_prompts_in_flight() -> None:
 def test_a_cache_that_comes_during_the_prefill_has_its_place_all_the_while() -> None:
     first, rest = laid_out("tp1"), laid_out("tp4")
     pools = disaggregated(first, rest, WORK, overlapped=True)
-    wait = pools.overlap.prefill_s + pools.overlap.transfer_s
+    wait = pools.overlap.ttft_s + pools.overlap.transfer_s
     assert pools.arriving == ceil(pools.overlap.answers_per_s * wait) > 1
 
 

@@ -40,11 +40,7 @@ class Given:
     used: set[str] = field(default_factory=set)
 
     def find(self, name: str) -> Value | None:
-        """The only value of a flag.
-
-        Raises:
-            DocumentError: It is there twice with different values, at the second one.
-        """
+        """The only value of a flag; DocumentError at the second one of two that differ."""
         self.used.add(name)
         every = self.values.get(name, [])
         for other in every[1:]:

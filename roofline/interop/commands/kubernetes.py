@@ -56,11 +56,7 @@ LONGEST: Final = 40
 
 
 def _unescaped(word: str, where: str) -> str:
-    """An argument as the kubelet passes it on.
-
-    Raises:
-        InputError: It stands for a variable.
-    """
+    """An argument as the kubelet passes it on; InputError where it stands for a variable."""
     if re.search(r"(?<!\$)(?:\$\$)*\$\(", word):
         raise InputError(
             f"{where}: {word!r:.40} stands for a variable of the container",
@@ -88,11 +84,9 @@ def documents(text: str, source: str) -> list[Document]:
 
 
 def read(text: str, source: str, files: Files) -> Read:
-    """Read the engine's settings from a manifest.
+    """Engine's settings in a manifest.
 
-    Raises:
-        InputError, DocumentError: There is no container of a known engine, or what it says is
-            contradictory.
+    InputError or DocumentError without a container of a known engine, or where it is contradictory.
     """
     found = documents(text, source)
     configs = {

@@ -95,8 +95,7 @@ def starts(line: Line) -> Start | None:
 def read(line: Line, files: Files) -> Read:
     """Read a command; `files` is not asked.
 
-    Raises:
-        DocumentError: At a flag whose value has no meaning, or that contradicts another.
+    DocumentError at a flag whose value has no meaning, or that contradicts another.
     """
     given, ignored = opened(line, starts(line), KNOWN)
     notes: list[str] = []

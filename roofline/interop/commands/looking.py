@@ -9,11 +9,7 @@ Path = tuple[str | int, ...]
 
 
 def mapping(document: Document, *path: str | int) -> dict[str, Any]:
-    """A mapping; an empty one where nothing is.
-
-    Raises:
-        DocumentError: Something else is there.
-    """
+    """A mapping; an empty one where nothing is. DocumentError where something else is."""
     value = _value(document, path)
     if value is None:
         return {}
@@ -23,11 +19,7 @@ def mapping(document: Document, *path: str | int) -> dict[str, Any]:
 
 
 def items(document: Document, *path: str | int) -> list[Any]:
-    """A list; an empty one where nothing is.
-
-    Raises:
-        DocumentError: Something else is there.
-    """
+    """A list; an empty one where nothing is. DocumentError where something else is."""
     value = _value(document, path)
     if value is None:
         return []
@@ -37,11 +29,7 @@ def items(document: Document, *path: str | int) -> list[Any]:
 
 
 def text(document: Document, *path: str | int) -> str:
-    """Text, or a number as it is written; nothing where nothing is.
-
-    Raises:
-        DocumentError: A mapping or a list is there.
-    """
+    """Text, or a number as it is written; empty where nothing is. DocumentError for the rest."""
     value = _value(document, path)
     if isinstance(value, (dict, list)):
         raise fault(document, path, f"{shown(value)} is no text", "write one value, in quotes")
@@ -49,11 +37,7 @@ def text(document: Document, *path: str | int) -> str:
 
 
 def count(document: Document, *path: str | int) -> int:
-    """A whole number of 1 or more; 1 where nothing is. [1]
-
-    Raises:
-        DocumentError: Something else is there.
-    """
+    """A whole number of 1 or more; 1 where nothing is. DocumentError for something else. [1]"""
     value = _value(document, path)
     if value is None:
         return 1

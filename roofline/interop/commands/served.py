@@ -67,11 +67,7 @@ class Speculation:
 
 
 def check_name(model: str) -> None:
-    """Refuse a name that a command line would take for a flag, or that cannot be shown.
-
-    Raises:
-        InputError: It is empty, starts with a dash, or has control characters.
-    """
+    """Refuse a name that a command line would take for a flag, or that cannot be shown."""
     if not model or model.startswith("-"):
         raise InputError(
             f"{model!r:.40} is no name for a model on a command line",

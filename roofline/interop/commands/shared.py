@@ -175,11 +175,7 @@ def weights_of(given: Given, quantised: Mapping[str, str]) -> str:
 
 
 def stages_of(found: Value | None, pp: int) -> tuple[int, ...]:
-    """Layers of each stage, ``20,21,20``.
-
-    Raises:
-        DocumentError: They are not one number for each stage.
-    """
+    """Layers of each stage, ``20,21,20``; DocumentError where they are not one number for each."""
     if found is None:
         return ()
     words = found.text.split(",")

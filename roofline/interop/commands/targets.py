@@ -35,8 +35,7 @@ PRICED_AS: Final[Mapping[str, str]] = {
 def engine_of(target: str, engine: str | None) -> str:
     """Engine of a target: itself, or the one that is asked for inside of it.
 
-    Raises:
-        InputError: There is no such target or engine, or they contradict each other.
+    InputError where there is no such target or engine, or they contradict each other.
     """
     one_of("target", target, WRITERS)
     if engine is not None:
@@ -52,11 +51,7 @@ def engine_of(target: str, engine: str | None) -> str:
 
 
 def write(target: str, served: Served, site: Site) -> Command:
-    """A command for a target.
-
-    Raises:
-        InputError: There is no such target, or it cannot run what is served.
-    """
+    """A command for a target; InputError where there is no such target, or it cannot run that."""
     one_of("target", target, WRITERS)
     return WRITERS[target](served, site)
 
@@ -64,8 +59,7 @@ def write(target: str, served: Served, site: Site) -> Command:
 def read(text: str, files: Files, source: str = "command") -> Read:
     """Read a command, a script with one, a Kubernetes manifest or a Ray Serve configuration.
 
-    Raises:
-        InputError, DocumentError: It is none of them, or contradicts itself.
+    InputError or DocumentError where it is none of them, or contradicts itself.
     """
     if kubernetes.is_manifest(text):
         return kubernetes.read(text, source, files)

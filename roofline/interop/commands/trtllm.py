@@ -93,11 +93,9 @@ def starts(line: Line) -> Start | None:
 
 
 def read(line: Line, files: Files) -> Read:
-    """Read a command and the file that it names.
+    """Read a command and the file that it names, if that can be read.
 
-    Raises:
-        DocumentError: At a flag or key whose value has no meaning, or that contradicts another; or
-            the file cannot be read.
+    DocumentError at a flag or key whose value has no meaning, or that contradicts another.
     """
     given, ignored = opened(line, starts(line), KNOWN)
     if not given.positional:

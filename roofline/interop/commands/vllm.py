@@ -133,8 +133,7 @@ def starts(line: Line) -> Start | None:
 def read(line: Line, files: Files) -> Read:
     """Read a command; `files` is not asked.
 
-    Raises:
-        DocumentError: At a flag whose value has no meaning, or that contradicts another.
+    DocumentError at a flag whose value has no meaning, or that contradicts another.
     """
     given, ignored = opened(line, starts(line), KNOWN, STAGES)
     named = given.find("model")
@@ -344,8 +343,13 @@ def engine_settings(served: Served, site: Site, notes: Notes) -> dict[str, Any]:
         out["enforce_eager"] = True
     if served.offloaded is not None:
         out["cpu_offload_gb"] = kept_outside(served.offloaded, "bytes", site.room) / GIB
-    if served.speculation is not None:
-        out["speculative_config"] = _speculative(served.speculation)
+    if (draft := served.speculation) is not None:
+        out["speculative_config"] = {
+            "method": METHODS[draft.method],
+            "num_speculative_tokens": draft.tokens,
+            **({"model": draft.model} if draft.model else {}),
+            **({"prompt_lookup_max": LOOKUP} if draft.method == "ngram" else {}),
+        }
     return out
 
 
@@ -372,18 +376,6 @@ def _degrees(layout: Layout, notes: Notes) -> dict[str, Any]:
                 f"use --ep {int(layout.stage_devices)} or leave it out",
             )
         out["enable_expert_parallel"] = True
-    return out
-
-
-def _speculative(draft: Speculation) -> dict[str, Any]:
-    out: dict[str, Any] = {
-        "method": METHODS[draft.method],
-        "num_speculative_tokens": draft.tokens,
-    }
-    if draft.model:
-        out["model"] = draft.model
-    if draft.method == "ngram":
-        out["prompt_lookup_max"] = LOOKUP
     return out
 
 

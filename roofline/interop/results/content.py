@@ -71,8 +71,7 @@ class Content:
 def content_of(path: Path) -> Content:
     """Read a file, unpacked where its name ends in ``.gz``.
 
-    Raises:
-        DocumentError: It cannot be read, is not UTF-8, is empty, or is JSON that is cut off.
+    DocumentError where it cannot be read, is not UTF-8, is empty, or is JSON that is cut off.
     """
     source = label(path)
     hints = {"folder": "name the files in it", "packed": "copy it again"}
@@ -179,11 +178,7 @@ def header(content: Content) -> tuple[str, ...]:
 
 
 def lines(content: Content) -> Iterator[tuple[int, list[str]]]:
-    """Number and values of each line of a CSV file.
-
-    Raises:
-        DocumentError: At the line that is no CSV.
-    """
+    """Number and values of each line of a CSV file; DocumentError at a line that is no CSV."""
     reader = csv.reader(content.text.split("\n"), strict=True)
     try:
         for cells in reader:
@@ -197,8 +192,7 @@ def lines(content: Content) -> Iterator[tuple[int, list[str]]]:
 def rows(content: Content) -> list[Node]:
     """Rows of a CSV file as mappings from column to text; empty cells are left out.
 
-    Raises:
-        DocumentError: At the line that has more or fewer values than the header, or is no CSV.
+    DocumentError at the line that has more or fewer values than the header, or is no CSV.
     """
     names = header(content)
     if not names:
@@ -236,8 +230,7 @@ def _ragged(content: Content, line: int, have: int, want: int) -> DocumentError:
 def bars(content: Content) -> list[Node]:
     """Rows of all Markdown tables of a text, as mappings from column to text.
 
-    Raises:
-        DocumentError: At the line that has more or fewer cells than the header above it.
+    DocumentError at the line that has more or fewer cells than the header above it.
     """
     names: list[str] = []
     out = []

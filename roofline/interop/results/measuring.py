@@ -131,11 +131,7 @@ SECONDS: Final[Mapping[str, float]] = {
 
 
 def seconds_in(unit: Node) -> float:
-    """Seconds in a unit of time. [s]
-
-    Raises:
-        DocumentError: It is none.
-    """
+    """Seconds in a unit of time; DocumentError where it is none. [s]"""
     name = unit.text()
     if name.lower() not in SECONDS:
         raise unit.error(

@@ -46,11 +46,7 @@ class Node:
         return node
 
     def at(self, *keys: str) -> "Node":
-        """Value at a path of keys.
-
-        Raises:
-            DocumentError: There is none.
-        """
+        """Value at a path of keys; DocumentError where there is none."""
         found = self.get(*keys)
         if found is None:
             hint = "check that the benchmark ended and the file is whole; --as forces a format"
@@ -58,32 +54,20 @@ class Node:
         return found
 
     def names(self) -> list[str]:
-        """Keys of a mapping.
-
-        Raises:
-            DocumentError: It is none.
-        """
+        """Keys of a mapping; DocumentError where it is none."""
         if not isinstance(self.value, dict):
             raise self.error(f"{self._shown()} is no mapping", "check that the file is whole")
         return list(self.value)
 
     def items(self) -> "Iterator[Node]":
-        """Items of a list.
-
-        Raises:
-            DocumentError: It is none.
-        """
+        """Items of a list; DocumentError where it is none."""
         if not isinstance(self.value, list):
             raise self.error(f"{self._shown()} is no list", "check that the file is whole")
         for place, value in enumerate(self.value):
             yield Node(value, self.source, f"{self.path}[{place}]")
 
     def number(self) -> float:
-        """A number of 0 or more; text is read where it spells one.
-
-        Raises:
-            DocumentError: It is no such number.
-        """
+        """A number of 0 or more, which text may spell; DocumentError where it is none."""
         value = self.value
         if isinstance(value, str):
             value = _spelled(value)
@@ -100,22 +84,14 @@ class Node:
         return float(value)
 
     def count(self) -> int:
-        """A whole number of 0 or more.
-
-        Raises:
-            DocumentError: It is no such number.
-        """
+        """A whole number of 0 or more; DocumentError where it is none."""
         number = self.number()
         if number != int(number):
             raise self.error(f"{self._shown()} is no whole number", "check the file")
         return int(number)
 
     def text(self) -> str:
-        """Text without what is around it.
-
-        Raises:
-            DocumentError: It is none.
-        """
+        """Text without what is around it; DocumentError where it is none."""
         if not isinstance(self.value, str):
             raise self.error(f"{self._shown()} is no text", "check the file")
         return self.value.strip()

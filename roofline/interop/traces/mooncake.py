@@ -29,11 +29,7 @@ _SCAN: Final = _DECODER.scan_once
 
 
 def convert(read: Sequence[Line], source: str, block: int) -> Rows:
-    """Rows of some lines, each one object, whose blocks have so many tokens.
-
-    Raises:
-        DocumentError: At the first line that is not a request.
-    """
+    """Rows of lines, each one object, with blocks of so many tokens; else DocumentError."""
     place = Place(source, read)
     entries = [_entry(line.text, row, place) for row, line in enumerate(read)]
     return Rows(

@@ -93,14 +93,9 @@ def read_trace(path: Path, *, most: int = 0, block: int = mooncake.BLOCK) -> Tra
 def stream_trace(
     path: Path, *, chunk: int = CHUNK, block: int = mooncake.BLOCK
 ) -> Iterator[Requests]:
-    """Read a trace in chunks, whatever its length.
+    """Read a trace as `read_trace`, in chunks of so many lines [1], whatever its length.
 
-    Args:
-        path, block: As for `read_trace`.
-        chunk: Lines in each. [1]
-
-    Raises:
-        DocumentError: At the line that is at fault, when its chunk is read.
+    DocumentError at the line that is at fault, when its chunk is read.
     """
     yield from _Reader(path, block).chunks(chunk)
 

@@ -52,11 +52,7 @@ class Place:
 
 
 def numbers(texts: Texts, column: str, place: Place) -> Array:
-    """Finite numbers of a column that are not negative.
-
-    Raises:
-        DocumentError: At the first line that has another.
-    """
+    """Finite numbers of a column that are not negative; DocumentError at the first other one."""
     column_texts = texts[column]
     try:
         made: Array = np.array(column_texts, dtype=np.float64)
@@ -73,11 +69,7 @@ def numbers(texts: Texts, column: str, place: Place) -> Array:
 
 
 def tokens(texts: Texts, column: str, place: Place, *, least: int) -> Ints:
-    """Whole numbers of tokens of a column.
-
-    Raises:
-        DocumentError: At the first line that has none.
-    """
+    """Whole numbers of tokens of a column; DocumentError at the first line that has none."""
     made = numbers(texts, column, place)
     _refuse(made != np.floor(made), column, texts[column], place, "not a whole number")
     _refuse(made < least, column, texts[column], place, f"less than {least}")

@@ -1,6 +1,5 @@
 """Derivations of what is kept in device memory."""
 
-from dataclasses import replace
 from typing import Final
 
 from roofline.cost.layout import Stage, pipeline
@@ -138,10 +137,7 @@ def memory(batch: StaticBatch) -> Derivation:
             formula="tokens · (2·D + widest layer) · bytes, or the logits",
             source="buffers alive at once in the largest step",
         ),
-        *(
-            Derivation(name, value, "B", source=f"engine {engine.name}", basis="assumed")
-            for name, value in reserved.items()
-        ),
+        *(given(*each, "B", f"engine {engine.name}", "assumed") for each in reserved.items()),
         *([_buffer(batch)] if held.buffer else []),
     )
     return derived(
@@ -196,7 +192,7 @@ def weights(batch: StaticBatch) -> Derivation:
             config(batch, "layers", "layers", len(network.layers)),
             given("bytes per matrix element", stored.width, "B", f"{stored.name}: {stored.source}"),
             *(
-                replace(given(name, float(degree), ""), source=f"the layout, {layout}")
+                given(name, float(degree), "", f"the layout, {layout}")
                 for name, degree in degrees.items()
                 if name == "TP" or degree != 1
             ),

@@ -105,15 +105,10 @@ def step(name: str, ops: Mapping[str, OpTime], batch: StaticBatch) -> Derivation
         for entry in ordered[:LARGEST]
     ]
     if rest:
-        inputs.append(
-            Derivation(
-                f"{len(rest)} smaller operators",
-                sum(entry.seconds for entry in rest),
-                "s",
-                source="the same formula",
-                note=", ".join(entry.op.name for entry in rest),
-            )
-        )
+        others = f"{len(rest)} smaller operators"
+        seconds = sum(entry.seconds for entry in rest)
+        listed = ", ".join(entry.op.name for entry in rest)
+        inputs.append(given(others, seconds, "s", "the same formula", note=listed))
     used = rates(batch)
     serial = sum(entry.serial for entry in ordered)
     if batch.calibrated:
@@ -164,7 +159,7 @@ def software(entry: OpTime, batch: StaticBatch, *, decodes: bool) -> Derivation:
     source = f"hwspecs/calibrations/engines/{engine.profile}.yaml"
 
     def constant(name: str, value: float, meaning: str) -> Derivation:
-        return Derivation(name, value, "s", source=source, basis="interpolated", note=meaning)
+        return given(name, value, "s", source, "interpolated", meaning)
 
     inputs = [constant("c_step", costs.step_s, "added to every step")]
     if decodes:
@@ -234,13 +229,8 @@ def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> D
     if found is None:
         source = "measured with the product that it feeds"
         return Derivation(op.name, entry.seconds, "s", source=source, basis=entry.basis)
-    floor = Derivation(
-        "least at published rates",
-        entry.roof,
-        "s",
-        source="max(F / P, B / BW) or the wires, all executions",
-        basis="datasheet",
-    )
+    told = "max(F / P, B / BW) or the wires, all executions"
+    floor = given("least at published rates", entry.roof, "s", told, "datasheet")
     model, label = found.fit.model, found.fit.label
     equation = model.form.equation or "t(shape, constants) · exp(residual)"
     whose = f"{label.provider} {label.kind} {label.variant} on {label.device}"
@@ -271,12 +261,12 @@ def _note(known: Measured, found: "Found") -> str:
 
 def _constants(model: "Calibrated") -> tuple[Derivation, ...]:
     return tuple(
-        Derivation(
+        given(
             constant.name,
             model.constants[constant.name],
             "" if constant.unit == "1" else constant.unit,
-            source=constant.meaning.rstrip("."),
-            basis="measured",
+            constant.meaning.rstrip("."),
+            "measured",
         )
         for constant in model.form.constants
     )

@@ -19,9 +19,8 @@ TREES: Final = "Medusa, Cai et al. 2024 (arXiv 2401.10774), section 2.3.3"
 def tokens(made: Speculation) -> Derivation:
     """Expected tokens of a verification."""
     tree, rate = made.tree, made.acceptance.positions[0][0]
-    accepted = Derivation(
-        "acceptance", rate, "", source="given", basis="assumed", note=f"written {made.acceptance}"
-    )
+    written = f"written {made.acceptance}"
+    accepted = given("acceptance", rate, "", basis="assumed", note=written)
     drafted = given("drafted", tree.nodes, "token")
     terms = {f"to position {n}": level.reached for n, level in enumerate(tree.levels, start=1)}
     formula = " + ".join(["1", *terms])
@@ -100,13 +99,9 @@ def ttft(made: Speculation) -> Derivation:
     first = times.ttft(made.plain)
     if not made.draft.sequential:
         return first
-    drafted = Derivation(
-        "prefill of the draft",
-        float(made.prefill.seconds),
-        "s",
-        source="priced like the target's: what drafts takes in the prompts too",
-        basis="datasheet",
-    )
+    told = "priced like the target's: what drafts takes in the prompts too"
+    prompts = float(made.prefill.seconds)
+    drafted = given("prefill of the draft", prompts, "s", told, "datasheet")
     inputs = (replace(first, name="TTFT without drafts"), drafted)
     formula = "TTFT without drafts + prefill of the draft"
     return derived("TTFT", made.ttft_s(), "s", formula, inputs, note=first.note)
@@ -127,13 +122,7 @@ def memory(made: Speculation) -> Derivation:
         own.value + sum(drafts.values()),
         "B",
         " + ".join(["target", *drafts]),
-        (
-            own,
-            *(
-                Derivation(name, value, "B", source="as the target's")
-                for name, value in drafts.items()
-            ),
-        ),
+        (own, *(given(name, value, "B", "as the target's") for name, value in drafts.items())),
         basis=own.basis,
         binary=True,
         note="on one device; drafted tokens are cached too, and have logits",

@@ -1,11 +1,22 @@
-"""Derivations of times, and of what follows from them: throughput, price, energy."""
+"""Derivations of times, and of what follows from them: throughput, price, energy.
+
+They are of a static batch, of a server that is kept full, and of an idle one.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from roofline.serving.explain.operators import rates, step
-from roofline.serving.explain.parts import derived, fact, given
+from roofline.serving.explain.parts import derived, fact, given, worst
 from roofline.serving.phases import ENGINE
-from roofline.serving.static import StaticBatch
+from roofline.serving.static import StaticBatch, static_batch
 from roofline.table import Derivation
-from roofline.units import MILLION, SECONDS_PER_HOUR
+from roofline.units import MILLION, SECONDS_PER_HOUR, show
+
+if TYPE_CHECKING:
+    from roofline.serving.steady import SteadyState
+
+CLOSED_FORM: Final = "closed form of a closed loop, roofline/serving/simulate/steady; Little's law"
 
 
 def ttft(batch: StaticBatch) -> Derivation:
@@ -169,4 +180,55 @@ def ridge(batch: StaticBatch) -> Derivation:
         (peak, moved),
         source="Williams, Waterman, Patterson 2009",
         note="an operator below this intensity is bound by memory",
+    )
+
+
+def ttft_idle(batch: StaticBatch, steady: "SteadyState | None" = None) -> Derivation:
+    """Arrival to first token of one prompt on an idle server."""
+    own = replace(batch.workload, batch=1, prefill_batch=0, output=1)
+    alone = ttft(static_batch(batch.deployment, own, utilization=batch.utilization))
+    note = "of one prompt, with nobody else there"
+    if steady is not None and abs(alone.value - steady.ttft_idle_s) > 0.005 * alone.value:
+        note += f"; as one step {show(alone.value, 's')}, here in the steps of the engine"
+        alone = replace(alone, value=steady.ttft_idle_s)
+    return replace(alone, name="TTFT on an idle server", note=note)
+
+
+def tpot_steady(batch: StaticBatch, steady: "SteadyState") -> Derivation:
+    """Mean time between tokens where the prompts of others come among the steps."""
+    plain, steps = tpot(batch), batch.workload.output - 1
+    added = (steady.tpot_s - plain.value) * steps / max(steady.clients - 1, 1)
+    told = "prefill beside decode, for each of the other clients"
+    basis = worst([plain.basis, ttft(batch).basis])
+    inputs = (
+        replace(plain, name="decode step"),
+        given("what a prompt adds", added, "s", told, basis),
+        given("clients", steady.clients, ""),
+        given("output", batch.workload.output, "token"),
+    )
+    text = "decode step" + " + (clients − 1) · what a prompt adds / (output − 1)" * bool(steps)
+    return derived("steady TPOT", steady.tpot_s, "s", text, inputs, source=CLOSED_FORM)
+
+
+def ttft_steady(steady: "SteadyState", idle: Derivation) -> Derivation:
+    """Mean TTFT where an answer is followed by the next prompt, beside that of an idle server."""
+    told = "for the rest of a step, other prompts in it, and the queue"
+    waits = given("waiting", steady.ttft_s - idle.value, "s", told)
+    text, inputs = f"{idle.name} + waiting", (idle, waits, given("clients", steady.clients, ""))
+    return derived("steady TTFT", steady.ttft_s, "s", text, inputs, source=CLOSED_FORM)
+
+
+def steady_throughput(
+    batch: StaticBatch, steady: "SteadyState", first: Derivation, each: Derivation, replicas: int
+) -> Derivation:
+    """Output tokens in the steady state, of all replicas, from its TTFT and TPOT."""
+    return derived(
+        "steady throughput",
+        steady.output_tok_s * replicas,
+        "token/s",
+        f"clients · output / ({first.name} + (output − 1) · {each.name})[ · replicas]",
+        (first, each, *([given("replicas", replicas, "")] if replicas > 1 else [])),
+        {"clients": steady.clients, "output": batch.workload.output},
+        source="Little's law",
+        note="output tokens only; prefill time included",
     )

@@ -13,12 +13,11 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.step import Group
 from roofline.cost.work import Array
-from roofline.serving.objectives import Finished, kept, spread, window
+from roofline.serving.objectives import Finished, kept, window
 from roofline.serving.requests import Integers, Requests, part
 from roofline.serving.run import tables
 from roofline.serving.run.serve import Fleet, saturation, serve
@@ -132,29 +131,19 @@ def _spreads(stage: Priced) -> dict[str, float]:
 def noise_of(run: "Run") -> dict[Name, float]:
     """Standard error of figures, by how far parts of the run differ in them.
 
-    Source: batch means, Asmussen and Glynn 2007, Stochastic Simulation, section IV.5.
-
-    Args:
-        run: Whose requests count in the order of arrival, its rates over time.
+    Requests count in the order of arrival, rates over time. Source: batch means, Asmussen and Glynn
+    2007, Stochastic Simulation, section IV.5.
     """
     done = run.finished
     number = min(PARTS, len(done) // LEAST)
     if number < 2:
         return {}
-    every = [_rows(done, each) for each in np.array_split(np.arange(len(done)), number)]
     values: dict[Name, list[float]] = {}
-    for some in every:
-        for name, attribute, _ in tables.LATENCIES:
-            if (made := spread(getattr(some, attribute))) is not None:
-                for each in tables.FIGURES:
-                    values.setdefault((name, each), []).append(getattr(made, each))
-        for reached in kept(some, run.objectives):
-            name = reached.objective.name
-            values.setdefault((name, "value_s"), []).append(reached.value_s)
-            values.setdefault((name, "attainment"), []).append(reached.attainment)
+    for rows in np.array_split(np.arange(len(done)), number):
+        some = Finished(*(getattr(done, column.name)[rows] for column in fields(Finished)))
+        for name, value in _of_requests(run, some).items():
+            values.setdefault(name, []).append(value)
     out = {name: _error(each) for name, each in values.items()}
-    reported = "p50" if run.load.statistic == "median" else "mean"
-    out |= {(name, "reported"): error for (name, each), error in out.items() if each == reported}
     share = _rate_error(done, number)
     for row in tables.throughput(run, done).rows():
         if row["metric"] not in LASTING:
@@ -176,10 +165,6 @@ def _rate_error(done: Finished, number: int) -> float:
     # The first and the last part see the run begin and end.
     inside = tokens[1:-1] if tokens[1:-1].any() else tokens
     return _error(inside.tolist()) / float(inside.mean())
-
-
-def _rows(done: Finished, rows: NDArray[np.intp]) -> Finished:
-    return Finished(*(getattr(done, column.name)[rows] for column in fields(Finished)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,13 +222,18 @@ def intervals(run: "Run", doubt: Doubt) -> Intervals:
 
 def figures(run: "Run") -> dict[Name, float]:
     """Every figure that has an interval."""
-    done = run.finished
+    out = _of_requests(run, run.finished)
+    for row in tables.throughput(run, run.finished).rows():
+        out[row["metric"], "value"] = row["value"]
+    return out
+
+
+def _of_requests(run: "Run", done: Finished) -> dict[Name, float]:
+    """Latencies and objectives over some requests of a run."""
     out: dict[Name, float] = {}
     for row in tables.latencies(done, "", run.load.statistic).rows():
         for name in tables.SPREAD_UNITS:
             out[row["metric"], name] = row[name]
-    for row in tables.throughput(run, done).rows():
-        out[row["metric"], "value"] = row["value"]
     for reached in kept(done, run.objectives):
         out[reached.objective.name, "value_s"] = reached.value_s
         out[reached.objective.name, "attainment"] = reached.attainment

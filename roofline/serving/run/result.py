@@ -94,7 +94,9 @@ class Run:
 def result_of(run: Run, *, with_requests: bool = False) -> Result:
     """Tables, notes and inputs of a run."""
     done = run.finished
-    slo = _kept(run, done)
+    # Under overload none is met, however short the run.
+    reached = kept(done, run.objectives)
+    slo = tuple(replace(each, met=each.met and not run.overloaded) for each in reached)
     every = {
         "headline": tables.latencies(done, basis(run), run.load.statistic, run.sure),
         "throughput": tables.throughput(run, done),
@@ -140,12 +142,6 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
             "summary": sentences(run, done, slo),
         },
     )
-
-
-def _kept(run: Run, done: Finished) -> tuple[Kept, ...]:
-    """Attainment of objectives; under overload none is met, however short the run."""
-    found = kept(done, run.objectives)
-    return tuple(replace(each, met=each.met and not run.overloaded) for each in found)
 
 
 def basis(run: Run) -> str:

@@ -96,10 +96,8 @@ def in_tokens(served: Served, given: Requests) -> Served:
 def ahead(given: Requests, rounds: Requests) -> float:
     """Tokens that a sequence has in a round beyond one for each before it, on average. [token]
 
-    Tokens come evenly over the rounds r of an answer: (m / r − 1)·(r − 1) / 2. Source: arithmetic.
-
-    Args:
-        given, rounds: Requests in tokens, and in rounds.
+    Of requests in tokens and in rounds, tokens come evenly over the rounds r of an answer:
+    (m / r − 1)·(r − 1) / 2. Source: arithmetic.
     """
     number, made = rounds.output - 1.0, given.output - 1.0
     whole = float(number.sum())

@@ -148,11 +148,7 @@ def preset_names() -> list[str]:
 
 
 def traffic_named(name_or_path: str) -> Traffic:
-    """Workload by name, or of a file.
-
-    Raises:
-        UnknownNameError: Neither in the catalog nor a file.
-        DocumentError: The file cannot be read.
+    """Workload by name, or of a file; UnknownNameError or DocumentError where there is none.
 
     Examples:
         >>> traffic_named("chat").title
@@ -163,13 +159,9 @@ def traffic_named(name_or_path: str) -> Traffic:
 
 
 def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:
-    """Read a workload and its figures by dotted path.
+    """Workload of a file like those in ``scenarios/workloads/``, and its figures by dotted path.
 
-    Args:
-        path: A YAML file with the shape of those in ``scenarios/workloads/``.
-
-    Raises:
-        DocumentError: It cannot be read, or a figure has no source, no such unit, or cannot be.
+    DocumentError where it cannot be read, or a figure has no source, no such unit, or cannot be.
     """
     document = read(path)
     file = validate(TrafficFile, document)

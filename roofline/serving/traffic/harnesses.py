@@ -202,21 +202,13 @@ def harness_of(row: RowOrigin) -> Harness:
 
 @cache
 def harnesses() -> tuple[Harness, ...]:
-    """Harnesses of the catalog, by name.
-
-    Raises:
-        DocumentError: A file has a mistake.
-    """
+    """Harnesses of the catalog, by name; DocumentError where a file has a mistake."""
     paths = [shipped("hwspecs") / "harnesses" / f"{name}.yaml" for name in harness_names()]
     return kept(lambda: tuple(map(read_harness, paths)), "harnesses", paths)
 
 
 def read_harness(path: Path) -> Harness:
-    """Read a harness.
-
-    Raises:
-        DocumentError: The file has a mistake, or a figure no source.
-    """
+    """Read a harness; DocumentError where the file has a mistake, or a figure no source."""
     document = read(path)
     file = validate(HarnessFile, document)
     check_sources(document)

@@ -9,7 +9,7 @@ import numpy as np
 
 from roofline.cost.step import Group
 from roofline.cost.work import Array
-from roofline.serving.objectives import Finished, Kept, Objective, counted, kept
+from roofline.serving.objectives import Finished, Kept, counted, kept
 from roofline.serving.rounds import verification
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.simulate import disaggregated as pooled
@@ -167,21 +167,24 @@ def confirm(
     """Simulate an option: with some more runs for intervals, or without."""
     demand, goal = question.demand, question.goal
     known = uncertainty_of(option, demand) if interval else PriceUncertainty()
-    limits = _limits(goal, tables.probes)
+    limited = {each.name for each in goal.objectives}
+    # The other probes hold whatever they are.
+    others = (each for each in tables.probes if each.name not in limited)
+    limits = (*goal.objectives, *(replace(each, limit_s=float("inf")) for each in others))
     nodes = NODES if known.step else (0.0,)
     factors = np.exp(np.array(nodes) * known.step)
     runs = [run(option, demand, float(factor), tables) for factor in factors]
     found = [kept(each.done, limits) for each in runs]
-    middle, limited = nodes.index(0.0), len(goal.objectives)
+    middle, number = nodes.index(0.0), len(goal.objectives)
     probability = None
     if len(runs) > 1:
         stable = [each.stable for each in runs]
-        results, probability = probabilities(found, stable, known, limited)
+        results, probability = probabilities(found, stable, known, number)
     else:
         results = tuple(
             ObjectiveResult(each, each.value_s, each.value_s, None) for each in found[0]
         )
-    met = runs[middle].stable and all(each.met for each in found[middle][:limited])
+    met = runs[middle].stable and all(each.met for each in found[middle][:number])
     sure = probability is None or probability >= goal.confidence
     return Confirmed(
         option=option,
@@ -263,13 +266,6 @@ def _correct(
             tables.shares[place] = share * (load / carries if carries else 1.0)
         elif not held and carries >= load:
             tables.shares[place] = share * NEXT * load / carries
-
-
-def _limits(goal: Goal, probes: Sequence[Objective]) -> tuple[Objective, ...]:
-    """Objectives first, then the other probes, which hold whatever they are."""
-    limited = {each.name for each in goal.objectives}
-    others = [replace(each, limit_s=float("inf")) for each in probes if each.name not in limited]
-    return (*goal.objectives, *others)
 
 
 def _enough(option: Option, demand: Demand, goal: Goal, tables: Tables) -> bool:

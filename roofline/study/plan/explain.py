@@ -3,8 +3,7 @@
 from typing import Any, Final
 
 from roofline.cost.textbook.training import training_flops, training_time
-from roofline.errors import MissingRateError, UnknownNameError
-from roofline.hardware.machine import Gpu
+from roofline.errors import UnknownNameError
 from roofline.model import parameters
 from roofline.serving.explain.parts import derived, fact, given
 from roofline.serving.grounds import known, stated
@@ -83,7 +82,7 @@ def break_even(done: Confirmed, demand: Demand, tokens: float) -> list[dict[str,
     each = demand.output
     served = 2.0 * active * (float(demand.new_tokens.mean()) + each - 1.0) / each
     rows = [_row("arithmetic", "FLOP", trained, served, demand)]
-    peak = _peak(gpu)
+    peak = next((gpu.rate(kind) for kind in ("bf16", "fp16") if kind in gpu.flops_per_s), 0.0)
     if peak:
         seconds = float(training_time(active, tokens, peak, 1.0, MFU))
         per_s = demand.rate * each
@@ -95,15 +94,6 @@ def break_even(done: Confirmed, demand: Demand, tokens: float) -> list[dict[str,
             paid = done.option.usd_per_hour / SECONDS_PER_HOUR / per_s
             rows.append(_row("money", "$", spent, paid, demand))
     return rows
-
-
-def _peak(gpu: Gpu) -> float:
-    for arithmetic in ("bf16", "fp16"):
-        try:
-            return gpu.rate(arithmetic)
-        except MissingRateError:
-            continue
-    return 0.0
 
 
 def _row(what: str, unit: str, trained: float, served: float, demand: Demand) -> dict[str, Any]:

@@ -46,11 +46,6 @@ class Plan:
         return self.choice.best
 
     @property
-    def others(self) -> tuple[Option, ...]:
-        """Other options that are enough, cheapest first."""
-        return self.choice.others
-
-    @property
     def compared(self) -> tuple[Kind, ...]:
         """All kinds that were asked for."""
         return (*self.kinds, *self.left)

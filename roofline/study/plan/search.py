@@ -49,11 +49,6 @@ class SearchResult:
     dropped: Mapping[Key, str]
     """Reason why others have no curve, by what tells candidates apart."""
 
-    @property
-    def best(self) -> Option | None:
-        """The cheapest."""
-        return self.options[0] if self.options else None
-
 
 def search(
     candidates: Sequence[Candidate], question: Question, tables: Tables, *, least: int = LEAST

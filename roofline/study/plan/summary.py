@@ -180,11 +180,8 @@ def _ways(found: Sequence[Relaxation]) -> tuple[str, ...]:
     if not found:
         return ("No relaxation that was tried is enough.",)
     return tuple(
-        f"It would with {each.change} ({each.asked}): {shape(each.option)}{_bound(each.option)}."
+        f"It would with {each.change} ({each.asked}): {shape(each.option)}"
+        + ", a bound at published rates" * each.option.kind.bounded
+        + "."
         for each in found
     )
-
-
-def _bound(option: Option) -> str:
-    """That an option is a bound, where it is."""
-    return ", a bound at published rates" if option.kind.bounded else ""

@@ -115,14 +115,15 @@ def bounds(plan: Plan, bounded: Plan, names: Named) -> Table:
 
 
 def candidates(plan: Plan, basis: str) -> Table:
-    """Every layout of every kind: its bounds, and what became of it."""
+    """Every layout of every kind, the chosen first: its bounds, and what became of it."""
     rows = _candidates(plan)
     if plan.bounds is not None:
         rows += [
             {**row, "status": "dropped" if row["status"] == "dropped" else "bound"}
             for row in _candidates(plan.bounds)
         ]
-    rows.sort(key=_place)
+    order = ("chosen", "enough", "short", "bound", "dropped")
+    rows.sort(key=lambda r: (order.index(r["status"]), r["usd_per_hour"] or r["gpus"] or 0.0))
     units = {
         "tpot_floor_s": "s",
         "ttft_floor_s": "s",
@@ -174,12 +175,6 @@ def _candidates(plan: Plan) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def _place(row: dict[str, Any]) -> tuple[int, float]:
-    """Sort key of candidates: the chosen first, then what costs least."""
-    order = ("chosen", "enough", "short", "bound", "dropped")
-    return order.index(row["status"]), row["usd_per_hour"] or row["gpus"] or 0.0
 
 
 def _bound(pool: Pool) -> str:

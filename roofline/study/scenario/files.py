@@ -21,15 +21,12 @@ IDENTITY: Final = "urn:roofline:scenario:1"
 _KINDS: Final[dict[str, Kind]] = {"BatchFile": "batch", "TrafficFile": "traffic"}
 
 
-def _one_way(schema: dict[str, Any]) -> None:
-    """A range is divided by a step or by a number of points."""
-    schema["oneOf"] = [{"required": ["step"]}, {"required": ["points"]}]
-
-
 class RangeFile(Strict):
     """Numbers from one to another: by a step, or so many points evenly or by equal factors."""
 
-    model_config = ConfigDict(json_schema_extra=_one_way)
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["step"]}, {"required": ["points"]}]}
+    )
 
     first: float = Field(alias="from")
     to: float

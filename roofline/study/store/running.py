@@ -137,9 +137,7 @@ def gather(
 ) -> tuple["pa.Table", dict[str, int]]:
     """Rows that `run` writes, and what the chunks counted, with nothing on the disk.
 
-    Raises:
-        PartialError: Workers die again and again.
-        RooflineError: From the work, with the chunk it is about.
+    PartialError where workers die again and again; errors of the work come with their chunk.
     """
     import pyarrow as pa
 

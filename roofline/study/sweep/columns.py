@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
 from roofline.serving.phases import DecodeSteps
 from roofline.serving.static import CENTRAL
@@ -191,12 +192,11 @@ def _latency_log_sd(c: Columns) -> Array:
     return np.asarray((c["ttft_s"] * c["ttft_log_sd"] + rest) / c["latency_s"])
 
 
-def _usd_per_mtok(c: Columns) -> Array:
-    deployment = c.prices.lane.deployment
-    if not deployment.node.gpu.usd_per_hour:
-        return np.full(c.rows, np.nan)
+def usd_per_mtok(deployment: Deployment, rate: Array) -> Array:
+    """Price of a million output tokens at a rate of them; nan where no price is known. [$]"""
     per_second = deployment.node.gpu.usd_per_hour * deployment.devices / SECONDS_PER_HOUR
-    return np.asarray(per_second / c["each_tok_s"] * MILLION)
+    price = per_second / rate * MILLION
+    return np.where(price > 0, price, np.nan)
 
 
 def _joule_per_mtok(c: Columns) -> Array:
@@ -257,7 +257,7 @@ FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
     "throughput_tok_s": lambda c: c["each_tok_s"] * c.prices.lane.replicas,
     "throughput_per_gpu_tok_s": lambda c: c["each_tok_s"] / c.prices.lane.deployment.devices,
     "user_tok_s": lambda c: 1.0 / c["tpot_s"],
-    "usd_per_mtok": _usd_per_mtok,
+    "usd_per_mtok": lambda c: usd_per_mtok(c.prices.lane.deployment, c["each_tok_s"]),
     "joule_per_mtok": _joule_per_mtok,
     "ttft_log_sd": lambda c: c.points.on(c.prices.table("log_sd")),
     "tpot_log_sd": _tpot_log_sd,

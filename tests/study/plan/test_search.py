@@ -20,9 +20,7 @@ def found(question: Question) -> SearchResult:
 
 
 def best(question: Question) -> Option:
-    option = found(question).best
-    assert option is not None
-    return option
+    return found(question).options[0]
 
 
 def test_more_traffic_never_needs_fewer_gpus() -> None:
@@ -130,18 +128,16 @@ def test_a_dearer_device_is_left_for_a_cheaper_one() -> None:
     every = (*cases.candidates(), *cases.candidates(device="l40s"))
     prices = {cases.kind().name: 3.0, cases.kind(device="l40s").name: 3.0}
     asked = replace(cases.question(5.0, cases.looser(3.0)), prices=prices)
-    dear = search(every, asked, cases.tables()).best
-    assert dear is not None
-    assert dear.kind.gpu == "h100-sxm"
+    dear = search(every, asked, cases.tables()).options
+    assert dear[0].kind.gpu == "h100-sxm"
     cheap = {**prices, cases.kind(device="l40s").name: 0.01}
-    found = search(every, replace(asked, prices=cheap), cases.tables()).best
-    assert found is not None
-    assert found.kind.gpu == "l40s"
+    found = search(every, replace(asked, prices=cheap), cases.tables()).options
+    assert found[0].kind.gpu == "l40s"
 
 
 def test_fewer_gpus_than_needed_are_refused_with_the_number() -> None:
     result = found(cases.question(500.0))
-    assert result.best is None
+    assert not result.options
     assert all(
         reason.startswith(("rate: ", "memory: ", "ttft_p99: ", "tpot_p99: "))
         for reason in result.dropped.values()
