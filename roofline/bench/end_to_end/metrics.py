@@ -5,10 +5,10 @@ where there are many rows, deployments are shared out over the processors.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,8 @@ NAMES: Final = (
 PLACE: Final = {name: place for place, name in enumerate(NAMES)}
 MANY: Final = 500
 """Rows from which on more than one process serves them. [1]"""
-_JOB: list[tuple[Sequence[Known], Array, NDArray[np.bool_]]] = []
-"""Rows and constants that forked processes inherit, so that none are sent."""
+_WORK: list[Callable[[Any], Any]] = []
+"""What forked processes inherit, so that rows and constants are not sent."""
 
 
 def profile_of(each: Known, logs: Array) -> EngineProfile:
@@ -84,38 +84,40 @@ def predictions_at(
         deployments.setdefault(id(each.deployment), []).append(place)
     shares = sorted(deployments.values(), key=len, reverse=True)
     out: list[list[Metrics]] = [[]] * len(rows)
-    _JOB.append((rows, logs, every))
-    try:
-        found_in = shared_out(_share, shares, rows=len(rows), many=MANY)
-        for share, found in zip(shares, found_in, strict=True):
-            for place, metrics in zip(share, found, strict=True):
-                out[place] = metrics
-    finally:
-        _JOB.pop()
+
+    def predicted(places: Sequence[int]) -> list[list[Metrics]]:
+        return [_predicted(rows[place], logs, every[:, place]) for place in places]
+
+    found_in = shared_out(predicted, shares, rows=len(rows), many=MANY)
+    for share, found in zip(shares, found_in, strict=True):
+        for place, metrics in zip(share, found, strict=True):
+            out[place] = metrics
     return out
 
 
 def shared_out(
     work: Callable[[S], T], shares: Sequence[S], *, rows: int, many: int, chunk: int = 1
-) -> Iterable[T]:
+) -> list[T]:
     """Results of shares of some rows, by forked processes where there are many rows.
 
     Args:
-        work: Computes one share.
+        work: Computes one share; it is not sent to the processes.
         shares: In the order of the results.
         rows, many: Rows of all shares, and from which number on processes are worth it. [1]
         chunk: Shares that a process takes at a time. [1]
     """
     if rows < many or cores() == 1 or not hasattr(os, "fork"):
-        return map(work, shares)
-    with ProcessPoolExecutor(cores(), get_context("fork")) as pool:
-        return list(pool.map(work, shares, chunksize=chunk))
+        return [work(share) for share in shares]
+    _WORK.append(work)
+    try:
+        with ProcessPoolExecutor(cores(), get_context("fork")) as pool:
+            return list(pool.map(_inherited, shares, chunksize=chunk))
+    finally:
+        _WORK.pop()
 
 
-def _share(places: Sequence[int]) -> list[list[Metrics]]:
-    """Metrics of rows of one deployment."""
-    rows, logs, wanted = _JOB[-1]
-    return [_predicted(rows[place], logs, wanted[:, place]) for place in places]
+def _inherited(share: Any) -> Any:
+    return _WORK[-1](share)
 
 
 def _predicted(each: Known, logs: Array, wanted: NDArray[np.bool_]) -> list[Metrics]:

@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.cases import Unread
-from roofline.bench.end_to_end.held_out import Spreads
 from roofline.bench.end_to_end.kinds import drafted_rows, mlperf_rows, pooled_rows
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction
 from roofline.bench.end_to_end.metrics import shared_out
 from roofline.bench.end_to_end.record import said
-from roofline.cost.work import Array
 from roofline.errors import RooflineError, described
 from roofline.study.executors import cores
 
@@ -27,8 +25,6 @@ READERS: Final[Mapping[str, Callable[[int, Mapping[str, Any]], ApartRow]]] = {
 """Readers of rows, by kind that is predicted apart."""
 MANY: Final = 50
 """Rows from which on more than one process predicts them. [1]"""
-_JOB: list[tuple[Array, Spreads]] = []
-"""Constants that forked processes inherit, so that none are sent."""
 
 Predicted = Prediction | Unread
 
@@ -82,23 +78,17 @@ def _predicted(rows: Sequence[ApartRow]) -> list[Predicted]:
     shares: dict[Any, list[ApartRow]] = {}
     for row in sorted(rows, key=lambda row: repr(row.group)):
         shares.setdefault(row.group, []).append(row)
-    _JOB.append(profiles.load())
-    try:
-        together = max(-(-len(shares) // cores()), 1)
-        deployments = list(shares.values())
-        found = shared_out(_share, deployments, rows=len(rows), many=MANY, chunk=together)
-        return [each for share in found for each in share]
-    finally:
-        _JOB.pop()
+    together = max(-(-len(shares) // cores()), 1)
+    logs, spreads = profiles.load()
 
-
-def _share(rows: Sequence[ApartRow]) -> list[Predicted]:
-    """Predictions of rows of one deployment."""
-    logs, spreads = _JOB[-1]
-    out: list[Predicted] = []
-    for row in rows:
+    def predicted(row: ApartRow) -> Predicted:
         try:
-            out.append(row.predict(logs, spreads))
+            return row.predict(logs, spreads)
         except RooflineError as error:
-            out.append(Unread(row.place, described(error)))
-    return out
+            return Unread(row.place, described(error))
+
+    def every(share: Sequence[ApartRow]) -> list[Predicted]:
+        return [predicted(row) for row in share]
+
+    found = shared_out(every, [*shares.values()], rows=len(rows), many=MANY, chunk=together)
+    return [each for share in found for each in share]
