@@ -2,7 +2,6 @@
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol, TypeAlias
 
@@ -161,16 +160,6 @@ class Pool:
         return self._constants[key]
 
 
-@dataclass(frozen=True, slots=True)
-class _StandIn:
-    """An empty array, kept so that its identity is not given again, and what it stands for."""
-
-    array: NDArray[Any]
-    shape: tuple[int, ...]
-    of: str
-    random: bool
-
-
 class Sizes:
     """Stands in for a pool and counts what would be cut from it; its arrays are empty."""
 
@@ -179,17 +168,18 @@ class Sizes:
         """Elements that are read, by type. [1]"""
         self.room = 0
         """Room for what is written. [B]"""
-        self._made: dict[int, _StandIn] = {}
+        self._made: dict[int, tuple[NDArray[Any], str, str, tuple[int, ...]]] = {}
+        """Empty arrays, kept so that their identities are not given again; how each is made."""
 
     def normal(self, *shape: int, of: str = "fp32") -> Any:
         """Count random numbers."""
         self.numbers[of] = self.numbers.get(of, 0) + padded(shape, of) // stored(of).itemsize
-        return self._stand_in(shape, of, random=True)
+        return self._stand_in("normal", shape, of)
 
     def empty(self, *shape: int, of: str = "fp32") -> Any:
         """Count room."""
         self.room += padded(shape, of)
-        return self._stand_in(shape, of, random=False)
+        return self._stand_in("empty", shape, of)
 
     def constant(self, build: Callable[..., NDArray[Any]], *arguments: int) -> Any:
         """Not made, and too small to count."""
@@ -200,17 +190,17 @@ class Sizes:
         found = self._made.get(id(array))
         if found is None:
             return None
-        make = maker.normal if found.random else maker.empty
-        return make(*found.shape, of=found.of)
+        _, how, of, shape = found
+        return getattr(maker, how)(*shape, of=of)
 
     @property
     def total_bytes(self) -> int:
         """All together. [B]"""
         return bytes_of(self.numbers) + self.room
 
-    def _stand_in(self, shape: tuple[int, ...], of: str, *, random: bool) -> NDArray[Any]:
+    def _stand_in(self, how: str, shape: tuple[int, ...], of: str) -> NDArray[Any]:
         array = np.empty(0, dtype=stored(of))
-        self._made[id(array)] = _StandIn(array, shape, of, random)
+        self._made[id(array)] = array, how, of, shape
         return array
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from roofline.bench.kernel_rows import Group
 from roofline.cost.attention import attention
 from roofline.cost.kernels import sparse
-from roofline.cost.kernels.collective import IN_SWITCH, PATHS, moved
+from roofline.cost.kernels.collective import PATHS, moved, usable
 from roofline.cost.kernels.form import Machine
 from roofline.cost.kernels.gemm import OUTPUT_WIDTH, PRODUCTS
 from roofline.cost.kernels.latent_module import LATENT, PLAIN, ROTATED, projections
@@ -196,9 +196,7 @@ def _collective(group: Group) -> Array:
     d, op = group.dims, group.name["op"]
     shares = [
         np.where(
-            (path != IN_SWITCH) | ((d["ranks"] > 2) & (d["in_switch"] > 0)),
-            moved(op, path, d["ranks"])[1],
-            np.inf,
+            usable(path, d["ranks"], d["in_switch"] > 0), moved(op, path, d["ranks"])[1], np.inf
         )
         for path in PATHS[op]
     ]

@@ -224,19 +224,16 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         device = gpu(name["gpu"])
         narrow = PRODUCTS[name["gemm_dtype"]].arithmetic
         faster = device.rate(narrow) / device.rate("bf16") if narrow in device.flops_per_s else 1.0
-        own = (
-            columns(rows, ("n_heads",))[0],
-            _mapped(rows, "gemm_dtype", WEIGHTS),
-            np.full(len(rows), faster),
-        )
+        own = {
+            "weight_width": _mapped(rows, "gemm_dtype", WEIGHTS),
+            "faster": np.full(len(rows), faster),
+        }
         if absorbed:
-            inside = latent.latent_dims(
-                *shape, generation=device.architecture, kernel=name["kernel"]
-            )
-            dims = latent_module.with_projections(inside, *own)
+            generation, kernel = device.architecture, name["kernel"]
+            dims = latent.latent_dims(*shape, generation=generation, kernel=kernel) | own
             yield _group(name, latent_module.ABSORBED, dims, rows, ("n_heads",))
         else:
-            dims = latent_module.expanded_dims(*shape[:-1], weight_width=own[1], faster=own[2])
+            dims = latent_module.expanded_dims(*shape[:-1], **own)
             yield _group(name, latent_module.EXPANDED, dims, rows, ("n_heads",))
 
 

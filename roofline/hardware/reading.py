@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from roofline.content import shipped
 from roofline.errors import DocumentError, QuantityError
@@ -34,6 +34,7 @@ class Kind:
     whole: bool = False
 
 
+_File = TypeVar("_File", GpuFile, NodeFile, LinkKindFile)
 _CONTENT: Final = str(shipped("hwspecs").parent / "_")[:-1]  # not worth showing before a place
 _ON_CHIP: Final = Kind("B", "1 KiB", "16 GiB")
 _WIRE: Final = Kind("B/s", "1 MB/s", "1000 TB/s")
@@ -160,10 +161,7 @@ def read_gpu(path: Path) -> Gpu:
     Raises:
         DocumentError: The file cannot be read, a figure has no source, no such unit, or cannot be.
     """
-    document = read(path)
-    file = validate(GpuFile, document)
-    check_sources(document)
-    facts = dict(facts_of(document, file, file.sources))
+    document, file, facts = _read(GpuFile, path)
     _check(document, facts)
     return _gpu(file, _completed(file, facts))
 
@@ -177,9 +175,7 @@ def read_node(path: Path) -> NodeEntry:
     Raises:
         DocumentError: As for `read_gpu`.
     """
-    document = read(path)
-    file = validate(NodeFile, document)
-    check_sources(document)
+    _, file, facts = _read(NodeFile, path)
     return NodeEntry(
         file.name,
         file.title,
@@ -187,7 +183,7 @@ def read_node(path: Path) -> NodeEntry:
         file.link.kind,
         file.link.topology or "",
         file.network.kind if file.network else "",
-        dict(facts_of(document, file, file.sources)),
+        facts,
     )
 
 
@@ -200,17 +196,22 @@ def read_kind(path: Path) -> tuple[Link, Facts]:
     Raises:
         DocumentError: The file cannot be read, a figure has no source, no such unit, or cannot be.
     """
-    document = read(path)
-    file = validate(LinkKindFile, document)
-    check_sources(document)
+    document, file, facts = _read(LinkKindFile, path)
     if file.name != path.stem:
         raise DocumentError(
             f"name is {file.name!r} but the file is called {path.name!r}",
             hint="call the file after the kind",
             where=document.where("name"),
         )
-    facts = dict(facts_of(document, file, file.sources))
     return stated(Link(file.name, 0.0), facts), facts
+
+
+def _read(kind: type[_File], path: Path) -> tuple[Document, _File, dict[str, Fact]]:
+    """A file as it is read and as it is validated, and all its figures."""
+    document = read(path)
+    file = validate(kind, document)
+    check_sources(document)
+    return document, file, dict(facts_of(document, file, file.sources))
 
 
 def _check(document: Document, facts: Mapping[str, Fact]) -> None:

@@ -48,7 +48,8 @@ def latents(make: Callable[..., Dims]) -> Dims:
 
 
 def module(dims: Dims) -> Dims:
-    return latent_module.with_projections(dims, sizes(0, 8), np.full(ROWS, 2.0), np.ones(ROWS))
+    own = {"heads": sizes(0, 8), "weight_width": np.full(ROWS, 2.0), "faster": np.ones(ROWS)}
+    return {**dims, **own}
 
 
 def expanded_module() -> Dims:

@@ -106,7 +106,8 @@ def expanded(kernel: str = "") -> Columns:
 
 def module(columns: Columns) -> Columns:
     heads = shapes()["heads"]
-    return latent_module.with_projections(columns, heads, np.full(COUNT, 2.0), np.ones(COUNT))
+    own = {"heads": heads, "weight_width": np.full(COUNT, 2.0), "faster": np.ones(COUNT)}
+    return {**columns, **own}
 
 
 def whole_module() -> Columns:

@@ -6,6 +6,7 @@ normal mode counts first, then sends a token once to each device that has some o
 through a number of SMs set aside for it.
 """
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,11 +14,8 @@ import numpy as np
 from roofline.cost.kernels.form import (
     Constant,
     Dims,
-    Form,
     Machine,
-    Regimes,
     Values,
-    longest,
     soft_maximum,
     summed,
 )
@@ -86,12 +84,7 @@ def alltoall_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     return soft_maximum(constants["sharpness"], *alltoall_parts(dims, machine, constants))
 
 
-def alltoall_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """Longer of start and copies."""
-    return longest(*alltoall_parts(dims, machine, constants))
-
-
-ALLTOALL: Final = Form(
+_ALLTOALL: Final = summed(
     "moe-alltoall",
     (
         Constant("start", 1e-6, 2e-4, 1e-5, "s", "launch, and waiting for the other devices"),
@@ -101,10 +94,10 @@ ALLTOALL: Final = Form(
         Constant("link", 0.1, 1.0, 0.7, "1", "share of the link's rate, if all copies took it"),
         Constant("sharpness", 1.0, 8.0, 1.5, "1", "exponent that joins start and copies"),
     ),
-    alltoall_seconds,
+    alltoall_parts,
     ("tokens", "copies", "ranks"),
-    alltoall_regime,
     "(start beside message·copies + token·tokens + bytes / (link·W)) · exp(residual)",
 )
+ALLTOALL: Final = replace(_ALLTOALL, seconds=alltoall_seconds)
 """One-sided and two-sided all-to-all over NVLink. Source: ``moeAlltoAllKernels.cu`` and
 ``fusedMoeCommKernels.cu`` of TensorRT-LLM (https://github.com/NVIDIA/TensorRT-LLM)."""

@@ -123,23 +123,17 @@ def columns(dims: Dims, known: Kernel) -> dict[str, Array]:
     of 1.
     """
     ones, queries = np.ones_like(dims["batch"]), dims["heads"] * dims["new"]
+    facts = ("splits", "least", "rows", "even", "packs", "tall", "several", "hosted")
     block = np.where(known.tall & (queries <= NARROW), NARROW, known.block)
     slots = NO_BOUND * ones if known.fixed else ones
     if known.grows:
         slots = np.maximum(np.log2(dims["context"] / KEYS), ones)
     return {
         **dims,
-        "splits": known.splits * ones,
-        "least": known.least * ones,
+        **{name: getattr(known, name) * ones for name in facts},
         "block": block,
-        "rows": known.rows * ones,
-        "even": known.even * ones,
-        "packs": known.packs * ones,
-        "tall": known.tall * ones,
         "slots": slots,
         "plain": (known.plain & (queries == 1.0)) * ones,
-        "several": known.several * ones,
-        "hosted": known.hosted * ones,
         "cast": (known.cast * (dims["kv_width"] < dims["width"])) * ones,
         "rounded": np.where(queries <= NARROW, NARROW, np.ceil(queries / PADDED) * PADDED),
     }

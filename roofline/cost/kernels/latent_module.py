@@ -48,13 +48,6 @@ def projections(heads: Array, *, absorbed: bool) -> list[tuple[Array, Array]]:
     return [down, query, *([each, each] if absorbed else [up]), out]
 
 
-def with_projections(
-    dims: Dims, heads: Array, weight_width: Array, faster: Array
-) -> dict[str, Array]:
-    """Columns of `ABSORBED`: those of `latent.latent_dims`, the others as of `expanded_dims`."""
-    return {**dims, "heads": heads, "weight_width": weight_width, "faster": faster}
-
-
 def expanded_dims(
     batch: Array,
     new: Array,
@@ -128,7 +121,8 @@ ABSORBED: Final = Form(
 )
 EXPANDED: Final = replace(sparse.DENSE_MODULE, kind="latent-module-prefill")
 """Projections around latent attention. Source: DeepSeek-AI 2024 (arXiv 2405.04434), section 2.1,
-equations 9-13; absorption is of its last paragraph."""
+equations 9-13; absorption is of its last paragraph. Absorbed ones have the columns of
+`latent.latent_dims`, and ``weight_width`` and ``faster`` as `expanded_dims`."""
 
 
 def heads_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:

@@ -7,6 +7,7 @@ Symbols: B sequences of T new tokens, C channels of the convolution, h heads wit
 (key by value width), k heads that keys are made for, Q tokens of a chunk.
 """
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -15,13 +16,11 @@ from roofline.cost.kernels.form import (
     RATES,
     Constant,
     Dims,
-    Form,
     Machine,
     Regimes,
     Values,
     known,
     longest,
-    soft_maximum,
     summed,
     through,
 )
@@ -56,17 +55,12 @@ def _convolved(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, 
     return start, rows, through(moved, moved, machine, constants)
 
 
-def _convolution_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    start, *work = _convolved(dims, machine, constants)
-    return start + soft_maximum(constants["sharpness"], *work)
-
-
 def _convolution_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     start, rows, moving = _convolved(dims, machine, constants)
     return longest(start, np.maximum(rows, moving))
 
 
-CONVOLUTION: Final = Form(
+_CONVOLUTION: Final = summed(
     "convolution",
     (
         Constant("start", 5e-7, 6e-4, 3e-6, "s", "launches and first access, of the host if eager"),
@@ -75,11 +69,12 @@ CONVOLUTION: Final = Form(
         *RATES,
         Constant("sharpness", 1.0, 16.0, 2.0, "1", "exponent of the soft maximum"),
     ),
-    _convolution_seconds,
+    _convolved,
     ("new", "batch", "channels"),
-    _convolution_regime,
     "(start + token·min(T, 8) + [(row·B·C/SMs)^q + bytes^q]^(1/q)) · exp(residual)",
+    knee="sharpness",
 )
+CONVOLUTION: Final = replace(_CONVOLUTION, regime=_convolution_regime)
 """Source: causal-conv1d, Dao 2023: a block for some channels of a sequence, in 16 bits."""
 
 

@@ -12,8 +12,7 @@ import pytest
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.cases import row_of
 from roofline.bench.end_to_end.kinds.drafted_rows import accepted, drafted_row
-from roofline.bench.end_to_end.kinds.mlperf_datasets import DATASETS
-from roofline.bench.end_to_end.kinds.mlperf_rows import mlperf_row
+from roofline.bench.end_to_end.kinds.mlperf_rows import DATASETS, mlperf_row
 from roofline.bench.end_to_end.kinds.pooled_rows import pooled_row
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction
 from roofline.bench.end_to_end.kinds.row_kinds import kind_of

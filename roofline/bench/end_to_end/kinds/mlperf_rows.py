@@ -10,6 +10,15 @@ What submissions chose is assumed: the narrowest format whose arithmetic the dev
 fp8, and the fewest devices of a replica whose weights leave room for a cache (and, where there are
 limits, keep them), latent attention data-parallel with experts apart. That gives the layouts that
 NVIDIA's submissions state: Llama-2-70B on 2 H100 and on 1 H200.
+
+Only means and limits of lengths are published, so that their shape is assumed: logarithms spread
+normally, as in most traces, about a median below the mean.
+
+Sources: MLCommons, tools/submission of mlcommons/inference: tokens per sample of the reference
+(TOKENS_PER_SAMPLE) and limits of TTFT and TPOT (LLM_LATENCY_LIMITS), which hold for 99 % of the
+requests; mean prompts as MLCommons tells of each benchmark: mlcommons.org/2025/04/llm-inference-v5
+(405B), /2025/09/deepseek-inference-5-1 (R1), /2025/09/small-llm-inference-5-1 (8B), recalled; that
+of OpenOrca is stated nowhere at hand, and prompts are taken as long as the answers.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,15 +33,6 @@ from roofline.bench.end_to_end.cases import Row, row_of
 from roofline.bench.end_to_end.deploying import deployment
 from roofline.bench.end_to_end.driving import CLOSED
 from roofline.bench.end_to_end.held_out import Spreads
-from roofline.bench.end_to_end.kinds.mlperf_datasets import (
-    DATASETS,
-    DRAFTS,
-    INTERACTIVE,
-    SERVER,
-    UNDESCRIBED,
-    Dataset,
-    Limit,
-)
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.record import number, said
@@ -45,10 +45,12 @@ from roofline.serving.requests import Requests
 from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.simulate.steady import arriving, most, share_of
 from roofline.serving.traffic.draw import draw
-from roofline.serving.traffic.lengths import Lengths
+from roofline.serving.traffic.lengths import Lengths, Lognormal
 from roofline.serving.traffic.traffic import Closed, Traffic
 
 OFFLINE: Final = "mlperf_offline"
+SERVER: Final = "mlperf_server"
+INTERACTIVE: Final = "mlperf_interactive"
 MODES: Final = (OFFLINE, SERVER, INTERACTIVE)
 FULL: Final = "offline_max"
 NARROWEST: Final = (("fp4", "nvfp4"), ("fp8", "fp8"))
@@ -77,6 +79,64 @@ RELEASES: Final[Mapping[str, str]] = {
 """Release of TensorRT-LLM that was there when a round's results were due. Assumed."""
 TENSORRT: Final = "TensorRT"
 """Words of notes for the engine, where the column leaves it open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Limits that 99 % of the requests keep."""
+
+    ttft_s: float
+    tpot_s: float
+    """Longest time to the first token, and mean time between the others. [s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Requests of a benchmark."""
+
+    name: str
+    """Dataset."""
+    prompt: Lengths
+    output: Lengths
+    """Lengths. [token]"""
+    limits: Mapping[str, Limit]
+    """By scenario."""
+
+
+DATASETS: Final[Mapping[str, Dataset]] = {
+    "llama-2-70b": Dataset(
+        "OpenOrca",
+        Lognormal.of_mean(215.0, 294.0, 1024),
+        Lognormal.of_mean(215.0, 294.45, 1024),
+        {SERVER: Limit(2.0, 0.2), INTERACTIVE: Limit(0.45, 0.04)},
+    ),
+    "llama-3.1-405b": Dataset(
+        "LongBench, LongDataCollections, RULER and GovReport",
+        Lognormal.of_mean(7500.0, 9400.0, 20_000),
+        Lognormal.of_mean(500.0, 684.68, 2000),
+        {SERVER: Limit(6.0, 0.175), INTERACTIVE: Limit(4.5, 0.08)},
+    ),
+    "llama-3.1-8b": Dataset(
+        "CNN/DailyMail",
+        Lognormal.of_mean(700.0, 778.0, 2540),
+        Lognormal.of_mean(70.0, 73.0, 128),
+        {SERVER: Limit(2.0, 0.1), INTERACTIVE: Limit(0.5, 0.03)},
+    ),
+    "deepseek-r1": Dataset(
+        "AIME, MATH500, GPQA, MMLU-Pro and LiveCodeBench",
+        Lognormal.of_mean(400.0, 800.0, 3136),
+        Lognormal.of_mean(2600.0, 3886.2274, 20_000),
+        {SERVER: Limit(2.0, 0.08)},
+    ),
+}
+"""By network of the catalog."""
+UNDESCRIBED: Final[Mapping[str, str]] = {
+    "mixtral-8x7b-v0.1": "how long its prompts of OpenOrca, GSM8K and MBXP are is not published",
+    "gpt-oss-120b": "how long its prompts and answers are is not published",
+}
+"""Benchmarks whose requests cannot be described, and why."""
+DRAFTS: Final = frozenset({("deepseek-r1", INTERACTIVE)})
+"""Benchmarks that may draft tokens, so that nobody knows which submissions did."""
 
 
 @dataclass(frozen=True)
@@ -168,10 +228,10 @@ def mlperf_row(place: int, record: Mapping[str, Any]) -> MlperfRow:
     """
     scenario, network = said(record, "mode"), naming.network(said(record, "model"))
     if why := UNDESCRIBED.get(network.name):
-        raise InputError(f"MLPerf of {network.name}: {why}", hint="see mlperf_datasets.py")
+        raise InputError(f"MLPerf of {network.name}: {why}", hint="see mlperf_rows.py")
     if network.name not in DATASETS or (network.name, scenario) in DRAFTS:
         why = "may draft tokens" if network.name in DATASETS else "is not described"
-        raise InputError(f"{scenario} of {network.name} {why}", hint="see mlperf_datasets.py")
+        raise InputError(f"{scenario} of {network.name} {why}", hint="see mlperf_rows.py")
     devices = int(number(record, "n_gpus", 0.0))
     if not devices:
         raise InputError("how many devices it has is not said", hint="give n_gpus")
