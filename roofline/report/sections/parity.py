@@ -1,7 +1,7 @@
-"""Predicted against measured, where measurements were given: one panel for each metric."""
+"""Predicted against measured, where measurements were given: verdict, a panel for each metric."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from roofline.report.figures import (
@@ -22,11 +22,14 @@ from roofline.report.scored import (
     share_inside,
 )
 from roofline.table import Result
-from roofline.view.block import Block, Figure, Key
+from roofline.units import counted
+from roofline.view.block import Block, Card, Figure, Key, Verdict
 from roofline.view.questions import grids_of
-from roofline.view.text import amount, label, percent
+from roofline.view.text import Amount, amount, clean, label, percent
 from roofline.view.words import heading
 
+ENOUGH: Final = 0.77
+"""Share of the figures from which on intervals that are made to hold 80 % do so. [1]"""
 FEWEST: Final = 3
 """Figures that a panel of a scoreboard needs. [1]"""
 MANY: Final = 200
@@ -111,12 +114,51 @@ def _hover(each: ScoredFigure) -> str:
     return lines([label(each.name, 48), f"measured {measured}", f"predicted {predicted}"])
 
 
-def build(result: Result) -> Block | None:
-    """Section of the page."""
+def measured_verdict(result: Result) -> Verdict | None:
+    """Verdict of measured figures: how many are in their interval; None where none is predicted."""
+    found = scored_figures(result)
+    every = tuple(figure for figures in found.values() for figure in figures)
+    rows = tuple(figure for figure in every if not figure.published)
+    published = tuple(figure for figure in every if figure.published)
+    judged = rows or published
+    if not judged:
+        return None
+    share, what = share_inside(judged), "measured" if rows else "published"
+    said = "" if share is None else f"{percent(share)} of {len(judged):,} {what} figures are in"
+    groups = [
+        (heading(metric), tuple(each for each in figures if each.published != bool(rows)))
+        for metric, figures in found.items()
+    ]
+    if rows:
+        groups.append(("Published results", published))
+    return Verdict(
+        _kept(f"{said} their 80 % interval") if said else "",
+        (share or 0.0) >= ENOUGH,
+        tuple(_kept(clean(sentence)) for sentence in result.metadata.get("summary", ())),
+        tuple(_card(name, figures) for name, figures in groups if figures),
+    )
+
+
+def _kept(sentence: str) -> str:
+    """A sentence whose numbers stay on the line of their per cent."""
+    return sentence.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _card(name: str, figures: tuple[ScoredFigure, ...]) -> Card:
+    share = share_inside(figures)
+    inside = "" if share is None else f"; {percent(share)} in their interval"
+    said = f"{counted(len(figures), 'figure')}{inside}"
+    error = Amount(percent(median_error(figures)))
+    return Card(f"{clean(name)}, median error", error, None, (said,))
+
+
+def build(result: Result) -> Iterator[Block]:
+    """Sections of the page."""
+    if verdict := measured_verdict(result):
+        yield Block(10, "verdict", "Verdict", "answer.html", verdict)
     fewest = FEWEST if has_scores(result) else 1
     found = scored_figures(result).items()
     figures = tuple(draw(metric, mine) for metric, mine in found if len(mine) >= fewest)
-    if not figures:
-        return None
-    grids = grids_of(result, "figures")
-    return Block(11, "parity", "Predicted against measured", "figures.html", None, figures, grids)
+    if figures:
+        grids, title = grids_of(result, "figures"), "Predicted against measured"
+        yield Block(11, "parity", title, "figures.html", None, figures, grids)

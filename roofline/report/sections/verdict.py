@@ -10,38 +10,19 @@ from roofline.view.grids import NONE, grid
 from roofline.view.known import BOUND, MEANINGS, PARTLY, calibrated
 from roofline.view.questions import grids_of
 from roofline.view.text import amount, between, clean, is_number
-from roofline.view.words import heading
+from roofline.view.words import MORE, heading
 
-EXPLAINED: Final = {
+CARDS: Final = {
     "ttft_idle_s": "ttft_idle",
     "ttft_steady_s": "ttft_steady",
     "tpot_steady_s": "tpot_steady",
     "ttft_s": "ttft",
-    "ttft_mean_s": "ttft",
     "tpot_s": "tpot",
-    "latency_s": "latency",
     "throughput_tok_s": "throughput",
-    "throughput_tok_s_per_gpu": "throughput",
-    "user_tok_s": "tpot",
-    "joule_per_mtok": "energy",
+    "latency_s": "latency",
     "usd_per_mtok": "cost",
-    "kv_bytes": "kv",
-    "weight_bytes": "weights",
-    "memory_bytes": "memory",
-    "ridge": "ridge",
 }
-CARDS: Final = (
-    "ttft_idle_s",
-    "ttft_steady_s",
-    "tpot_steady_s",
-    "ttft_s",
-    "tpot_s",
-    "throughput_tok_s",
-    "latency_s",
-    "usd_per_mtok",
-)
-MOST: Final = ("throughput_tok_s", "throughput_tok_s_per_gpu", "user_tok_s")
-"""Metrics of which more is better: datasheet rates give a ceiling."""
+"""Metrics that have a card, and the derivation of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +82,7 @@ def _is_there(row: Mapping[str, Any] | None) -> bool:
 
 def _card(row: Mapping[str, Any], result: Result) -> Card:
     metric, unit, basis = str(row["metric"]), str(row.get("unit", "")), str(row.get("basis", ""))
-    value, explained = amount(row["value"], unit), EXPLAINED.get(metric, "")
+    value, explained = amount(row["value"], unit), CARDS[metric]
     spread, said = "low" in row and row["low"] < row["high"], []
     if is_number(row.get("serial")):
         said.append(f"{amount(row['serial'], unit)} without overlap")
@@ -110,7 +91,7 @@ def _card(row: Mapping[str, Any], result: Result) -> Card:
     if is_number(row.get("roof")):
         bound = amount(row["roof"], unit)
         shown = bound.number if bound.unit == value.unit else str(bound)
-        said.append(f"datasheet {'ceiling' if metric in MOST else 'floor'} {shown}")
+        said.append(f"datasheet {'ceiling' if metric in MORE else 'floor'} {shown}")
     return Card(
         clean(heading(metric)),
         value,
@@ -124,9 +105,8 @@ def _card(row: Mapping[str, Any], result: Result) -> Card:
 def _known(result: Result) -> tuple[Surety, ...]:
     """Time of each step by basis."""
     rows = result.rows("ops")
-    phases = dict.fromkeys(str(row["phase"]) for row in rows)
     known = []
-    for phase in phases:
+    for phase in dict.fromkeys(str(row["phase"]) for row in rows):
         mine = [row for row in rows if row["phase"] == phase and row["seconds"]]
         bases = sorted({str(row["basis"]) for row in mine}, key=_rank)
         sums = {b: sum(row["share"] for row in mine if row["basis"] == b) for b in bases}
