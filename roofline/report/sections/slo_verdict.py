@@ -139,6 +139,7 @@ def _latencies(result: Result, objectives: list[dict[str, Any]]) -> list[Card]:
 def build(result: Result) -> Block | None:
     """Section of the page."""
     headline = result.tables.get("headline")
+    names: tuple[str, ...]
     if "verdict" in result.tables:
         verdict = plan_verdict(result)
         names = TABLES if len(result.tables["verdict"]) else (*TABLES, "candidates")
