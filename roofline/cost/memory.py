@@ -125,11 +125,11 @@ def kept(
         return Part(
             f"{part.kind} layers",
             (part.matrix_elements * state + taps * width) / tp,
-            "(h · R · P · state bytes + last inputs of the convolution · width)[ / TP]",
+            "(h · n · p · state bytes + last inputs of the convolution · width)[ / TP]",
             {
                 "h": part.heads,
-                "R": part.key_dim,
-                "P": part.value_dim,
+                "n": part.key_dim,
+                "p": part.value_dim,
                 "TP": tp,
                 "state bytes": state,
                 "last inputs of the convolution": taps,
