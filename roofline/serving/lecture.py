@@ -5,7 +5,7 @@ the cache holds S tokens of every layer; time is memory traffic over bandwidth. 
 engine does differently is in `roofline.serving.static`.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import roofline
 from roofline.cost.textbook import bounds, latency, memory, parameters
@@ -15,7 +15,6 @@ from roofline.hardware.machine import Gpu
 from roofline.model.architecture import Architecture, Attention, Mlp
 from roofline.model.precision import Format
 from roofline.serving.explain.parts import derived, fact
-from roofline.serving.tables import datasheet_row as _row
 from roofline.serving.workload import Workload
 from roofline.table import Derivation, Result, table
 
@@ -90,16 +89,21 @@ def analyze(
     rates = fact(gpu, "BW", "hbm", gpu.hbm_bytes_per_s, "B/s")
     decoded = shown("TPOT", step, "s", "memory / BW[ / devices]", moved, rates)
     prefilled = shown("TTFT", first, "s", "2 · P · B · S / (peak · devices)", number)
-    rows: list[dict[str, Any]] = [
-        _row("parameters", count, "parameter", "input embedding in, norms out"),
-        _row("kv_bytes_per_token", per_token, "B", "every layer"),
-        _row("kv_bytes", kept.value, "B", "of the batch at context S"),
-        _row("weight_bytes", weights, "B", "all parameters"),
-        _row("memory_bytes", held, "B", "read for every token"),
-        _row("ttft_s", first, "s", "2·P·B·S FLOP at the dense peak"),
-        _row("tpot_s", step, "s", "memory / bandwidth"),
-        _row("throughput_tok_s", rate, "token/s", "batch / latency of a step"),
-        _row("ridge", ridge, "FLOP/B", f"dense {arithmetic} peak / bandwidth"),
+    figures: tuple[tuple[str, Number, str, str], ...] = (
+        ("parameters", count, "parameter", "input embedding in, norms out"),
+        ("kv_bytes_per_token", per_token, "B", "every layer"),
+        ("kv_bytes", kept.value, "B", "of the batch at context S"),
+        ("weight_bytes", weights, "B", "all parameters"),
+        ("memory_bytes", held, "B", "read for every token"),
+        ("ttft_s", first, "s", "2·P·B·S FLOP at the dense peak"),
+        ("tpot_s", step, "s", "memory / bandwidth"),
+        ("throughput_tok_s", rate, "token/s", "batch / latency of a step"),
+        ("ridge", ridge, "FLOP/B", f"dense {arithmetic} peak / bandwidth"),
+    )
+    columns = ("metric", "value", "unit", "basis", "meaning")
+    rows = [
+        dict(zip(columns, (metric, float(value), unit, "datasheet", meaning), strict=True))
+        for metric, value, unit, meaning in figures
     ]
     return Result(
         kind="analyze",

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from roofline.cost import hierarchy
 from roofline.cost.engine_costs import EngineCosts
-from roofline.cost.work import COUNTS, Number
+from roofline.cost.work import COUNTS
 from roofline.serving import room
 from roofline.serving.advice import Change
 from roofline.serving.explain.parts import worst
@@ -192,12 +192,6 @@ class _Metric:
             "basis": derivations[self.explained].basis,
             "meaning": MEANINGS[self.name],
         }
-
-
-def datasheet_row(metric: str, value: Number, unit: str, meaning: str) -> dict[str, Any]:
-    """Row of a headline whose times are at datasheet rates."""
-    figures = {"metric": metric, "value": float(value), "unit": unit}
-    return {**figures, "basis": "datasheet", "meaning": meaning}
 
 
 def ends(entry: OpTime) -> tuple[float, float]:
