@@ -104,5 +104,5 @@ def test_help_says_what_every_exit_code_means() -> None:
 
 def test_an_error_shows_what_cannot_be_seen_as_escapes() -> None:
     error = RooflineError("a\x1b[31mb\tc", hint="\u202ed", where="e\n:1")
-    assert str(error) == "e\\n:1: a\\x1b[31mb\\tc"
+    assert error.told == "e\\n:1: a\\x1b[31mb\\tc"
     assert error.hint == "\\u202ed"

@@ -37,6 +37,9 @@ NETWORKS = (
     "gemma-2-9b",
     "opt-350m",
     "bert-base-uncased",
+    "gemma-3n-e2b-it",
+    "lfm2-8b-a1b",
+    "rwkv7-2.9b-world",
 )
 """Networks that have every operator and matrix of those that are shipped, as a test below says."""
 LAYOUTS = (

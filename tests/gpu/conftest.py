@@ -27,4 +27,4 @@ def gpu() -> Device:
             found.cupy.cuda.set_allocator(None)
         return found
     except MissingEnvironmentError as error:
-        pytest.skip(f"{error}: {error.hint}")
+        pytest.skip(f"{error.told}: {error.hint}")

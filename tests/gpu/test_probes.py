@@ -33,7 +33,7 @@ def where() -> Iterator[campaign.Place]:
         with campaign.place("cupy") as found:
             yield found
     except MissingEnvironmentError as error:
-        pytest.skip(f"{error}: {error.hint}")
+        pytest.skip(f"{error.told}: {error.hint}")
 
 
 def nearest(name: str, **wanted: int) -> Point:

@@ -79,14 +79,14 @@ def fault(reader: Reader, path: Path, error: BaseException | None) -> str:
     # A file that cannot be read is named in the sentence.
     named = not error.where and path.name in error.message
     if not named and not re.fullmatch(rf".+?({reader.where})", error.where):
-        return f"not located: {error.where} {str(error)[:200]!r}"
+        return f"not located: {error.where} {error.told[:200]!r}"
     if not error.hint:
-        return f"no hint: {str(error)[:200]!r}"
-    if len(str(error)) + len(error.hint) > LONGEST_MESSAGE:
-        return f"long: {str(error)[:200]!r}, {error.hint[:200]!r}"
-    if not f"{error}{error.hint}".isprintable():
-        return f"not printable: {str(error)[:200]!r}, {error.hint[:200]!r}"
-    f"{error} {error.hint}".encode()
+        return f"no hint: {error.told[:200]!r}"
+    if len(error.told) + len(error.hint) > LONGEST_MESSAGE:
+        return f"long: {error.told[:200]!r}, {error.hint[:200]!r}"
+    if not f"{error.told}{error.hint}".isprintable():
+        return f"not printable: {error.told[:200]!r}, {error.hint[:200]!r}"
+    f"{error.told} {error.hint}".encode()
     return ""
 
 

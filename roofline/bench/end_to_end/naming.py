@@ -74,7 +74,7 @@ def network(name: str) -> Architecture:
 @cache
 def _network(name: str) -> Architecture:
     try:
-        return catalog.architecture(name)
+        return catalog.architecture(STORED.sub("", name.lower()))  # rows tell formats in a column
     except RooflineError:
         pass
     lower = name.rpartition("/")[2].lower()

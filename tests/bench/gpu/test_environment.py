@@ -64,7 +64,7 @@ def refusal(wanted: Any, *arguments: Any) -> MissingEnvironmentError:
     error = caught.value
     assert error.exit_code == 3
     assert error.hint
-    assert "\n" not in f"{error}{error.hint}"
+    assert "\n" not in f"{error.told}{error.hint}"
     return error
 
 
@@ -83,7 +83,7 @@ def fail_to_find(monkeypatch: pytest.MonkeyPatch, error: ImportError) -> None:
 def test_no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     fail_to_find(monkeypatch, ModuleNotFoundError("No module named 'cupy'", name="cupy"))
     error = refusal(require_cupy)
-    assert str(error) == "CuPy is not installed"
+    assert error.told == "CuPy is not installed"
     assert "roofline[gpu-cu13]" in error.hint
 
 
@@ -102,25 +102,25 @@ def test_a_cupy_that_does_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", fake(driver=0))
-    assert str(refusal(require_device)) == "there is no NVIDIA driver"
+    assert refusal(require_device).told == "there is no NVIDIA driver"
 
 
 def test_a_driver_older_than_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
         sys.modules, "cupy", fake(driver=12040, fault="cudaErrorInsufficientDriver: too old")
     )
-    assert str(refusal(require_device)) == "the driver is for CUDA 12.4 and CuPy for 13.0"
+    assert refusal(require_device).told == "the driver is for CUDA 12.4 and CuPy for 13.0"
 
 
 @pytest.mark.parametrize("fault", ["", "cudaErrorNoDevice: no device"])
 def test_no_device(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     monkeypatch.setitem(sys.modules, "cupy", fake(devices=0, fault=fault))
-    assert str(refusal(require_device)) == "there is no CUDA device"
+    assert refusal(require_device).told == "there is no CUDA device"
 
 
 def test_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", fake(devices=2))
-    assert str(refusal(require_device, 2)) == "there is no CUDA device 2"
+    assert refusal(require_device, 2).told == "there is no CUDA device 2"
 
 
 def test_a_device_that_is_there_is_made_current(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from tests.bench.gpu.planted import seconds
 def refused() -> RooflineError:
     with pytest.raises(RooflineError) as caught, campaign.place("cupy"):
         pass
-    assert "\n" not in f"{caught.value}{caught.value.hint}"
+    assert "\n" not in f"{caught.value.told}{caught.value.hint}"
     assert caught.value.hint
     return caught.value
 

@@ -171,7 +171,7 @@ def test_a_users_error_is_located(workers: int) -> None:
     with pytest.raises(InputError) as caught:
         came(Local(workers), Failing(4))
     error = caught.value
-    assert str(error) == "a.yaml:3: chunk 4 (configurations 40 to 49): the batch is too large"
+    assert error.told == "a.yaml:3: chunk 4 (configurations 40 to 49): the batch is too large"
     assert (error.hint, error.where, error.exit_code) == ("give a smaller one", "a.yaml:3", 2)
 
 
@@ -291,4 +291,4 @@ def test_errors_cross_processes_whole() -> None:
 
     error = RooflineError("what", hint="why", where="a:1")
     other = copy.copy(error)
-    assert (str(other), other.hint, other.where) == ("a:1: what", "why", "a:1")
+    assert (other.told, other.hint, other.where) == ("a:1: what", "why", "a:1")

@@ -163,7 +163,7 @@ from tests.study.store.works import Rows
 try:
     run(Path(sys.argv[1]), Task("abc", 300_000, 64_000, Rows()), Local(int(sys.argv[2])))
 except RooflineError as error:
-    sys.exit(f"{error.exit_code} {error}")
+    sys.exit(f"{error.exit_code} {error.told}")
 """
 
 
