@@ -314,7 +314,14 @@ def deployment_of_command(
     model: str | Architecture = "",
     files: Mapping[str, str] | None = None,
 ) -> Deployment:
-    """Deployment that a command starts, at the datasheet's rates; see `parse_command`."""
+    """Deployment that a command starts, at the datasheet's rates.
+
+    Args:
+        command, gpu, node, model, files: As for `parse_command`.
+
+    Raises:
+        RooflineError: Anything the user can mend.
+    """
     return _understood(command, gpu, node, model, files)[1]
 
 

@@ -56,13 +56,14 @@ def _converted(option: Any, convert: Any, kind: Any, context: Any, value: Any) -
     try:
         return convert(context, value)
     except typer.BadParameter as error:
+        if value is None:  # what is missing is told by its name
+            raise
         said = error.message.removeprefix("Value error, ")
         kind = next(iter(get_args(kind)), kind)
         if kind in WORDS and said.startswith("Input should be a valid"):
             given = value if isinstance(value, str) else ", ".join(map(str, value))
             said = f"{given!r:.40} is not {WORDS[kind]}"
-        named = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name
-        raise typer.BadParameter(said, context, option, param_hint=named) from None
+        raise typer.BadParameter(said, context, option, param_hint=option.opts[0]) from None
 
 
 def _process(option: Any, convert: Any, kind: Any, bounded: bool, context: Any, value: Any) -> Any:
