@@ -36,8 +36,15 @@ def code(page: Path) -> list[str]:
 def calls(page: Path) -> list[doctest.Example]:
     """Calls of a page with what it shows of each, in one session."""
     blocks = _CALLS.finditer(page.read_text("utf-8"))
-    parser = doctest.DocTestParser()
-    return [example for block in blocks for example in parser.get_examples(block[1], str(page))]
+    return [example for block in blocks for example in _examples(block[1])]
+
+
+def _examples(block: str) -> list[doctest.Example]:
+    """Calls of a block; unlike those of `doctest`, what they print may have empty lines."""
+    found = re.findall(r"^>>> (.*(?:\n\.\.\..*)*)\n((?:(?!>>> ).*\n)*)", block, re.M)
+    return [
+        doctest.Example(re.sub(r"(?m)^\.\.\. ?", "", source), printed) for source, printed in found
+    ]
 
 
 def command_prints(command: str) -> str:
@@ -63,7 +70,7 @@ def renewed(text: str) -> str:
 
     def block(found: re.Match[str]) -> str:
         lines = []
-        for example in doctest.DocTestParser().get_examples(found[1]):
+        for example in _examples(found[1]):
             first, *more = example.source.rstrip("\n").split("\n")
             lines += [f">>> {first}", *(f"... {line}".rstrip() for line in more)]
             lines += call_prints(example.source, session).splitlines()
