@@ -78,7 +78,7 @@ def test_requests_that_all_come_at_once_have_no_rate() -> None:
     assert mean_rate(together) == 0
     with pytest.raises(InputError, match="all arrive at once have no rate that could be changed"):
         at_rate(together, 2.0)
-    with pytest.raises(InputError, match=r"all arrive at once have no rate$"):
+    with pytest.raises(InputError, match=r"all arrive at once have no rate\n"):
         check_rate(together)
 
 
@@ -86,7 +86,7 @@ def test_one_request_has_no_rate() -> None:
     one = requests([3.0], 5, 5)
     with pytest.raises(InputError, match="one request has no rate that could be changed"):
         at_rate(one, 2.0)
-    with pytest.raises(InputError, match=r"one request has no rate$") as caught:
+    with pytest.raises(InputError, match=r"one request has no rate\n") as caught:
         check_rate(one)
     assert "two requests" in str(caught.value.hint)
     check_rate(FOUR)
