@@ -70,7 +70,7 @@ def test_a_file_that_was_changed_is_named_and_its_rows_are_not_mixed(
     go_on(folder)
     before = (folder / name).read_bytes() if (folder / name).exists() else None
     CHANGES[name](folder / name)
-    with pytest.raises(InputError, match=f"another sweep: .* other content of {name}$"):
+    with pytest.raises(InputError, match=f"another sweep: .* other content of {name}\n"):
         go_on(folder)
     if before is None:
         (folder / name).unlink()
@@ -86,7 +86,7 @@ def test_rows_of_other_shipped_data_or_another_program_are_not_gone_on_with(
     go_on(folder)
     other = {**sources.installed(), name: "other"}
     monkeypatch.setattr("roofline.study.store.running.installed", lambda: other)
-    with pytest.raises(InputError, match=f"other content of {name}$"):
+    with pytest.raises(InputError, match=f"other content of {name}\n"):
         go_on(folder)
 
 
