@@ -201,7 +201,9 @@ def _residual(residual: Residual) -> dict[str, Any]:
         and {
             "columns": branches.columns.tolist(),
             "bounds": [[_octave(x) for x in tree] for tree in branches.bounds.tolist()],
-            "values": [[_short(x) for x in tree] for tree in branches.values.tolist()],
+            "values": [
+                " ".join(f"{x:.{DIGITS}g}" for x in tree) for tree in branches.values.tolist()
+            ],
         },
     }
 

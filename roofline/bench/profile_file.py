@@ -1,6 +1,7 @@
 """Read a calibration file, and hold it to its schema and to the bounds of its forms."""
 
 from collections.abc import Sequence
+from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -68,7 +69,8 @@ class BranchesFile(Strict):
 
     columns: tuple[tuple[int, ...], ...] = Field(min_length=1)
     bounds: tuple[Numbers, ...]
-    values: tuple[Numbers, ...]
+    values: tuple[str | Numbers, ...]
+    """Leaves of each tree: as text, of which a file may have more than numbers."""
 
 
 class ResidualFile(Strict):
@@ -285,7 +287,10 @@ def _branches(
     columns = 2 ** len(hull.low) - 1 + len((*TILES, *HEIGHTS))
     _same_length(document, (*path, "columns"), file.columns, trees, levels)
     _same_length(document, (*path, "bounds"), file.bounds, trees, levels)
-    _same_length(document, (*path, "values"), file.values, trees, 2**levels)
+    values = [
+        _leaves(document, (*path, "values", index), tree) for index, tree in enumerate(file.values)
+    ]
+    _same_length(document, (*path, "values"), values, trees, 2**levels)
     for index, row in enumerate(file.columns):
         if not all(0 <= place < columns for place in row):
             raise DocumentError(
@@ -293,7 +298,20 @@ def _branches(
                 hint=EDITED,
                 where=document.where(*path, "columns", index),
             )
-    return Branches(np.array(file.columns), np.array(file.bounds), np.array(file.values))
+    return Branches(np.array(file.columns), np.array(file.bounds), np.array(values))
+
+
+def _leaves(document: Document, path: tuple[str | int, ...], tree: str | Numbers) -> Numbers:
+    """Leaves of a tree as numbers."""
+    try:
+        found = tuple(map(float, tree.split() if isinstance(tree, str) else tree))
+    except ValueError:
+        found = (inf,)
+    if not all(map(isfinite, found)):
+        raise DocumentError(
+            "a leaf is not a finite number", hint=EDITED, where=document.where(*path)
+        )
+    return found
 
 
 def _same_length(

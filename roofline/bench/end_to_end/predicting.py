@@ -112,15 +112,19 @@ def _result(
     profile, kind, basis = [""] * number, [""] * number, [""] * number
     said = list(rows.refused)
     plain = (
-        (each, metric, spread, _basis(each), contradicted(each.row))
+        (each.row, each.engine.profile, each.kind, metric, spread, _basis(each))
         for each, metric, spread in zip(rows.known, rows.metrics, rows.log_sd, strict=True)
     )
-    others = ((each.known, each.predicted, each.log_sd, each.basis, "") for each in apart)
-    for each, metric, spread, how, wrong in chain(plain, others):
-        place = each.row.place
+    others = (
+        (each.row, each.profile, each.network, each.predicted, each.log_sd, each.basis)
+        for each in apart
+    )
+    plainly = {each.row.place: contradicted(each.row) for each in rows.known}
+    for row, fitted, network, metric, spread, how in chain(plain, others):
+        place, wrong = row.place, plainly.get(row.place, "")
         done[place] = True
-        profile[place], kind[place], basis[place] = each.engine.profile, each.kind, how
-        for name, value in each.row.measured.items():
+        profile[place], kind[place], basis[place] = fitted, network, how
+        for name, value in row.measured.items():
             columns[name][0, place] = value
             if name == wrong:
                 said.append(Unread(place, "latency_s contradicts ttft_s + (osl - 1) · tpot_s"))

@@ -127,7 +127,9 @@ class DraftedRow(ApartRow):
             drafted = f"{self.length} tokens by MTP, {found.tree.tokens:.2f} tokens of a round"
         served = serve(fleet, each.requests, concurrency=each.clients)
         return Prediction(
-            each,
+            each.row,
+            each.engine.profile,
+            each.kind,
             predicted=request_metrics(self.row, served, served.totals.makespan_s),
             log_sd={
                 name: wider(spreads, each, name, 0.0 if name == FIRST else unsure)

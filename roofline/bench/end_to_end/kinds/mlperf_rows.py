@@ -205,7 +205,9 @@ class MlperfRow(ApartRow):
         alike, unsure = (each, UNSURE) if self.scenario == OFFLINE else (loop, UNSURE * LIMITED)
         case = each.row.case
         return Prediction(
-            each,
+            each.row,
+            each.engine.profile,
+            each.kind,
             predicted=metrics,
             log_sd={name: wider(spreads, alike, name, unsure) for name in each.row.measured},
             basis=f"lengths of {self.dataset.name}, assumed: {case.weights} weights, "

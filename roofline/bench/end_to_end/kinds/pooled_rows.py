@@ -91,7 +91,9 @@ class PooledRow(ApartRow):
         span = float(served.finish.max() - served.arrival.min())
         sides = {"ttft_s": before}
         return Prediction(
-            after,
+            after.row,
+            after.engine.profile,
+            after.kind,
             predicted=request_metrics(whole, served, span),
             log_sd={
                 name: wider(spreads, sides.get(name, after), name) for name in self.decode.measured

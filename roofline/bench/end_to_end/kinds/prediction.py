@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from roofline.bench.end_to_end import held_out
+from roofline.bench.end_to_end.cases import Row
 from roofline.bench.end_to_end.held_out import LONE, Spreads
 from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
@@ -20,8 +21,11 @@ UNFITTED: Final = LONE
 class Prediction:
     """A predicted row."""
 
-    known: Known
-    """The row as a plain server would serve it."""
+    row: Row
+    """What was asked."""
+    profile: str
+    network: str
+    """Profile of its engine, and kind of its network."""
     predicted: Mapping[str, float]
     """Metrics that the row has, in SI units, by name."""
     log_sd: Mapping[str, float]
