@@ -174,11 +174,8 @@ def linear_ticks(high: float, unit: str, most: int = 5, low: float = 0.0) -> dic
 
 
 def _ticks(values: list[float], unit: str) -> dict[str, Any]:
-    return {"tickvals": values, "ticktext": [_tick(value, unit) for value in values]}
-
-
-def _tick(value: float, unit: str) -> str:
-    return short(amount(value, unit)) if value else "0"
+    texts = [short(amount(value, unit)) if value else "0" for value in values]
+    return {"tickvals": values, "ticktext": texts}
 
 
 def short(value: Amount) -> str:

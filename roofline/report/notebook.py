@@ -109,7 +109,8 @@ def _interactive(figure: Figure) -> "plotly.graph_objects.Figure":
     """A figure with its title and legend in it, where the page has HTML, and axes to zoom."""
     import plotly.graph_objects as go
 
-    theme = _theme()
+    style = (shipped("reports") / "report.css").read_text("utf-8")
+    theme = dict(_NAMED.findall(style.partition("@media")[0]))  # the light colours come first
     height = figure.spec["layout"]["height"] + HEAD
     spec = _coloured(figure.spec, theme)
     layout = {key: _free(key, entry) for key, entry in spec["layout"].items()} | {
@@ -172,18 +173,7 @@ def _coloured(value: Any, theme: Mapping[str, str], is_colour: bool = False) -> 
     if isinstance(value, list | tuple):
         return [_coloured(entry, theme, is_colour) for entry in value]
     if is_colour and isinstance(value, str) and (found := _THEME.fullmatch(value)):
-        return _mixed(theme[found[1]], found[2])
+        colour, opacity = theme[found[1]], found[2]
+        channels = ",".join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))
+        return f"rgba({channels},{opacity})" if opacity else colour
     return value
-
-
-def _mixed(colour: str, opacity: str | None) -> str:
-    if not opacity:
-        return colour
-    channels = ",".join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))
-    return f"rgba({channels},{opacity})"
-
-
-def _theme() -> dict[str, str]:
-    """Light colours of the style sheet, which come first in it."""
-    style = (shipped("reports") / "report.css").read_text("utf-8")
-    return dict(_NAMED.findall(style.partition("@media")[0]))

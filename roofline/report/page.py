@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -127,19 +127,10 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_finalize,
+        finalize=lambda value: clean(value) if type(value) is str else value,
     )
-    environment.filters["embedded"] = _embedded
+    environment.filters["embedded"] = lambda value: Markup(to_json(value))
     return environment
-
-
-def _finalize(value: Any) -> Any:
-    """Every text that a template prints is cleaned first."""
-    return clean(value) if type(value) is str else value
-
-
-def _embedded(value: Any) -> Markup:
-    return Markup(to_json(value))
 
 
 def write(result: Result, path: Path) -> None:

@@ -317,12 +317,13 @@ def what_if(result: Result) -> Grid | None:
         "One change at a time, as factors on the figures of this deployment",
         table(ordered, {}),
         "change, option=How to ask for it, ttft, tpot, throughput=Throughput per GPU, fits=Memory",
-        writers={**tones, "option": _option},
+        writers={
+            **tones,
+            "option": lambda row: (
+                Cell(row["option"], tone="code") if row["option"] else Cell("other hardware")
+            ),
+        },
     )
-
-
-def _option(row: Mapping[str, Any]) -> Cell:
-    return Cell(row["option"], tone="code") if row["option"] else Cell("other hardware")
 
 
 def _factor(name: str) -> Callable[[Mapping[str, Any]], Cell]:
@@ -378,10 +379,10 @@ def _end(row: Mapping[str, Any], *, name: str, of: str) -> Cell:
 
 def _changes(row: Mapping[str, Any]) -> Cell:
     """Deployments that are then the best, with the device where it is another."""
-    ends = [end for end in ("low", "high") if row[f"changes_{end}"] and row[f"shape_{end}"]]
-    return Cell("; ".join(f"{row[end]}: {row[f'shape_{end}']}{_on(row, end)}" for end in ends))
-
-
-def _on(row: Mapping[str, Any], end: str) -> str:
-    shape, gpu = str(row[f"shape_{end}"]), row.get(f"gpu_{end}")
-    return f" on {gpu}" if gpu and " on " not in shape else ""
+    said = []
+    for end in ("low", "high"):
+        shape, gpu = str(row[f"shape_{end}"] or ""), row.get(f"gpu_{end}")
+        if row[f"changes_{end}"] and shape:
+            on = f" on {gpu}" if gpu and " on " not in shape else ""
+            said.append(f"{row[end]}: {shape}{on}")
+    return Cell("; ".join(said))

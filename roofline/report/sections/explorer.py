@@ -1,6 +1,5 @@
 """Configurations to choose from: two side by side, at any batch and length that was priced."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -49,7 +48,9 @@ class ExplorerFacts:
 def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
     """Controls of the configurations of a result."""
     start = result.metadata.get("start")
-    best = next((row for row in lanes.rows if _is(row, start)), lanes.rows[0])
+    asked = start.items() if isinstance(start, dict) else ()
+    begun = (row for row in lanes.rows if asked and all(row.get(n) == value for n, value in asked))
+    best = next(begun, lanes.rows[0])
     lane = tuple(axis.values.index(best[axis.name]) for axis in lanes.axes)
     # The best of another scenario, if there are several; else the next best.
     apart = [a.name for a in lanes.axes if a.name == "scenario"] or [a.name for a in lanes.axes]
@@ -74,11 +75,6 @@ def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
         limited=tuple(limited),
         left_out=lanes.left_out,
     )
-
-
-def _is(row: Mapping[str, Any], start: object) -> bool:
-    """True for the row to begin with."""
-    return isinstance(start, dict) and all(row.get(name) == it for name, it in start.items())
 
 
 def draw_curve(lanes: Lanes) -> Figure | None:
@@ -125,12 +121,6 @@ def draw_curve(lanes: Lanes) -> Figure | None:
     )
 
 
-def _lengths(lanes: Lanes) -> str:
-    """Batch and prompt where all have the same."""
-    said = [f"{mid(title)} {value:,}" for title, value in lanes.fixed if title in SAID]
-    return f" at {', '.join(said)}" if said else ""
-
-
 def _best(lanes: Lanes) -> Grid:
     """The best rows as a table, whether scripts run or not."""
     names = [choice.name for choice in (*lanes.axes, *lanes.numbers)]
@@ -138,7 +128,9 @@ def _best(lanes: Lanes) -> Grid:
     rows = lanes.rows[:BEST]
     columns = dict.fromkeys(key for row in rows for key in row)
     every = table([{key: row.get(key) for key in columns} for row in rows], {})
-    title = f"The best configurations{_lengths(lanes)}, those that keep all limits first"
+    said = [f"{mid(title)} {value:,}" for title, value in lanes.fixed if title in SAID]
+    lengths = f" at {', '.join(said)}" if said else ""
+    title = f"The best configurations{lengths}, those that keep all limits first"
     return grid("best-table", title, every, ", ".join((*names, *figures, "basis")))
 
 

@@ -78,8 +78,10 @@ def draw_memory(facts: MemoryFacts) -> Figure:
         rule(_gib(value), "ink", "solid" if name == "device" else "dash", width=2)
         for name, value in limits
     ]
-    if facts.free < 0:
-        shapes.append(_missing(facts))
+    if facts.free < 0:  # a frame around what is over the limit
+        frame = {"fillcolor": colour("bad", 0.12), "line": {"color": colour("bad"), "width": 2}}
+        sides = {"x0": _gib(facts.budget), "x1": _gib(facts.used), "y0": 0, "y1": 1}
+        shapes.append({"type": "rect", **sides, "yref": "paper", **frame})
     annotations = [
         note(
             f"{name} {binary(value)}",
@@ -92,13 +94,15 @@ def draw_memory(facts: MemoryFacts) -> Figure:
         )
         for place, (name, value) in enumerate(limits)
     ]
+    ticks = linear_ticks(_gib(most), "")["tickvals"]
+    named = [f"{value:g} GiB" if value else "0" for value in ticks]
     spec = {
         "data": data,
         "layout": layout(
             132,
             barmode="stack",
             margin={"l": 12, "r": 16, "t": 44, "b": 8},
-            xaxis=axis("", range=[0, _gib(most) * 1.02], **_ticks(most)),
+            xaxis=axis("", range=[0, _gib(most) * 1.02], tickvals=ticks, ticktext=named),
             yaxis=axis("", showticklabels=False, showgrid=False, ticks="", range=[-0.6, 0.6]),
             shapes=shapes,
             annotations=annotations,
@@ -119,15 +123,6 @@ def _legend(facts: MemoryFacts) -> tuple[Key, ...]:
     if facts.capacity > facts.budget:
         keys.append(Key(f"{RESERVED} {binary(facts.capacity - facts.budget)}", "faint", "hatched"))
     return tuple(keys)
-
-
-def _ticks(most: float) -> dict[str, Any]:
-    """Ticks at round numbers of GiB."""
-    values = linear_ticks(_gib(most), "")["tickvals"]
-    return {
-        "tickvals": values,
-        "ticktext": [f"{value:g} GiB" if value else "0" for value in values],
-    }
 
 
 def _gib(value: float) -> float:
@@ -159,20 +154,6 @@ def _bar(name: str, size: float, told: Sequence[str], look: dict[str, Any]) -> d
         "marker": look,
         "hovertext": [lines(told)],
         "hoverinfo": "text",
-    }
-
-
-def _missing(facts: MemoryFacts) -> dict[str, Any]:
-    """Frame around what is over the limit."""
-    return {
-        "type": "rect",
-        "x0": _gib(facts.budget),
-        "x1": _gib(facts.used),
-        "y0": 0,
-        "y1": 1,
-        "yref": "paper",
-        "fillcolor": colour("bad", 0.12),
-        "line": {"color": colour("bad"), "width": 2},
     }
 
 

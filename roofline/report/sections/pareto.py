@@ -59,8 +59,8 @@ def draw(lanes: Lanes) -> Figure | None:
     ]
     if len(rows) < 2:
         return None
-    found = groups(lanes, rows)
-    data: list[dict[str, Any]] = [_points(lanes, rate, *pair) for pair in _looks(found)]
+    looks = list(zip(groups(lanes, rows).items(), LOOKS, strict=False))
+    data = [_points(lanes, rate, *group, *look) for group, look in looks]
     ranked = [row for row in rows if not is_bound(row)] or rows
     best = frontier([(row[SPEED], row[rate]) for row in ranked if row.get("feasible", True)])
     if len(best) > 1:
@@ -76,37 +76,23 @@ def draw(lanes: Lanes) -> Figure | None:
         ticks = log_ticks(min(values) / 1.3, max(values) * 1.3, "")
         figure[place] = axis(title, type="log", **ticks)
     fast, rich = max(rows, key=lambda row: row[SPEED]), max(rows, key=lambda row: row[rate])
-    legend = [Key(text[:60], look[0], look[1]) for (text, _), look in _looks(found)]
+    legend = [Key(text[:60], *look) for (text, _), look in looks]
+    number = sum(is_bound(row) for row in rows)
+    bounds = f" {number} of {len(rows)} are bounds at datasheet rates, no forecasts."
     return Figure(
         "pareto",
         "What a GPU gives against what a user gets",
         f"From {written(rate, rich[rate])} of a GPU at {written(SPEED, rich[SPEED])} for a user "
         f"({_named(lanes, rich)}) to {written(SPEED, fast[SPEED])} for a user "
-        f"({_named(lanes, fast)}).{_bounds(rows)}",
+        f"({_named(lanes, fast)}).{bounds if number else ''}",
         {"data": data, "layout": figure},
         (*legend, Key("nothing feasible is better in both", "muted", "stem")),
     )
 
 
-def _bounds(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Sentence on those that are bounds, no forecasts; empty if none is."""
-    number = sum(is_bound(row) for row in rows)
-    return f" {number} of {len(rows)} are bounds at datasheet rates, no forecasts." * bool(number)
-
-
-def _looks(
-    found: Mapping[str, list[Mapping[str, Any]]],
-) -> list[tuple[tuple[str, list[Mapping[str, Any]]], tuple[str, str]]]:
-    return list(zip(found.items(), LOOKS, strict=False))
-
-
 def _points(
-    lanes: Lanes,
-    rate: str,
-    group: tuple[str, list[Mapping[str, Any]]],
-    look: tuple[str, str],
+    lanes: Lanes, rate: str, name: str, rows: list[Mapping[str, Any]], tint: str, symbol: str
 ) -> dict[str, Any]:
-    name, rows = group
     feasible = [bool(row.get("feasible", True)) for row in rows]
     return scatter(
         (row[SPEED] for row in rows),
@@ -114,8 +100,8 @@ def _points(
         [_hover(lanes, rate, row) for row in rows],
         name=label(name),
         marker={
-            "color": colour(look[0]),
-            "symbol": [look[1] + ("" if kept else "-open") for kept in feasible],
+            "color": colour(tint),
+            "symbol": [symbol + ("" if kept else "-open") for kept in feasible],
             "size": 7,
             "opacity": 1,
         },

@@ -32,7 +32,8 @@ def draw_roofline(facts: RooflineFacts) -> Figure:
     data += [
         _line(roof.name, *_flat(facts, roof), i == 0) for i, roof in enumerate(facts.arithmetic)
     ]
-    data.append(_ridge_line(facts))
+    ridge = _line("ridge", [facts.ridge] * 2, [facts.y[0], facts.arithmetic[0].rate], main=False)
+    data.append({**ridge, "line": {"color": colour("muted"), "width": 1, "dash": "dot"}})
     phases = list(dict.fromkeys(point.phase for point in facts.points))
     if facts.calibrated:
         data += [_gaps(facts, phase) for phase in phases]
@@ -75,12 +76,6 @@ def _line(name: str, x: list[float], y: list[float], main: bool) -> dict[str, An
     line = {"color": colour("ink" if main else "muted"), "width": 2.5 if main else 1.2}
     line |= {"dash": "solid" if main else "dash"}
     return scatter(x, y, mode="lines", name=label(name), line=line)
-
-
-def _ridge_line(facts: RooflineFacts) -> dict[str, Any]:
-    top = facts.arithmetic[0].rate
-    line = _line("ridge", [facts.ridge] * 2, [facts.y[0], top], main=False)
-    return {**line, "line": {"color": colour("muted"), "width": 1, "dash": "dot"}}
 
 
 def _roof_names(facts: RooflineFacts) -> list[dict[str, Any]]:

@@ -48,11 +48,15 @@ def draw_times(facts: PhaseTimes, key: str) -> Figure:
     it, the line the central 80 %. At datasheet rates the pale end is what no overlap would add.
     """
     bars = [_bars(facts, bound) for bound in BOUNDS if any(b.bound == bound for b in facts.bars)]
-    data = [*bars, _beyond(facts), _shares(facts)]
+    gaps = [max(bar.serial_s - bar.seconds, 0.0) for bar in facts.bars]
+    starts = [bar.seconds for bar in facts.bars]
+    data = [*bars, _pale(facts, gaps, base=starts, hoverinfo="skip"), _shares(facts)]
     longest, beside = max(_end(facts, bar) for bar in facts.bars), 1.18
     more: dict[str, Any] = {}
     if facts.calibrated:
-        data = [_whole(facts), *bars, _intervals(facts), _shares(facts)]
+        told = [_hover(facts, bar) for bar in facts.bars]
+        whole = _pale(facts, starts, hovertext=told, hoverinfo="text")
+        data = [whole, *bars, _intervals(facts), _shares(facts)]
         beside = 1.35  # the badges leave less room
         more["meta"] = {"sparse": True}
         more["margin"] = {"l": 8, "r": BADGES, "t": 8, "b": 8, "pad": 2}
@@ -121,25 +125,8 @@ def _bars(facts: PhaseTimes, bound: str) -> dict[str, Any]:
     }
 
 
-def _whole(facts: PhaseTimes) -> dict[str, Any]:
-    """Pale bars of predicted times, under what datasheet rates ask for."""
-    return {
-        **_pale(facts, [bar.seconds for bar in facts.bars]),
-        "hovertext": [_hover(facts, bar) for bar in facts.bars],
-        "hoverinfo": "text",
-    }
-
-
-def _beyond(facts: PhaseTimes) -> dict[str, Any]:
-    """Pale bars of the time that no overlap would add, behind the others."""
-    return {
-        **_pale(facts, [max(bar.serial_s - bar.seconds, 0.0) for bar in facts.bars]),
-        "base": [bar.seconds for bar in facts.bars],
-        "hoverinfo": "skip",
-    }
-
-
-def _pale(facts: PhaseTimes, lengths: list[float]) -> dict[str, Any]:
+def _pale(facts: PhaseTimes, lengths: list[float], **more: Any) -> dict[str, Any]:
+    """Bars behind the others: predicted times, or the time that no overlap would add."""
     return {
         "type": "bar",
         "orientation": "h",
@@ -147,6 +134,7 @@ def _pale(facts: PhaseTimes, lengths: list[float]) -> dict[str, Any]:
         "width": BAR_WIDTH,
         "x": lengths,
         "marker": {"color": colour("faint", 0.45)},
+        **more,
     }
 
 
@@ -164,11 +152,13 @@ def _intervals(facts: PhaseTimes) -> dict[str, Any]:
 
 
 def _shares(facts: PhaseTimes) -> dict[str, Any]:
+    """Share of each bar, or that all of it is behind others."""
+    shown = (percent(bar.share) if bar.seconds else "hidden" for bar in facts.bars)
     return scatter(
         (_end(facts, bar) for bar in facts.bars),
         range(len(facts.bars)),
         mode="text",
-        text=[f"\N{NO-BREAK SPACE}{label(_shown(bar))}" for bar in facts.bars],
+        text=[f"\N{NO-BREAK SPACE}{label(text)}" for text in shown],
         textposition="middle right",
         textfont={"size": 11, "color": colour("muted")},
         cliponaxis=False,
@@ -216,11 +206,6 @@ def _hover(facts: PhaseTimes, bar: Bar) -> str:
     if bar.interval and bar.roof is not None:
         told.append(f"datasheet floor {percent(bar.roof)} of it")
     return lines([*told, BOUNDS.get(bar.bound, "")])
-
-
-def _shown(bar: Bar) -> str:
-    """Share of a bar, or that all of it is behind others."""
-    return percent(bar.share) if bar.seconds else "hidden"
 
 
 def _summary(facts: PhaseTimes) -> str:

@@ -59,7 +59,8 @@ def verdict_facts(result: Result) -> VerdictFacts:
     given = result.metadata
     fits, predicted = given.get("fits"), calibrated(result)
     rows = {str(row["metric"]): row for row in result.rows("headline")}
-    shown = [rows[name] for name in CARDS if _is_there(rows.get(name))]
+    known = [rows[name] for name in CARDS if name in rows and is_number(rows[name]["value"])]
+    shown = [row for row in known if row["value"] or row["metric"] not in NONE]
     return VerdictFacts(
         fits=fits if isinstance(fits, bool) else None,
         predicted=predicted,
@@ -71,13 +72,6 @@ def verdict_facts(result: Result) -> VerdictFacts:
         cards=tuple(_card(row, result) for row in shown),
         known=_known(result) if predicted else (),
     )
-
-
-def _is_there(row: Mapping[str, Any] | None) -> bool:
-    """True where a figure is known: one token has no time between tokens."""
-    if row is None or not is_number(row["value"]):
-        return False
-    return bool(row["value"]) or row["metric"] not in NONE
 
 
 def _card(row: Mapping[str, Any], result: Result) -> Card:
