@@ -76,14 +76,14 @@ def __dir__() -> list[str]:
 
 
 def _notebook() -> Notebook:
-    """What shows answers in a notebook, imported when one is shown."""
+    """Module that shows answers in a notebook, imported when one is shown."""
     from roofline.report import notebook
 
     return notebook
 
 
 def _terminal() -> Terminal:
-    """What writes answers as text, imported when one is written."""
+    """Module that writes answers as text, imported when one is written."""
     from roofline.view import terminal
 
     return terminal

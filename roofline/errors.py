@@ -43,11 +43,11 @@ class RooflineError(Exception):
 
     @property
     def told(self) -> str:
-        """What is wrong, and in which file."""
+        """Message with the place in a file that is at fault."""
         return f"{self.where}: {self.message}" if self.where else self.message
 
     def __str__(self) -> str:
-        """What is wrong, and what to do about it."""
+        """Message, and on a line of its own the hint."""
         return f"{self.told}\nhint: {self.hint}"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -68,7 +68,7 @@ def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def described(error: Exception) -> str:
-    """What is wrong with one of many, and in brackets what to do about it."""
+    """Message of an error in one line, with its hint in brackets."""
     return f"{error.told} ({error.hint})" if isinstance(error, RooflineError) else str(error)
 
 

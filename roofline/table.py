@@ -25,7 +25,7 @@ class Notebook(Protocol):
 
 
 class Terminal(Protocol):
-    """What writes results as text; it is in a room that this one does not see."""
+    """Writer of results as text; it is in a room that this one does not see."""
 
     def shown_text(self, shown: "Result | Table | Derivation", whole: bool) -> str:
         """Text of all of it, or of as much as a screen has room for."""
@@ -322,7 +322,7 @@ class Result:
         return sorted({*object.__dir__(self), *short})
 
     def __repr__(self) -> str:
-        """What the answer says and its first table, in a screenful."""
+        """Sentences of the answer and its first table, in a screenful."""
         return _text(self, whole=False)
 
     def __str__(self) -> str:

@@ -51,7 +51,7 @@ class Options:
     cuda_graphs: bool = True
     """True where the engine may run decode steps in CUDA graphs."""
     sampling: Sampling = LIKELIEST
-    """How the next token is chosen."""
+    """Choice of the next token: temperature, top-k, top-p, samples, beams."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

@@ -60,7 +60,7 @@ class Denoising:
     autoregressive_log_sd: float
     """Log standard deviation of both latencies; 0 at datasheet rates. [1]"""
     basis: str
-    """What the time of a step rests on, one of `roofline.table.BASES`."""
+    """Basis of the time of a step, one of `roofline.table.BASES`."""
     causal: bool = False
     """Whether the network is made to see one way only."""
 

@@ -1,4 +1,4 @@
-"""What the rules about a figure that is outside its interval may look at, and how they say it."""
+"""Evidence for rules about a figure outside its interval, and the words for it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -173,7 +173,7 @@ def time(seconds: float) -> str:
 
 
 def percent(ratio: float) -> str:
-    """How far off the prediction is of a measured figure that is this many times it.
+    """Error of a prediction in words, of which the measured figure is this many times.
 
     Predicted over measured, as errors are everywhere.
 

@@ -31,7 +31,7 @@ PLACE: Final = {name: place for place, name in enumerate(NAMES)}
 MANY: Final = 500
 """Rows from which on more than one process serves them. [1]"""
 _WORK: list[Callable[[Any], Any]] = []
-"""What forked processes inherit, so that rows and constants are not sent."""
+"""Work that forked processes inherit, so that rows and constants are not sent."""
 
 
 def profile_of(each: Known, logs: Array) -> EngineProfile:

@@ -51,7 +51,7 @@ class Known:
     """A row with what its prediction needs."""
 
     row: Row
-    """What was asked."""
+    """Row of the file, as it was read."""
     deployment: Deployment
     """What served it."""
     requests: Requests

@@ -197,7 +197,7 @@ class Reason:
     """Why a figure is outside its interval."""
 
     name: str
-    """Of the rule."""
+    """Name of the rule."""
     text: str
     """One sentence, with the figures that it rests on."""
 

@@ -22,7 +22,7 @@ class Prediction:
     """A predicted row."""
 
     row: Row
-    """What was asked."""
+    """Row of the file, as it was read."""
     profile: str
     network: str
     """Profile of its engine, and kind of its network."""
