@@ -28,8 +28,10 @@ def arguments(make: Maker, at: Shape) -> dict[str, object]:
 
 
 def kernels(gpu, query, keys, values, output):
-    """One kernel."""
-    return prefill_attention(query, keys, values, output, element="bf16")
+    """One kernel, of whole warpgroups on Hopper."""
+    return prefill_attention(
+        query, keys, values, output, element="bf16", architecture=gpu.architecture
+    )
 
 
 def work(at: Shape) -> Work:
@@ -53,7 +55,7 @@ def regime(at: Shape) -> str:
 
 PROBE = Probe(
     name="flash-prefill",
-    version=1,
+    version=2,
     kind="prefill-attention",
     axes={"count": (1, 4, 16), "heads kv_heads head_dim": HEADS, "new context": LENGTHS},
     arguments=arguments,

@@ -76,11 +76,11 @@ DEVICE void score_keys(float (&score)[Bands][Keys / 8][4], const unsigned char* 
 // Key that entry i of a block of scores belongs to, counted from the tile's first.
 DEVICE int key_of(int block, int i) { return block * 8 + (threadIdx.x & 3) * 2 + (i & 1); }
 
-// Scores become weights exp2(score * scale - largest); what was summed under a smaller maximum is
-// scaled down. A row that has seen no key keeps weights of zero.
+// Scores become weights exp2(score * scale - largest); `shrink` is what was summed under a smaller
+// maximum to be multiplied by. A row that has seen no key keeps weights of zero.
 template <int Blocks>
-DEVICE void weigh(float (&score)[Blocks][4], float (&output)[COLUMNS][4], float (&largest)[2],
-                  float (&total)[2], float scale_log2) {
+DEVICE void weigh(float (&score)[Blocks][4], float (&largest)[2], float (&total)[2],
+                  float (&shrink)[2], float scale_log2) {
 #pragma unroll
   for (int half = 0; half < 2; half++) {
     float most = -INFINITE;
@@ -91,7 +91,7 @@ DEVICE void weigh(float (&score)[Blocks][4], float (&output)[COLUMNS][4], float 
     most = larger(most, exchange(most, 2));
     most = larger(largest[half], most * scale_log2);
     const float base = most == -INFINITE ? 0.f : most;
-    const float shrink = exp2_fast(largest[half] - base);
+    shrink[half] = exp2_fast(largest[half] - base);
     largest[half] = most;
     float sum = 0.f;
 #pragma unroll
@@ -101,11 +101,59 @@ DEVICE void weigh(float (&score)[Blocks][4], float (&output)[COLUMNS][4], float 
         score[block][i] = exp2_fast(score[block][i] * scale_log2 - base);
         sum += score[block][i];
       }
-    total[half] = total[half] * shrink + sum;
+    total[half] = total[half] * shrink[half] + sum;
+  }
+}
+
+DEVICE void rescale(float (&output)[COLUMNS][4], const float (&shrink)[2]) {
 #pragma unroll
-    for (int column = 0; column < COLUMNS; column++) {
-      output[column][2 * half] *= shrink;
-      output[column][2 * half + 1] *= shrink;
+  for (int column = 0; column < COLUMNS; column++)
+#pragma unroll
+    for (int i = 0; i < 4; i++) output[column][i] *= shrink[i >> 1];
+}
+
+// Weights of 16 keys as the operand of a product with their values: pairs of elements.
+DEVICE void pack_weights(u32 (&operand)[4], const float (&first)[4], const float (&second)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const float(&block)[4] = i >> 1 ? second : first;
+    operand[i] = pack(block[2 * (i & 1)], block[2 * (i & 1) + 1]);
+  }
+}
+
+// Entries of a block of scores of keys past the context, or past the row's own, are never chosen.
+template <int Blocks>
+DEVICE void mask(float (&score)[Blocks][4], int first_key, int context, int row, int cached,
+                 int causal) {
+#pragma unroll
+  for (int block = 0; block < Blocks; block++)
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const int key = first_key + key_of(block, i);
+      if (key >= context || (causal && key > row + (i >> 1) * 8 + cached))
+        score[block][i] = -INFINITE;
+    }
+}
+
+// Sum over the four lanes that share a row.
+DEVICE float row_sum(float value) {
+  value += exchange(value, 1);
+  return value + exchange(value, 2);
+}
+
+// Rows of the output of a warp, divided by their sums; `row` is this lane's first.
+DEVICE void store_rows(u16* output, i64 stride, int row, int rows, const float (&sums)[COLUMNS][4],
+                       const float (&totals)[2]) {
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const float total = row_sum(totals[half]);
+    const float share = total > 0.f ? 1.f / total : 0.f;
+    if (row + half * 8 < rows) {
+      u16* to = output + (row + half * 8) * stride + (threadIdx.x & 3) * 2;
+#pragma unroll
+      for (int column = 0; column < COLUMNS; column++)
+        *(u32*)(to + column * 8) =
+            pack(sums[column][2 * half] * share, sums[column][2 * half + 1] * share);
     }
   }
 }
@@ -119,10 +167,7 @@ DEVICE void add_values(float (&output)[Bands][COLUMNS][4], const float (&weight)
     u32 operand[Bands][4];
 #pragma unroll
     for (int band = 0; band < Bands; band++)
-#pragma unroll
-      for (int i = 0; i < 4; i++)
-        operand[band][i] = pack(weight[band][2 * pair + (i >> 1)][2 * (i & 1)],
-                                weight[band][2 * pair + (i >> 1)][2 * (i & 1) + 1]);
+      pack_weights(operand[band], weight[band][2 * pair], weight[band][2 * pair + 1]);
 #pragma unroll
     for (int column = 0; column < COLUMNS; column += 2) {
       u32 value[4];
@@ -135,10 +180,4 @@ DEVICE void add_values(float (&output)[Bands][COLUMNS][4], const float (&weight)
       }
     }
   }
-}
-
-// Sum over the four lanes that share a row.
-DEVICE float row_sum(float value) {
-  value += exchange(value, 1);
-  return value + exchange(value, 2);
 }

@@ -109,7 +109,9 @@ decode_attention(const u16* __restrict__ query, const u16* __restrict__ keys,
         for (int i = 0; i < 4; i++)
           if (tile * KEYS + key_of(block, i) >= seen[band][i >> 1])
             score[band][block][i] = -INFINITE;
-      weigh(score[band], rows.output[band], rows.largest[band], rows.total[band], scale_log2);
+      float shrink[2];
+      weigh(score[band], rows.largest[band], rows.total[band], shrink, scale_log2);
+      rescale(rows.output[band], shrink);
     }
     add_values<BANDS, KEYS>(rows.output, score, key_tile + TILE_BYTES);
     __syncwarp();

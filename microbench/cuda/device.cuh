@@ -7,10 +7,11 @@ typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef long long i64;
+typedef unsigned long long u64;
 
 #define DEVICE __device__ __forceinline__
 #define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
-#define SHARED_MEMORY(name) extern __shared__ __align__(128) unsigned char name[]
+#define SHARED_MEMORY(name) extern __shared__ __align__(1024) unsigned char name[]
 #define INFINITE __int_as_float(0x7f800000)
 
 // An element of an activation or of the KV cache is float16 where the loader sets ELEMENT_FP16 to 1,
@@ -89,6 +90,7 @@ DEVICE u32 pack_e4m3(float low, float high) {
 }
 DEVICE int nearest(float x) { return __float2int_rn(x); }
 DEVICE float magnitude(float x) { return fabsf(x); }
+DEVICE float larger(float a, float b) { return fmaxf(a, b); }
 
 DEVICE float exp2_fast(float x) {
   float y;
@@ -105,6 +107,7 @@ DEVICE float bits_as_float(u32 bits) { return __uint_as_float(bits); }
 DEVICE u32 float_as_bits(float value) { return __float_as_uint(value); }
 // The value that lane `lane ^ mask` of the warp holds.
 DEVICE float exchange(float value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
+DEVICE bool any_lane(bool what) { return __any_sync(0xffffffffu, what); }
 
 // 16 bytes that are read once: past the first-level cache.
 DEVICE uint4 load_once(const uint4* from) {

@@ -5,7 +5,6 @@
 DEVICE float low(u32 pair) { return widen((u16)(pair & 0xffffu)); }
 DEVICE float high(u32 pair) { return widen((u16)(pair >> 16)); }
 DEVICE u16 narrow(float value) { return (u16)(pack(value, 0.f) & 0xffffu); }
-DEVICE float larger(float a, float b) { return a > b ? a : b; }
 DEVICE int smaller(int a, int b) { return a < b ? a : b; }
 
 DEVICE float warp_sum(float value) {

@@ -76,34 +76,17 @@ prefill_attention(const u16* __restrict__ query, const u16* __restrict__ keys,
     const bool masked = past > context || (causal && past > first_query + warp_row + cached + 1);
 #pragma unroll
     for (int band = 0; band < BANDS; band++) {
-      if (masked) {
-        const int first_row = first_query + warp_row + band * 16 + (lane >> 2);
-#pragma unroll
-        for (int block = 0; block < KEYS / 8; block++)
-#pragma unroll
-          for (int i = 0; i < 4; i++) {
-            const int key = tile * KEYS + key_of(block, i), row = first_row + (i >> 1) * 8;
-            if (key >= context || (causal && key > row + cached)) score[band][block][i] = -INFINITE;
-          }
-      }
-      weigh(score[band], rows.output[band], rows.largest[band], rows.total[band], scale_log2);
+      const int row = first_query + warp_row + band * 16 + (lane >> 2);
+      if (masked) mask(score[band], tile * KEYS, context, row, cached, causal);
+      float shrink[2];
+      weigh(score[band], rows.largest[band], rows.total[band], shrink, scale_log2);
+      rescale(rows.output[band], shrink);
     }
     add_values<BANDS, KEYS>(rows.output, score, value_tile);
   }
 
 #pragma unroll
   for (int band = 0; band < BANDS; band++)
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-      const float total = row_sum(rows.total[band][half]);
-      const float share = total > 0.f ? 1.f / total : 0.f;
-      const int row = first_query + warp_row + band * 16 + half * 8 + (lane >> 2);
-      if (row < new_tokens) {
-        u16* to = output + row * query_stride + (lane & 3) * 2;
-#pragma unroll
-        for (int column = 0; column < COLUMNS; column++)
-          *(u32*)(to + column * 8) = pack(rows.output[band][column][2 * half] * share,
-                                          rows.output[band][column][2 * half + 1] * share);
-      }
-    }
+    store_rows(output, query_stride, first_query + warp_row + band * 16 + (lane >> 2), new_tokens,
+               rows.output[band], rows.total[band]);
 }

@@ -5,6 +5,7 @@ from typing import Final
 import numpy as np
 import pytest
 
+from roofline.bench.gpu.attention import HOPPER
 from roofline.bench.gpu.device import Device
 from tests.microbench.attention_cases import CASES, Decode, Prefill, build
 from tests.microbench.case import Case
@@ -18,7 +19,16 @@ LARGE: Final[dict[str, Decode | Prefill]] = {
     "verify, long": Decode((4099, 2048), (32, 8), new_tokens=5, splits=8),
     "prefill, long": Prefill(1100, 1100, (4, 1)),
     "prefill, a long chunk": Prefill(512, 2200, (4, 2), batch=2),
+    "warpgroups, long": Prefill(1100, 1100, (4, 1), architecture=HOPPER),
+    "warpgroups, a long chunk": Prefill(512, 2200, (4, 2), batch=2, architecture=HOPPER),
+    "warpgroups, long, narrow heads": Prefill(900, 1500, (2, 2), head_dim=64, architecture=HOPPER),
 }
+
+
+def served(case: Decode | Prefill, gpu: Device) -> None:
+    """Skip a case of another architecture."""
+    if isinstance(case, Prefill) and case.architecture not in (80, gpu.sku.architecture):
+        pytest.skip("products of warpgroups are Hopper's")
 
 
 def found(case: Case, gpu: Device) -> float:
@@ -30,11 +40,13 @@ def found(case: Case, gpu: Device) -> float:
 
 @pytest.mark.parametrize("name", CASES)
 def test_attention_on_the_device(name: str, gpu: Device) -> None:
+    served(CASES[name], gpu)
     assert found(build(name), gpu) < 1.0
 
 
 @pytest.mark.parametrize("name", LARGE)
 def test_attention_over_many_tiles(name: str, gpu: Device) -> None:
+    served(LARGE[name], gpu)
     assert found(LARGE[name].build(np.random.default_rng(0)), gpu) < 1.0
 
 
@@ -53,10 +65,13 @@ def test_a_result_does_not_change_from_run_to_run(gpu: Device) -> None:
     assert (placed["output"].get() == first).all()
 
 
+@pytest.mark.parametrize("architecture", [80, HOPPER])
 @pytest.mark.parametrize("causal", [True, False])
-def test_prefill_agrees_with_pytorch(gpu: Device, causal: bool) -> None:
+def test_prefill_agrees_with_pytorch(gpu: Device, causal: bool, architecture: int) -> None:
     torch = pytest.importorskip("torch")
-    case = Prefill(700, 700, (8, 2), causal=causal, element="fp16").build(np.random.default_rng(2))
+    shape = Prefill(700, 700, (8, 2), causal=causal, element="fp16", architecture=architecture)
+    served(shape, gpu)
+    case = shape.build(np.random.default_rng(2))
     placed = {name: gpu.cupy.asarray(array) for name, array in case.arrays.items()}
     gpu.run(*case.launches(placed))
     heads = [

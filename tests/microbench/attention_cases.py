@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from roofline.bench.gpu.attention import decode_attention, prefill_attention
+from roofline.bench.gpu.attention import HOPPER, decode_attention, prefill_attention
 from roofline.bench.gpu.launch import Element
 from tests.microbench.case import Case
 from tests.microbench.elements import ROUNDING, Array, nan, narrow, normal, widen
@@ -108,6 +108,7 @@ class Prefill:
     head_dim: int = 128
     element: Element = "bf16"
     spread: float = 1.0
+    architecture: int = 80
 
     def build(self, rng: np.random.Generator) -> Case:
         query_heads, kv_heads = self.heads
@@ -127,7 +128,12 @@ class Prefill:
                 "values": values,
                 "output": nan(query_shape, self.element),
             },
-            lambda placed: prefill_attention(**placed, element=self.element, causal=self.causal),
+            lambda placed: prefill_attention(
+                **placed,
+                element=self.element,
+                causal=self.causal,
+                architecture=self.architecture,
+            ),
             "output",
             np.stack(expected),
             TOLERANCE * ROUNDING[self.element],
@@ -167,6 +173,14 @@ CASES: Final[dict[str, Decode | Prefill]] = {
     "prefill, narrow heads": Prefill(140, 140, (2, 1), head_dim=64),
     "prefill, fp16": Prefill(65, 97, (2, 1), element="fp16"),
     "prefill, narrow heads, fp16": Prefill(40, 170, (2, 1), head_dim=64, element="fp16"),
+    "warpgroups, one tile": Prefill(128, 128, (2, 1), architecture=HOPPER),
+    "warpgroups, short": Prefill(7, 7, (2, 2), batch=2, architecture=HOPPER),
+    "warpgroups, a chunk after 230 tokens": Prefill(
+        150, 380, (2, 1), batch=2, spread=4.0, architecture=HOPPER
+    ),
+    "warpgroups, not causal": Prefill(70, 300, (4, 2), causal=False, architecture=HOPPER),
+    "warpgroups, narrow heads": Prefill(140, 270, (2, 1), head_dim=64, architecture=HOPPER),
+    "warpgroups, fp16": Prefill(65, 297, (2, 1), element="fp16", architecture=HOPPER),
 }
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from roofline.bench.gpu.launch import Launch, Program, sources
 
-EMULATOR: Final = Path(__file__).parent / "emulator" / "device.cuh"
+EMULATOR: Final = Path(__file__).parent / "emulator"
+"""Headers that take the place of those of the same name."""
 SCHEDULES: Final = (0, 3)
 """First warp first and copies as late as allowed; last warp first and copies at once."""
 OPTIONS: Final = (
@@ -101,7 +102,8 @@ class Emulator:
         for name in code:
             if name.endswith(".cuh"):
                 (place / name).write_text(code[name], encoding="utf-8")
-        shutil.copy(EMULATOR, place / "device.cuh")
+        for header in EMULATOR.iterdir():
+            shutil.copy(header, place)
         text = code[f"{program.source}.cu"]
         exports = "\n".join(f"EXPORT({name})" for name in kernels(text))
         (place / "all.cpp").write_text(f"{text}\n{exports}\n", encoding="utf-8")

@@ -18,6 +18,7 @@ DECODE: Final = ("decode, grouped, one split empty",)
 VERIFY: Final = ("verify 4 tokens",)
 WIDE: Final = ("decode, pages of 32, scores of a wide range",)
 PREFILL: Final = ("prefill, a chunk after 130 tokens",)
+GROUPS: Final = ("warpgroups, a chunk after 230 tokens",)
 
 BUGS: Final[dict[str, Bug]] = {
     "largest of the first warp": Bug(
@@ -28,10 +29,10 @@ BUGS: Final[dict[str, Bug]] = {
     ),
     "token of the first row": Bug("rows.cu", "tokens[row]", "tokens[0]", ("embedding",)),
     "causal mask off by one": Bug(
-        "prefill_attention.cu", "key > row + cached", "key > row + cached + 1", PREFILL
+        "attention.cuh", "(i >> 1) * 8 + cached)", "(i >> 1) * 8 + cached + 1)", PREFILL
     ),
     "chunk offset forgotten": Bug(
-        "prefill_attention.cu", "key > row + cached", "key > row", PREFILL
+        "attention.cuh", "(i >> 1) * 8 + cached)", "(i >> 1) * 8)", PREFILL
     ),
     "mask skipped one tile too far": Bug(
         "prefill_attention.cu",
@@ -61,7 +62,55 @@ BUGS: Final[dict[str, Bug]] = {
         "prefill_attention.cu", "__syncthreads();  // values are", "__syncwarp();  //", PREFILL
     ),
     "no division by the sum": Bug(
-        "prefill_attention.cu", "total > 0.f ? 1.f / total : 0.f", "1.f", PREFILL
+        "attention.cuh", "total > 0.f ? 1.f / total : 0.f", "1.f", PREFILL
+    ),
+    "values of a group not waited for": Bug(
+        "prefill_warpgroup.cu",
+        "wait_copies<0>();\n    publish();",
+        "wait_copies<1>();\n    publish();",
+        GROUPS,
+    ),
+    "copies not published": Bug(
+        "prefill_warpgroup.cu",
+        "publish();\n  __syncthreads();  // queries",
+        "__syncthreads();  // queries",
+        GROUPS,
+    ),
+    "no fence before the products": Bug(
+        "prefill_warpgroup.cu", "pin(weight);\n    begin_products();", "", GROUPS
+    ),
+    "scores not waited for": Bug(
+        "prefill_warpgroup.cu", "wait_products<1>(score)", "wait_products<2>(score)", GROUPS
+    ),
+    "output not waited for": Bug(
+        "prefill_warpgroup.cu",
+        "wait_products<0>(sums);\n      rescale",
+        "wait_products<1>(sums);\n      rescale",
+        GROUPS,
+    ),
+    "keys replaced while they are read": Bug(
+        "prefill_warpgroup.cu", "fetch_keys(tile + 1);", "fetch_keys(tile + 2);", GROUPS
+    ),
+    "values of the tile before": Bug(
+        "prefill_warpgroup.cu",
+        "weight, value_tiles + (tile - 1 & 1) * TILE_BYTES);\n    fetch",
+        "weight, value_tiles + (tile & 1) * TILE_BYTES);\n    fetch",
+        GROUPS,
+    ),
+    "queries of the first group for all": Bug(
+        "prefill_warpgroup.cu", "query_tile + group * 64 * PANEL_BYTES", "query_tile", GROUPS
+    ),
+    "mask of a group by another's rows": Bug(
+        "prefill_warpgroup.cu", "first_query + group * 64;", "first_query + 64;", GROUPS
+    ),
+    "chunks placed by another swizzle": Bug(
+        "prefill_warpgroup.cu",
+        "swizzled(row, chunk % 8)",
+        "swizzled(row, chunk % 8 ^ 1)",
+        GROUPS,
+    ),
+    "panels of values beside each other": Bug(
+        "prefill_warpgroup.cu", "KEYS * PANEL_BYTES));\n  close", "PANEL_BYTES));\n  close", GROUPS
     ),
     "no scale": Bug(
         "attention.cuh",
@@ -70,10 +119,10 @@ BUGS: Final[dict[str, Bug]] = {
         DECODE,
     ),
     "no rescaling of the output": Bug(
-        "attention.cuh", "output[column][2 * half] *= shrink;", "", WIDE
+        "attention.cuh", "output[column][i] *= shrink[i >> 1];", ";", WIDE
     ),
     "no rescaling of the sum": Bug(
-        "attention.cuh", "total[half] * shrink + sum", "total[half] + sum", WIDE
+        "attention.cuh", "total[half] * shrink[half] + sum", "total[half] + sum", WIDE
     ),
     "values not transposed": Bug(
         "attention.cuh", "load_tiles_transposed(value,", "load_tiles(value,", DECODE

@@ -26,8 +26,18 @@ def _of(launches: tuple[Launch, ...]) -> Program:
     return launches[0].program
 
 
+def prefills(architecture: int) -> list[Program]:
+    """Prefill on an architecture."""
+    out = []
+    for head_dim, element in product(HEAD_DIMS, ELEMENTS):
+        cache = np.empty((1, 16, 1, head_dim), np.uint16)
+        arrays = (cache, cache, cache, cache)
+        out.append(_of(prefill_attention(*arrays, element=element, architecture=architecture)))
+    return out
+
+
 def attention() -> list[Program]:
-    """Prefill, and decoding with one band of query rows and with two."""
+    """Prefill everywhere, and decoding with one band of query rows and with two."""
     out = []
     for head_dim, element in product(HEAD_DIMS, ELEMENTS):
         cache = np.empty((1, 16, 1, head_dim), np.uint16)

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from roofline.bench.gpu.attention import HOPPER
 from roofline.bench.gpu.compiling import compiled
 from roofline.bench.gpu.launch import Program, sources
 from tests.microbench import programs
@@ -105,3 +106,19 @@ def test_attention_uses_tensor_cores_and_asynchronous_copies(
     assert count(found, r"LDGSTS\.E\..*128$") > 0
     assert count(found, r"LDGSTS") == count(found, r"LDGSTS\.E\..*128$")
     assert count(found, r"LDL|STL") == 0
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("program", programs.prefills(HOPPER), ids=programs.label)
+def test_products_of_warpgroups_are_under_way_together(program: Program, tmp_path: Path) -> None:
+    built = compiled(program, HOPPER)
+    assert "serialized" not in built.log  # as the assembler says where it waits for each
+    used = resources(built.log)[program.source]
+    assert used.registers <= 255
+    assert (used.spill_bytes, used.stack_bytes) == (0, 0)
+    found = instructions(built.cubin, tmp_path)[program.source]
+    assert count(found, r"HGMMA\.64x\d+x16\.F32") == count(found, r"HGMMA") > 0
+    assert count(found, r"HMMA|LDL|STL") == 0
+    assert count(found, r"LDGSTS") == count(found, r"LDGSTS\.E\..*128$") > 0
+    # Of scores, of scores and of output, of output at the end, and where the output is rescaled.
+    assert count(found, r"WARPGROUP\.DEPBAR") == 5

@@ -17,6 +17,12 @@ DECODE_STAGES: Final = 3
 PREFILL_BANDS: Final = 2
 PREFILL_KEYS: Final = {64: 64, 128: 32}
 """Keys per tile by head width: with more, registers spill."""
+HOPPER: Final = 90
+"""Architecture whose products are of whole warpgroups; no other has these instructions."""
+GROUPS: Final = 2
+"""Warpgroups of a block, each with 64 queries."""
+GROUP_KEYS: Final = 128
+"""Keys per tile of theirs; two tiles of keys and two of values fill most of the shared memory."""
 LOG2_E: Final = 1.0 / float(np.log(2.0))
 
 
@@ -132,6 +138,7 @@ def prefill_attention(
     *,
     element: Element,
     causal: bool = True,
+    architecture: int = 80,
 ) -> tuple[Launch, ...]:
     """Launch for many new tokens per sequence.
 
@@ -140,6 +147,7 @@ def prefill_attention(
         keys, values: Of shape [batch, context, kv heads, head width]; the new tokens are the last
             of the context, so a longer context is a chunk of a prompt.
         causal: Whether a token sees only itself and those before it.
+        architecture: Of the device: Hopper has a kernel of its own.
 
     Raises:
         InputError: If the kernel does not serve the shape.
@@ -152,16 +160,20 @@ def prefill_attention(
             f"{new_tokens} new tokens are more than their context of {context}",
             hint="count the new tokens in the context",
         )
-    queries = WARPS * PREFILL_BANDS * BAND
-    tile = PREFILL_KEYS[head_dim]
-    constants = {"HEAD_DIM": head_dim, "BANDS": PREFILL_BANDS, "WARPS": WARPS, "KEYS": tile}
+    if architecture == HOPPER:
+        kernel, threads, queries, tiles = "prefill_warpgroup", GROUPS * 4 * WARP, GROUPS * 64, 4
+        constants = {"GROUPS": GROUPS, "KEYS": GROUP_KEYS}
+    else:
+        kernel, threads, tiles = "prefill_attention", WARPS * WARP, 2
+        queries = WARPS * PREFILL_BANDS * BAND
+        constants = {"BANDS": PREFILL_BANDS, "WARPS": WARPS, "KEYS": PREFILL_KEYS[head_dim]}
     return (
         Launch(
-            program("prefill_attention", element, constants),
-            "prefill_attention",
+            program(kernel, element, {"HEAD_DIM": head_dim, **constants}),
+            kernel,
             (ceil_div(new_tokens, queries), query_heads, batch),
-            WARPS * WARP,
-            (queries + 2 * tile) * head_dim * 2,
+            threads,
+            (queries + tiles * constants["KEYS"]) * head_dim * 2,
             (
                 query,
                 keys,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from roofline.bench.gpu.attention import HOPPER
 from roofline.bench.gpu.environment import require_cupy
 from roofline.bench.gpu.launch import Program, sources
 from roofline.errors import MissingEnvironmentError
@@ -49,7 +50,8 @@ def compiled(program: Program, architecture: int) -> Compiled:
         [code[name].encode() for name in headers],
         [name.encode() for name in headers],
     )
-    options = ["-std=c++17", f"-arch=sm_{architecture}", "--ptxas-options=-v"]
+    own = "a" if architecture == HOPPER else ""  # what no other architecture has, wgmma
+    options = ["-std=c++17", f"-arch=sm_{architecture}{own}", "--ptxas-options=-v"]
     try:
         nvrtc.compileProgram(handle, (*options, *program.options()))
         # CuPy takes the last byte for the end of a text.

@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -24,6 +25,7 @@ typedef uint8_t u8;
 typedef uint16_t u16;
 typedef uint32_t u32;
 typedef long long i64;
+typedef unsigned long long u64;
 #define DEVICE static inline
 #define KERNEL(...) static void
 #define SHARED_MEMORY(name) unsigned char* name = emulator::block->shared
@@ -62,19 +64,29 @@ struct Fiber {
   unsigned waits_since = 0;
   std::vector<std::vector<Copy>> closed;
   std::vector<Copy> open, landed;
+  bool unpublished = false;  // copies waited for since `publish`
   Index thread{0, 0, 0};
   bool runnable() const {
     return !done && (waits_for == nullptr || waits_for->generation != waits_since);
   }
 };
-struct Warp {
+// Threads that act together: a warp of 32, or a warpgroup of 128.
+struct Team {
   Barrier barrier;
   const void* operation = nullptr;
-  void* operand[32];
+  void* operand[128];
+};
+struct Group {
+  Team team;
+  std::vector<std::vector<std::function<void()>>> closed;  // products under way
+  std::vector<std::function<void()>> open;
+  bool begun = false;
 };
 struct Block {
   std::vector<Fiber> fibers;
-  std::vector<Warp> warps;
+  std::vector<Team> warps;
+  std::vector<Group> groups;
+  bool unpublished = false;  // at the last barrier
   Barrier barrier;
   std::vector<Region> regions;
   std::unique_ptr<unsigned char[]> storage;
@@ -91,8 +103,6 @@ struct Block {
 static Block* block;
 
 static Fiber& self() { return block->fibers[block->current]; }
-static Warp& warp() { return block->warps[block->current / 32]; }
-static unsigned lane() { return block->current % 32; }
 
 static __attribute__((noinline)) void leave() {
   if (_setjmp(self().resume) == 0) _longjmp(block->scheduler, 1);
@@ -109,7 +119,8 @@ static void perform(const Copy& copy) {
     memset(copy.to, 0, 16);
 }
 static void land() {
-  for (const Copy& copy : self().landed) perform(copy);
+  for (const Copy& copy : self().landed)
+    if (!block->eager) perform(copy);
   self().landed.clear();
 }
 
@@ -127,17 +138,21 @@ static void release(Barrier& barrier) {
   barrier.generation++;
 }
 
-// The last lane to arrive does the work of the whole warp, on the operands that each lane brought.
+// The last thread to arrive does the work of the whole team, on the operands that each brought.
 template <class Operand>
-static void together(void (*operation)(Operand* const*), Operand& mine) {
-  Warp& all = warp();
+static void together(Team& all, unsigned threads, void (*operation)(Operand* const*),
+                     Operand& mine) {
   if (all.barrier.arrived == 0) all.operation = (const void*)operation;
-  if (all.operation != (const void*)operation) stop("lanes of a warp are at different operations");
-  all.operand[lane()] = &mine;
-  if (arrive(all.barrier, 32)) {
+  if (all.operation != (const void*)operation) stop("threads of a team are at different operations");
+  all.operand[block->current % threads] = &mine;
+  if (arrive(all.barrier, threads)) {
     operation((Operand* const*)all.operand);
     release(all.barrier);
   }
+}
+template <class Operand>
+static void together(void (*operation)(Operand* const*), Operand& mine) {
+  together(block->warps[block->current / 32], 32, operation, mine);
 }
 
 static void check_shared(const void* address) {
@@ -207,6 +222,7 @@ static void prepare(Fiber& fiber, unsigned thread) {
   fiber.closed.clear();
   fiber.open.clear();
   fiber.landed.clear();
+  fiber.unpublished = false;
   fiber.thread = {thread, 0, 0};
   getcontext(&fiber.entry);
   fiber.entry.uc_stack.ss_sp = fiber.stack.get();
@@ -219,7 +235,9 @@ static void run_block(bool backwards) {
   const unsigned threads = block->size.x, warps = (threads + 31) / 32;
   memset(block->shared, 0xff, block->shared_bytes);
   block->barrier = Barrier();
-  block->warps.assign(warps, Warp());
+  block->warps.assign(warps, Team());
+  block->groups.assign((warps + 3) / 4, Group());
+  block->unpublished = false;
   for (unsigned i = 0; i < threads; i++) prepare(block->fibers[i], i);
   for (bool progress = true; progress;) {
     progress = false;
@@ -237,6 +255,9 @@ static void run_block(bool backwards) {
   }
   for (const Fiber& fiber : block->fibers)
     if (!fiber.done) block->error = "threads wait for others that never come";
+  for (const Group& group : block->groups)
+    if (!group.open.empty() || !group.closed.empty())
+      block->error = "products under way when the kernel ends";
 }
 
 // Runs a grid; a sentence where it went wrong, else null.
@@ -249,8 +270,8 @@ static const char* launch(const unsigned* grid, unsigned threads, size_t shared_
   state.size = {threads, 1, 1};
   state.fibers.resize(threads);
   state.regions.assign(regions, regions + region_count);
-  state.storage.reset(new unsigned char[shared_bytes + 128]);
-  state.shared = (unsigned char*)(((uintptr_t)state.storage.get() + 127) & ~(uintptr_t)127);
+  state.storage.reset(new unsigned char[shared_bytes + 1024]);
+  state.shared = (unsigned char*)(((uintptr_t)state.storage.get() + 1023) & ~(uintptr_t)1023);
   state.shared_bytes = shared_bytes;
   state.eager = schedule & 2;
   state.body = body;
@@ -298,6 +319,8 @@ struct Call<void (*)(Arguments...)> {
 
 DEVICE void __syncthreads() {
   emulator::land();
+  if (emulator::block->barrier.arrived == 0) emulator::block->unpublished = false;
+  if (emulator::self().unpublished) emulator::block->unpublished = true;
   if (emulator::arrive(emulator::block->barrier, emulator::block->size.x))
     emulator::release(emulator::block->barrier);
 }
@@ -311,10 +334,8 @@ DEVICE void copy_async(void* shared, const void* global, bool wanted) {
   emulator::check_shared(shared);
   if (wanted) emulator::check_global(global);
   const emulator::Copy copy{shared, global, wanted};
-  if (emulator::block->eager)
-    emulator::perform(copy);
-  else
-    emulator::self().open.push_back(copy);
+  if (emulator::block->eager) emulator::perform(copy);
+  emulator::self().open.push_back(copy);
 }
 DEVICE void close_copies() {
   emulator::self().closed.push_back(std::move(emulator::self().open));
@@ -325,6 +346,7 @@ DEVICE void wait_copies() {
   auto& closed = emulator::self().closed;
   auto& landed = emulator::self().landed;
   while ((int)closed.size() > Pending) {
+    if (!closed.front().empty()) emulator::self().unpublished = true;
     landed.insert(landed.end(), closed.front().begin(), closed.front().end());
     closed.erase(closed.begin());
   }
@@ -402,6 +424,11 @@ DEVICE float exchange(float value, int mask) {
   emulator::together(emulator::swap, mine);
   return mine.received;
 }
+DEVICE bool any_lane(bool what) {
+  float found = what;
+  for (int mask = 16; mask; mask >>= 1) found = std::fmax(found, exchange(found, mask));
+  return found != 0.f;
+}
 
 DEVICE u32 pack(float low, float high) {
   return emulator::narrowed(low) | (u32)emulator::narrowed(high) << 16;
@@ -425,6 +452,7 @@ DEVICE u32 to_e4m3(float value) {
 DEVICE u32 pack_e4m3(float low, float high) { return to_e4m3(low) | to_e4m3(high) << 8; }
 DEVICE int nearest(float x) { return (int)std::lrintf(x); }
 DEVICE float magnitude(float x) { return std::fabs(x); }
+DEVICE float larger(float a, float b) { return std::fmax(a, b); }
 
 DEVICE float exp2_fast(float x) { return std::exp2(x); }
 DEVICE float log2_fast(float x) { return std::log2(x); }
