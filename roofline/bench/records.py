@@ -7,9 +7,12 @@ the same version of the same probe, and is unchanged since; anything else is ref
 import hashlib
 import json
 import re
+import tarfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal, TypeVar
 
 from pydantic import Field, field_validator
@@ -33,6 +36,11 @@ FIXED: Final = (
     *WORK,
 )
 """Columns that every part has; the others are the axes of its probe."""
+PACKED: Final = ".tgz"
+"""End of the name of a run that is packed."""
+MOST_BYTES: Final = 256 << 20
+"""Largest run that is unpacked. [B]"""
+AGAIN: Final = "pack it again: tar czf record.tgz -C FOLDER ."
 NAME: Final = r"^[a-z0-9][a-z0-9.-]{0,47}$"
 """Providers and machines, of which names of files are made."""
 
@@ -110,9 +118,17 @@ class Records:
 def read_records(folder: Path, probes: Mapping[str, Loaded] | None = None) -> Records:
     """A run that was recorded in a folder; none of another version of the probes that are given.
 
+    Args:
+        folder: Where it is, or the folder packed with tar and gzip, as it is sent.
+        probes: Probes as they are now, by name.
+
     Raises:
         DocumentError: A part or the sidecar is damaged, foreign or of another version.
     """
+    if folder.suffix == PACKED and folder.is_file():
+        with TemporaryDirectory() as place:
+            _unpack(folder, Path(place))
+            return read_records(Path(place), probes)
     if not there(folder / SIDECAR):
         raise DocumentError(
             f"{label(folder)} holds no run: there is no {SIDECAR}",
@@ -127,6 +143,24 @@ def read_records(folder: Path, probes: Mapping[str, Loaded] | None = None) -> Re
     if len({row.point for row in rows}) < len(rows):
         raise _refused(folder, "a point is there twice", "remove the part that was added")
     return Records(header, tuple(rows), tuple(notes))
+
+
+def _unpack(packed: Path, place: Path) -> None:
+    """Write the files of a packed run, and nothing else that is in it, into a folder."""
+    room = MOST_BYTES
+    try:
+        with tarfile.open(packed, "r:gz") as archive:
+            for member in archive:
+                name = PurePosixPath(member.name).name
+                if not member.isfile() or not (name == SIDECAR or name.endswith(".parquet")):
+                    continue
+                room -= member.size
+                if room < 0:
+                    raise _refused(packed, f"it unpacks to more than {MOST_BYTES >> 20} MiB", AGAIN)
+                file = archive.extractfile(member)
+                (place / name).write_bytes(file.read() if file else b"")
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise _refused(packed, f"it is no packed run: {error}", AGAIN) from None
 
 
 def _versions(header: Header, probes: Mapping[str, Loaded], folder: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """``roofline bench``: the probes one by one, what they measured, and a fit of that."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -124,7 +125,7 @@ def run(
 
 @app.command()
 def fit(
-    folder: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of a run, or that packed: .tgz.")],
     out: Annotated[
         Path | None, typer.Option(help="File to write; else one in the folder for your own.")
     ] = None,
@@ -138,3 +139,33 @@ def fit(
     found, notes, path = fitted(records, out)
     report(found, [*records.notes, *notes], format_)
     said(f"wrote {path}")
+
+
+class Exported(StrEnum):
+    """Kinds of kernel that records are written as, as validate names them."""
+
+    GEMM = "gemm"
+    ATTENTION_DECODE = "attention-decode"
+    ATTENTION_PREFILL = "attention-prefill"
+    POINTWISE = "pointwise"
+    COLLECTIVE = "collective"
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run, or that packed: .tgz.")],
+    out: Annotated[Path, typer.Argument(help="CSV file to write.")],
+    kind: Annotated[Exported, typer.Option(help="Kind of kernel.")] = Exported.GEMM,
+    engine: Annotated[
+        str, typer.Option(help="Engine whose shipped kernels they are held against.")
+    ] = "",
+) -> None:
+    """Write what a run measured as rows for validate, which holds shipped calibrations to them."""
+    from roofline.bench.exported import exported
+    from roofline.bench.records import read_records
+    from roofline.files import text_output
+
+    rows = exported(read_records(folder), kind.value, engine)
+    with text_output(out) as file:
+        rows.to_csv(file, index=False)
+    said(f"wrote {len(rows)} rows to {out}")

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -289,3 +290,44 @@ def test_a_killed_run_loses_nothing_that_was_finished(tmp_path: Path) -> None:
     found = [row.point for row in read_records(tmp_path / "run").rows]
     assert set(told) - {""} <= set(found)
     assert len(found) <= len(told) + 1
+
+
+def test_a_packed_run_is_read_as_its_folder(tmp_path: Path) -> None:
+    recorded(tmp_path / "run")
+    packed = tmp_path / "record.tgz"
+    with tarfile.open(packed, "w:gz") as archive:
+        archive.add(tmp_path / "run", ".")
+    assert read_records(packed) == read_records(tmp_path / "run")
+
+
+def test_a_packed_run_writes_nowhere_else(tmp_path: Path) -> None:
+    recorded(tmp_path / "run")
+    packed = tmp_path / "record.tgz"
+    with tarfile.open(packed, "w:gz") as archive:
+        archive.add(tmp_path / "run", ".")
+        archive.add(tmp_path / "run" / SIDECAR, "../../escaped.json")
+        link = tarfile.TarInfo("link.parquet")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    assert len(read_records(packed).rows) == 3
+    assert not list(tmp_path.parent.rglob("escaped.json"))
+
+
+@pytest.mark.parametrize("content", [b"", b"not packed", b"\x1f\x8b\x08broken"])
+def test_what_is_no_packed_run_is_one_error(tmp_path: Path, content: bytes) -> None:
+    packed = tmp_path / "record.tgz"
+    packed.write_bytes(content)
+    with pytest.raises(DocumentError, match=r"no packed run|holds no run"):
+        read_records(packed)
+
+
+def test_a_packed_run_that_is_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(tmp_path / "run")
+    packed = tmp_path / "record.tgz"
+    with tarfile.open(packed, "w:gz") as archive:
+        archive.add(tmp_path / "run", ".")
+    monkeypatch.setattr("roofline.bench.records.MOST_BYTES", 1 << 10)
+    with pytest.raises(DocumentError, match="unpacks to more than"):
+        read_records(packed)
