@@ -19,6 +19,7 @@ PRICES: Final[Mapping[str, tuple[str, str]]] = {
     "gemm-fp8": (LIBRARY, "fp8"),
     "gemm-int8": (LIBRARY, "sq"),
     "paged-decode": (PROJECT, PAIR),
+    "paged-decode-fp8": (PROJECT, "bfloat16-fp8"),
     "torch-cudnn": ("cudnn", PAIR),
     "torch-flash": ("torch", PAIR),
     "flash-attn-3": ("flash-attention-3", PAIR),
@@ -42,6 +43,7 @@ SUSTAINED: Final[Mapping[str, str]] = {
 REFERENCES: Final[Mapping[str, str]] = {
     "copy": "rate of memory that decoding is held against",
     "read": "rate of memory that decoding is held against",
+    "experts-bf16": "products of a mixture: without sorting rows by expert and summing them up",
     "w4a16-gemv": "four tokens at most: no price of larger batches",
 }
 """Probes that price nothing, and what they are for; they come last."""
@@ -68,8 +70,8 @@ FORMATS: Final[Mapping[str, str]] = {
     "nvfp4": "products in 4 bits: the engine's own kernels, as shipped",
     "int8_wo": "products with 8-bit weights alone: as shipped",
     "int4_wo": "products with 4-bit weights alone: as shipped",
-    "bfloat16-fp8": "attention to a cache in 8 bits: the engine's own kernels, as shipped",
-    "fp8-fp8": "attention to a cache in 8 bits: the engine's own kernels, as shipped",
+    "bfloat16-fp8": "prompts on a cache in 8 bits: the engine's own kernels, as shipped",
+    "fp8-fp8": "attention in 8 bits: the engine's own kernels, as shipped",
 }
 """The same of formats of kinds that have a probe."""
 

@@ -15,6 +15,7 @@ class Bug:
 
 
 DECODE: Final = ("decode, grouped, one split empty",)
+EIGHT_BITS: Final = ("decode, 8-bit cache",)
 VERIFY: Final = ("verify 4 tokens",)
 WIDE: Final = ("decode, pages of 32, scores of a wide range",)
 PREFILL: Final = ("prefill, a chunk after 130 tokens",)
@@ -149,6 +150,18 @@ BUGS: Final[dict[str, Bug]] = {
         "__syncthreads();  // the stages are",
         "__syncwarp();  //",
         ("decode, one warp behind",),
+    ),
+    "columns of an 8-bit cache in no order": Bug(
+        "cache.cuh", "block / 2 * 16 + (threadIdx.x & 3) * 4", "block * 8", EIGHT_BITS
+    ),
+    "queries in another order than 8-bit keys": Bug(
+        "cache.cuh", "#define LANE_STEP 4", "#define LANE_STEP 2", EIGHT_BITS
+    ),
+    "8-bit keys of the first eight rows twice": Bug(
+        "cache.cuh", "widen_e4m3(key[half + 2])", "widen_e4m3(key[half])", EIGHT_BITS
+    ),
+    "rows of an 8-bit tile exchanged": Bug(
+        "cache.cuh", "by_column(value[2 * half])", "by_column(value[2 * half + 1])", EIGHT_BITS
     ),
     "new tokens and heads swapped": Bug(
         "decode_attention.cu",

@@ -27,7 +27,7 @@ def _of(launches: tuple[Launch, ...]) -> Program:
 
 
 def attention() -> list[Program]:
-    """Prefill, and decoding with one band of query rows and with two."""
+    """Prefill, and decoding with one band of query rows and with two, of either cache."""
     out = []
     for head_dim, element in product(HEAD_DIMS, ELEMENTS):
         cache = np.empty((1, 16, 1, head_dim), np.uint16)
@@ -36,8 +36,9 @@ def attention() -> list[Program]:
         for new_tokens in (1, 32):
             query = np.empty((1, new_tokens, 1, head_dim), np.uint16)
             table = np.empty((1, 1), np.int32)
-            launches = decode_attention(query, cache, cache, table, table, query, element=element)
-            out.append(_of(launches))
+            for kept in (cache, cache.astype(np.uint8)):
+                launches = decode_attention(query, kept, kept, table, table, query, element=element)
+                out.append(_of(launches))
     return out
 
 

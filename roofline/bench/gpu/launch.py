@@ -31,6 +31,11 @@ class Array(Protocol):
         """Extents."""
         ...
 
+    @property
+    def dtype(self) -> Any:
+        """Type of an element."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Program:

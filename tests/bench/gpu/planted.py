@@ -102,7 +102,9 @@ def _time(form: str, arithmetic: str, **dims: float) -> float:
 
 @cache
 def _attention(form: str, build: Callable[..., Any], *dims: float, **how: str) -> float:
-    columns = build(*(np.array([float(value)]) for value in (*dims, 0.0, 2.0, 2.0)), **how)
+    columns = build(
+        *(np.array([float(value)]) for value in (*dims[:6], 0.0, 2.0, *dims[6:])), **how
+    )
     machine = H100.of("bf16")
     return float(FORMS[form].seconds(columns, machine, PLANTED[form])[0])
 
@@ -112,14 +114,15 @@ def _decode(call: Kernel) -> float:
     contexts, (new, heads, kv_heads) = call.arguments[4], call.arguments[8:11]
     context = ctypes.c_int32.from_address(int(contexts)).value
     shape = (call.grid[2], new, context, heads, kv_heads, call.constants["HEAD_DIM"])
-    return _attention("decode-own", decode_dims, *shape, kernel="roofline")
+    cached = 2.0 - call.constants.get("CACHE_FP8", 0)
+    return _attention("decode-own", decode_dims, *shape, cached, kernel="roofline")
 
 
 def _prefill(call: Kernel) -> float:
     new, context, heads, kv_heads, causal = call.arguments[4:9]
     assert causal == 1
     shape = (call.grid[2], new, context, heads, kv_heads, call.constants["HEAD_DIM"])
-    return _attention("prefill-own", prefill_dims, *shape)
+    return _attention("prefill-own", prefill_dims, *shape, 2.0)
 
 
 def _pass(form: str, width: Callable[[Kernel], float]) -> Callable[[Kernel], float]:

@@ -67,6 +67,7 @@ TOLD = {
     "embedding-bf16": {"start": 0.02, "memory": 0.02, "cache": 0.03},
     "flash-prefill": {"launch": 0.03, "memory": 0.05, "block": 0.03},
     "paged-decode": {"launch": 0.05, "memory": 0.02},
+    "paged-decode-fp8": {"launch": 0.05, "memory": 0.02},
 }
 """Constants that the shapes of a probe tell, and how closely: the prior pulls a little, and between
 graphs there is a gap."""
@@ -76,7 +77,7 @@ graphs there is a gap."""
 def test_planted_constants_come_back_through_the_whole_path(
     gpu: FakeGpu, tmp_path: Path, name: str
 ) -> None:
-    run = measured(tmp_path, [name], 600.0, most=160 if name == "paged-decode" else 80)
+    run = measured(tmp_path, [name], 600.0, most=160 if name.startswith("paged-decode") else 80)
     assert {row.stopped for row in run.records.rows} == {"converged"}
     found = fitted(run)[name]
     for constant, tolerance in TOLD[name].items():
@@ -89,7 +90,8 @@ def test_planted_constants_come_back_through_the_whole_path(
 
 def test_every_time_is_the_planted_one(gpu: FakeGpu, tmp_path: Path) -> None:
     """Row by row, without a fit: what is measured is what the kernels took."""
-    names = ["gemm-fp8", "flash-prefill", "paged-decode", "rope-bf16", "silu-mul-bf16"]
+    names = ["gemm-fp8", "flash-prefill", "paged-decode", "paged-decode-fp8"]
+    names += ["rope-bf16", "silu-mul-bf16"]
     run = measured(tmp_path, names)
     for name in names:
         rows = run.records.of(name)
