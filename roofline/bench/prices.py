@@ -17,6 +17,7 @@ PAIR: Final = "bfloat16-bfloat16"
 PRICES: Final[Mapping[str, tuple[str, str]]] = {
     "gemm-bf16": (CUBLAS, "bfloat16"),
     "gemm-fp8": (LIBRARY, "fp8"),
+    "gemm-fp8-block": (LIBRARY, "fp8_block"),
     "gemm-int8": (LIBRARY, "sq"),
     "paged-decode": (PROJECT, PAIR),
     "paged-decode-fp8": (PROJECT, "bfloat16-fp8"),
@@ -66,7 +67,6 @@ WITHOUT: Final[Mapping[str, str]] = {
 }
 """Kinds of measured kernels that no probe has, and what prices them instead."""
 FORMATS: Final[Mapping[str, str]] = {
-    "fp8_block": "products of scaled blocks: the engine's own kernels, as shipped",
     "nvfp4": "products in 4 bits: the engine's own kernels, as shipped",
     "int8_wo": "products with 8-bit weights alone: as shipped",
     "int4_wo": "products with 4-bit weights alone: as shipped",

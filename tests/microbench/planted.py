@@ -24,6 +24,12 @@ BUGS: Final[dict[str, Bug]] = {
     "largest of the first warp": Bug(
         "quantise.cu", "i < THREADS / 32; i++) largest", "i < 1; i++) largest", ("8-bit integers",)
     ),
+    "scale of a block by half of its lanes": Bug(
+        "quantise.cu", "mask = 8; mask; mask", "mask = 4; mask; mask", ("8-bit floats by block",)
+    ),
+    "scales of blocks by row": Bug(
+        "quantise.cu", "(i64)(chunk / 16) * stride + row", "row + chunk / 16", ("scales of blocks",)
+    ),
     "halves of a word exchanged": Bug(
         "quantise.cu", "pack_e4m3(c, d) << 16", "pack_e4m3(d, c) << 16", ("8-bit floats",)
     ),

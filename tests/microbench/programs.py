@@ -11,6 +11,7 @@ from roofline.bench.gpu.kernels import (
     MOST_ROWS,
     nothing,
     quantise,
+    quantise_blocks,
     rms_norm,
     rope,
     row_pass,
@@ -52,6 +53,7 @@ def others() -> list[Program]:
         out.append(_of(silu_mul(row, row, element=element)))
         out.append(_of(row_pass("add_rows", row, row, row, element=element)))
         out += [_of(quantise(row, row, row, of=of, element=element)) for of in LARGEST]
+        out.append(_of(quantise_blocks(row, row, row, element=element)))
         out += [_of(rope(heads[width], row, row, element=element)) for width in HEAD_DIMS]
         for rows in (1, MOST_ROWS):
             values = np.empty((rows, 128), np.uint16)

@@ -32,6 +32,7 @@ NCCL: Final = {
 }
 PLANTED: Final[Mapping[str, Mapping[str, float]]] = {
     "product-2": PRODUCT,
+    "gemm-fp8-block": PRODUCT | {"compute": 0.6, "quantise": 0.25},
     "gemm-fp8": PRODUCT | {"compute": 0.65, "quantise": 0.25},
     "product-int8": PRODUCT | {"compute": 0.55, "quantise": 0.3},
     "product-packed": PRODUCT | {"memory": 0.7, "compute": 0.6},
@@ -156,9 +157,10 @@ def _packed(call: Kernel) -> float:
 
 def _matmul(call: Kernel) -> float:
     arithmetic = call.name.split()[1]
+    rate = arithmetic.removesuffix("_block")
     _, m, n, k = (float(value) for value in call.arguments)
-    forms = {"fp8": "gemm-fp8", "int8": "product-int8"}
-    seconds = _time(forms.get(arithmetic, "product-2"), arithmetic, m=m, n=n, k=k)
+    forms = {"fp8": "gemm-fp8", "fp8_block": "gemm-fp8-block", "int8": "product-int8"}
+    seconds = _time(forms.get(arithmetic, "product-2"), rate, m=m, n=n, k=k)
     return seconds - CONVERSION if arithmetic in forms else seconds
 
 
@@ -169,6 +171,7 @@ TIMES: Final[Mapping[str, Callable[[Kernel], float]]] = {
     "add_rows": _pass("pass-6", lambda call: call.arguments[3]),
     "take_rows": _pass("pass-4", lambda call: call.arguments[3]),
     "quantise": lambda call: CONVERSION,
+    "quantise_blocks": lambda call: CONVERSION,
     "rms_norm": _pass("pass-4", lambda call: call.arguments[3]),
     "rope": _pass("pass-4", lambda call: call.arguments[3] * call.constants["HEAD_DIM"]),
     "silu_mul": _pass("pass-6", lambda call: call.arguments[2]),

@@ -58,6 +58,7 @@ def fitted(run: campaign.Run) -> dict[str, Fitted]:
 TOLD = {
     "gemm-bf16": {"compute": 0.01, "memory": 0.01, "knee": 0.05},
     "gemm-fp8": {"compute": 0.01, "memory": 0.01},
+    "gemm-fp8-block": {"compute": 0.01, "memory": 0.01},
     "gemm-int8": {"compute": 0.01, "memory": 0.01},
     "w4a16-gemv": {"memory": 0.01, "start": 0.02},
     "copy": {"start": 0.02, "memory": 0.01, "cache": 0.02, "resident": 0.02},

@@ -85,7 +85,7 @@ def misfits(launch: Launch) -> list[str]:
 
 def test_signatures_are_read() -> None:
     found = signatures()
-    assert len(found) == 13
+    assert len(found) == 14
     assert found["rms_norm", "rms_norm"] == [
         ("u16", True, "input"),
         ("u16", True, "weight"),
@@ -169,6 +169,20 @@ def test_a_product_has_operands_of_its_type(arithmetic: str) -> None:
         assert array.dtype.itemsize == widths[name]
     assert isinstance(call.output, np.ndarray)
     assert call.output.dtype.itemsize == widths[types.result]
+
+
+def test_scales_of_blocks_lie_as_the_library_wants_them() -> None:
+    """Those of rows side by side, the weight's by row with a stride that is a multiple of 4."""
+    at = {"m": 5, "n": 272, "k": 640}
+    first, call = calls(find("gemm-fp8-block").probe, at)
+    assert first.kernel == "quantise_blocks"
+    assert call.arithmetic == "fp8_block"
+    assert call.shape == (1, 8, 272, 640)
+    values, weight = call.scales
+    assert np.shares_memory(first.arguments[2], values)
+    assert np.shares_memory(first.arguments[1], call.values)
+    assert (values.shape, weight.shape) == ((5, 8), (3, 8))
+    assert {values.dtype, weight.dtype} == {np.dtype(np.float32)}
 
 
 def test_collectives_say_what_they_move() -> None:
