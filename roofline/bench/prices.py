@@ -44,10 +44,14 @@ SUSTAINED: Final[Mapping[str, str]] = {
 REFERENCES: Final[Mapping[str, str]] = {
     "copy": "rate of memory that decoding is held against",
     "read": "rate of memory that decoding is held against",
+    "copy-host": "rate of the host's link that offloading is held against",
+    "sampling": "choice of a token: steps have it in what the engine takes",
     "experts-bf16": "products of a mixture: without sorting rows by expert and summing them up",
     "w4a16-gemv": "four tokens at most: no price of larger batches",
 }
 """Probes that price nothing, and what they are for; they come last."""
+RATES: Final = frozenset({"copy-host"})
+"""References that no form is fitted to: their points are the rates."""
 RIVALS: Final = ("torch-cudnn", "torch-flash", "flash-attn-3", "flash-prefill")
 """Attention to prompts: of those that were measured the fastest stands for what engines run."""
 PROMPTS: Final = ((1, 2048), (1, 8192), (4, 4096))

@@ -90,6 +90,9 @@ PLANTED: Final[Mapping[str, Mapping[str, float]]] = {
 }
 NOTHING: Final = 1.2e-6
 """A kernel without instructions inside a graph. [s]"""
+HOST_BYTES_PER_S: Final = 5e10
+LINK: Final = {1: 4e-6, 2: 6e-6}
+"""Start of a copy to the device, and to the host. [s]"""
 CONVERSION: Final = 1e-7
 """The part of a product in 8 bits that converts its input; the rest of it is the product's. [s]"""
 
@@ -179,6 +182,7 @@ TIMES: Final[Mapping[str, Callable[[Kernel], float]]] = {
     "combine_splits": lambda call: 0.0,
     "prefill_attention": _prefill,
     "w4a16_gemv": _packed,
+    "memcpy": lambda call: LINK[int(call.arguments[1])] + call.arguments[0] / HOST_BYTES_PER_S,
     "allReduce": _wires("collective-all-reduce"),
     "allGather": _wires("collective-all-gather"),
     "reduceScatter": _wires("collective-reduce-scatter"),

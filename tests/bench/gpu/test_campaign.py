@@ -27,7 +27,7 @@ from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import DocumentError, RooflineError
 from tests.bench.gpu.fake_gpu import FakeGpu, installed
 from tests.bench.gpu.fake_lt import FakeLt
-from tests.bench.gpu.planted import H100, PLANTED, seconds
+from tests.bench.gpu.planted import H100, HOST_BYTES_PER_S, LINK, PLANTED, seconds
 from tests.bench.predicting import predict
 from tests.bench.probes import measurement
 
@@ -103,6 +103,18 @@ def test_every_time_is_the_planted_one(gpu: FakeGpu, tmp_path: Path) -> None:
         times = np.array([row.median.value for row in rows])
         np.testing.assert_allclose(times, planted, rtol=2.0 * gpu.gap_s / SPAN_S)
         assert len(rows) >= 12
+
+
+def test_copies_of_the_host_are_measured_both_ways_and_fitted_to_nothing(
+    gpu: FakeGpu, tmp_path: Path
+) -> None:
+    run = measured(tmp_path, ["copy-host"])
+    assert fit_records(run.records, of_run(run.records.header.environment))[0] == []
+    assert len(run.records.rows) == 26
+    for row in run.records.rows:
+        expected = LINK[row.at["direction"]] + row.at["size"] / HOST_BYTES_PER_S
+        assert row.median.value == pytest.approx(expected, rel=0.01)
+        assert row.work["activation_bytes"] == row.at["size"]
 
 
 def test_collectives_of_eight_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
