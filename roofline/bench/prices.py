@@ -48,6 +48,7 @@ REFERENCES: Final[Mapping[str, str]] = {
     "sampling": "choice of a token: steps have it in what the engine takes",
     "experts-bf16": "products of a mixture: without sorting rows by expert and summing them up",
     "w4a16-gemv": "four tokens at most: no price of larger batches",
+    "w4a16-torch": "PyTorch's kernel: engines have faster ones of their own",
 }
 """Probes that price nothing, and what they are for; they come last."""
 RATES: Final = frozenset({"copy-host"})

@@ -52,6 +52,8 @@ BLOCK_WIDTHS: Final = (
     (2112, 7168),  # DeepSeek-V3: latents
     (24576, 1536),  # its query heads, and the same on one of eight devices
     (3072, 1536),
+    (32768, 512),  # keys and values of a latent, and the same
+    (4096, 512),
     (7168, 16384),  # its output, and the same
     (7168, 2048),
     (36864, 7168),  # gate and up of its dense layers, and the same

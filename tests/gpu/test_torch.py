@@ -1,4 +1,4 @@
-"""Products of a mixture of experts by PyTorch against NumPy, on the arrays of a point."""
+"""Products by PyTorch against NumPy: of a mixture of experts, and with 4-bit weights."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ import pytest
 from roofline.bench.gpu.device import Device
 from roofline.bench.gpu.torch_attention import Borrowed
 from roofline.bench.gpu.torch_experts import HOPPER, loads, plain, products
+from roofline.bench.gpu.torch_packed import GROUP, PACKING, TILES
 from tests.microbench.elements import Array, narrow, widen
 
 pytestmark = pytest.mark.gpu
@@ -33,4 +34,20 @@ def test_products_of_a_mixture_agree_with_numpy(skew: int, gpu: Device) -> None:
         expected.append(inner @ small.T)
         first += count
     wanted = np.concatenate(expected)
+    assert np.linalg.norm(found - wanted) < 2e-2 * np.linalg.norm(wanted)
+
+
+def test_products_with_4_bit_weights_agree_with_numpy(gpu: Device) -> None:
+    torch = pytest.importorskip("torch")
+    rng, (m, n, k) = np.random.default_rng(2), (5, 64, 512)
+    whole = rng.integers(0, 16, (n, k))
+    two = (whole[:, ::2] << 4 | whole[:, 1::2]).astype(np.uint8)
+    weight = torch._convert_weight_to_int4pack(torch.from_numpy(two).cuda(), TILES)
+    outputs, depth, threads, words = PACKING
+    assert tuple(weight.shape) == (n // outputs, k // depth, threads, words)
+    x = torch.from_numpy(rng.standard_normal((m, k))).bfloat16()
+    pairs = torch.from_numpy(0.1 * rng.standard_normal((k // GROUP, n, 2))).bfloat16()
+    found = torch._weight_int4pack_mm(x.cuda(), weight, GROUP, pairs.cuda()).float().cpu().numpy()
+    scale, zero = (np.repeat(part.double().numpy().T, GROUP, 1) for part in pairs.unbind(2))
+    wanted = x.double().numpy() @ ((whole - 8) * scale + zero).T
     assert np.linalg.norm(found - wanted) < 2e-2 * np.linalg.norm(wanted)
