@@ -5,7 +5,8 @@
 // causally.
 //
 // query, output [batch, new_tokens, query_heads, HEAD_DIM]
-// keys, values  [pages, page_tokens, kv_heads, HEAD_DIM]; page_tokens is a multiple of KEYS
+// keys, values  [pages, page_tokens, kv_heads, HEAD_DIM]; page_tokens is a multiple of KEYS; e4m3
+//               where CACHE_FP8 is 1 (from sm_89 on)
 // block_table   [batch, table_width]: page of each page_tokens of a sequence
 // contexts      [batch]: keys that the last new token sees, the new ones among them
 // partial_*     [batch, new_tokens, query_heads, splits (, HEAD_DIM)]; unused with one split
@@ -13,15 +14,14 @@
 //
 // Given by the loader: HEAD_DIM; WARPS per block, BANDS of 16 query rows per block, KEYS per tile
 // (a tile lies within one page), STAGES: tiles per warp that are under way or in use.
-#include "attention.cuh"
+#include "cache.cuh"
 
 #define THREADS (WARPS * 32)
-#define TILE_BYTES (KEYS * ROW_BYTES)
 #define ROWS (BANDS * 16)
 
 KERNEL(THREADS, 2)
-decode_attention(const u16* __restrict__ query, const u16* __restrict__ keys,
-                 const u16* __restrict__ values, const int* __restrict__ block_table,
+decode_attention(const u16* __restrict__ query, const cached* __restrict__ keys,
+                 const cached* __restrict__ values, const int* __restrict__ block_table,
                  const int* __restrict__ contexts, float* __restrict__ partial_output,
                  float* __restrict__ partial_log_sum, u16* __restrict__ output, int new_tokens,
                  int query_heads, int kv_heads, int page_tokens, int table_width, int splits,
@@ -58,11 +58,11 @@ decode_attention(const u16* __restrict__ query, const u16* __restrict__ keys,
       const int row = band * 16 + half * 8 + (lane >> 2);
       const bool real = row < block_rows;
       seen[band][half] = real ? context - new_tokens + token_of(row) + 1 : context;
-      const u16* from = query + (real ? query_index(row) : 0) * HEAD_DIM + (lane & 3) * 2;
+      const u16* from = query + (real ? query_index(row) : 0) * HEAD_DIM + (lane & 3) * LANE_STEP;
 #pragma unroll
       for (int step = 0; step < STEPS; step++) {
         queries[band][step][half] = real ? *(const u32*)(from + step * 16) : 0u;
-        queries[band][step][half + 2] = real ? *(const u32*)(from + step * 16 + 8) : 0u;
+        queries[band][step][half + 2] = real ? *(const u32*)(from + step * 16 + LANE_SECOND) : 0u;
       }
     }
   const auto load_query = [&](int band, int step, u32(&operand)[4]) {
@@ -77,13 +77,13 @@ decode_attention(const u16* __restrict__ query, const u16* __restrict__ keys,
       const i64 from = token * token_stride + kv_head * HEAD_DIM;
       unsigned char* key_tile = stages + stage * 2 * TILE_BYTES;
 #pragma unroll
-      for (int i = 0; i < KEYS * CHUNKS / 32; i++) {
-        const int index = i * 32 + lane, row = index / CHUNKS, chunk = index % CHUNKS;
-        const bool cached = tile * KEYS + row < context;  // 0 * weight stays finite past the end
-        copy_async(key_tile + placed(row, chunk), keys + from + row * token_stride + chunk * 8,
-                   cached);
-        copy_async(key_tile + TILE_BYTES + placed(row, chunk),
-                   values + from + row * token_stride + chunk * 8, cached);
+      for (int i = 0; i < KEYS * CACHED_CHUNKS / 32; i++) {
+        const int index = i * 32 + lane, row = index / CACHED_CHUNKS, chunk = index % CACHED_CHUNKS;
+        const bool wanted = tile * KEYS + row < context;  // 0 * weight stays finite past the end
+        copy_async(key_tile + cached_place(row, chunk),
+                   keys + from + row * token_stride + chunk * IN_CHUNK, wanted);
+        copy_async(key_tile + TILE_BYTES + cached_place(row, chunk),
+                   values + from + row * token_stride + chunk * IN_CHUNK, wanted);
       }
     }
     close_copies();
@@ -100,7 +100,7 @@ decode_attention(const u16* __restrict__ query, const u16* __restrict__ keys,
     __syncwarp();
     const unsigned char* key_tile = stages + stage * 2 * TILE_BYTES;
     float score[BANDS][KEYS / 8][4];
-    score_keys<BANDS, KEYS>(score, key_tile, load_query);
+    score_cached<BANDS, KEYS>(score, key_tile, load_query);
 #pragma unroll
     for (int band = 0; band < BANDS; band++) {
 #pragma unroll
@@ -113,7 +113,7 @@ decode_attention(const u16* __restrict__ query, const u16* __restrict__ keys,
       weigh(score[band], rows.largest[band], rows.total[band], shrink, scale_log2);
       rescale(rows.output[band], shrink);
     }
-    add_values<BANDS, KEYS>(rows.output, score, key_tile + TILE_BYTES);
+    add_cached<BANDS, KEYS>(rows.output, score, key_tile + TILE_BYTES);
     __syncwarp();
     stage = stage + 1 == STAGES ? 0 : stage + 1;
   }
@@ -133,7 +133,7 @@ decode_attention(const u16* __restrict__ query, const u16* __restrict__ keys,
       for (int column = 0; column < COLUMNS; column++)
 #pragma unroll
         for (int i = 0; i < 2; i++)
-          outputs[row * HEAD_DIM + column * 8 + (lane & 3) * 2 + i] =
+          outputs[row * HEAD_DIM + output_column(column, i)] =
               rows.output[band][column][2 * half + i];
       if ((lane & 3) == 0) {
         largests[row] = rows.largest[band][half];

@@ -88,6 +88,24 @@ DEVICE u32 pack_e4m3(float low, float high) {
 #endif
   return pair;
 }
+// The two e4m3 numbers in the low half of a word as two elements. From sm_89 on.
+DEVICE u32 widen_e4m3(u32 pair) {
+  u32 halves = 0;
+#if __CUDA_ARCH__ >= 890
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"((u16)pair));
+#endif
+#if ELEMENT_FP16
+  return halves;
+#else
+  float low, high;
+  asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
+      : "=f"(low), "=f"(high)
+      : "r"(halves));
+  return pack(low, high);
+#endif
+}
+// Bytes 0, 2, 1, 3 of a word: of two rows of two columns, columns of two rows.
+DEVICE u32 by_column(u32 word) { return __byte_perm(word, 0, 0x3120); }
 DEVICE int nearest(float x) { return __float2int_rn(x); }
 DEVICE float magnitude(float x) { return fabsf(x); }
 DEVICE float larger(float a, float b) { return fmaxf(a, b); }

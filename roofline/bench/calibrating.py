@@ -12,7 +12,7 @@ from roofline.bench.clock import OTHERS
 from roofline.bench.fit import cross_validate, families_of, fit
 from roofline.bench.forms import columns, form_of
 from roofline.bench.held_out import coverage, errors
-from roofline.bench.prices import SUSTAINED
+from roofline.bench.prices import RATES, SUSTAINED
 from roofline.bench.profile import Fitted
 from roofline.bench.published import Published
 from roofline.bench.records import Record, Records
@@ -57,7 +57,7 @@ def fit_records(records: Records, published: Published) -> tuple[list[Fitted], l
     fits = []
     kept, notes = trusted(records, published)
     for probe, entry in records.header.probes.items():
-        if probe in SUSTAINED:
+        if probe in SUSTAINED or probe in RATES:
             continue
         if not records.of(probe):
             notes.append(f"{probe} was not measured.")

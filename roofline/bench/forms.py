@@ -119,9 +119,10 @@ def _heads(rows: Sequence[Record], out: _Columns) -> list[Array]:
     """Columns that both forms of attention begin with; no window."""
     count = len(rows)
     width = np.array([WIDTHS.get(row.arithmetic, 2.0) for row in rows])
+    cached = out.get("kv_width", width)
     new, context = (out[name if name in out else "tokens"] for name in ("new", "context"))
     shape = (out[name] for name in ("heads", "kv_heads", "head_dim"))
-    return [out["count"], new, context, *shape, np.zeros(count), width, width]
+    return [out["count"], new, context, *shape, np.zeros(count), width, cached]
 
 
 def _collective(rows: Sequence[Record], out: _Columns, published: Published | None) -> _Columns:

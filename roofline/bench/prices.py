@@ -17,8 +17,10 @@ PAIR: Final = "bfloat16-bfloat16"
 PRICES: Final[Mapping[str, tuple[str, str]]] = {
     "gemm-bf16": (CUBLAS, "bfloat16"),
     "gemm-fp8": (LIBRARY, "fp8"),
+    "gemm-fp8-block": (LIBRARY, "fp8_block"),
     "gemm-int8": (LIBRARY, "sq"),
     "paged-decode": (PROJECT, PAIR),
+    "paged-decode-fp8": (PROJECT, "bfloat16-fp8"),
     "torch-cudnn": ("cudnn", PAIR),
     "torch-flash": ("torch", PAIR),
     "flash-attn-3": ("flash-attention-3", PAIR),
@@ -42,9 +44,15 @@ SUSTAINED: Final[Mapping[str, str]] = {
 REFERENCES: Final[Mapping[str, str]] = {
     "copy": "rate of memory that decoding is held against",
     "read": "rate of memory that decoding is held against",
+    "copy-host": "rate of the host's link that offloading is held against",
+    "sampling": "choice of a token: steps have it in what the engine takes",
+    "experts-bf16": "products of a mixture: without sorting rows by expert and summing them up",
     "w4a16-gemv": "four tokens at most: no price of larger batches",
+    "w4a16-torch": "PyTorch's kernel: engines have faster ones of their own",
 }
 """Probes that price nothing, and what they are for; they come last."""
+RATES: Final = frozenset({"copy-host"})
+"""References that no form is fitted to: their points are the rates."""
 RIVALS: Final = ("torch-cudnn", "torch-flash", "flash-attn-3", "flash-prefill")
 """Attention to prompts: of those that were measured the fastest stands for what engines run."""
 PROMPTS: Final = ((1, 2048), (1, 8192), (4, 4096))
@@ -64,12 +72,11 @@ WITHOUT: Final[Mapping[str, str]] = {
 }
 """Kinds of measured kernels that no probe has, and what prices them instead."""
 FORMATS: Final[Mapping[str, str]] = {
-    "fp8_block": "products of scaled blocks: the engine's own kernels, as shipped",
     "nvfp4": "products in 4 bits: the engine's own kernels, as shipped",
     "int8_wo": "products with 8-bit weights alone: as shipped",
     "int4_wo": "products with 4-bit weights alone: as shipped",
-    "bfloat16-fp8": "attention to a cache in 8 bits: the engine's own kernels, as shipped",
-    "fp8-fp8": "attention to a cache in 8 bits: the engine's own kernels, as shipped",
+    "bfloat16-fp8": "prompts on a cache in 8 bits: the engine's own kernels, as shipped",
+    "fp8-fp8": "attention in 8 bits: the engine's own kernels, as shipped",
 }
 """The same of formats of kinds that have a probe."""
 

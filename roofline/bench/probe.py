@@ -88,6 +88,8 @@ class Probe:
     device's `roofline.bench.gpu.device.Sku`, then the arguments by name."""
     needs: tuple[str, ...] = ()
     """Packages besides those of the backend; where one is missing the probe is left out."""
+    architecture: int = 0
+    """Oldest GPU that has its instructions, as ten times the compute capability."""
     devices: Callable[[Shape], int] = lambda at: 1
     """GPUs that a point takes."""
     busy_s: float = 0.0

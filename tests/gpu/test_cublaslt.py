@@ -7,6 +7,8 @@ import pytest
 
 from roofline.bench.gpu.cublaslt import TYPES, WORKSPACE_BYTES, Arithmetic, Product, handle
 from roofline.bench.gpu.device import Device
+from roofline.bench.gpu.launch import Multiply
+from roofline.bench.gpu.libraries import products
 from tests.microbench.elements import Array, narrow, widen
 
 pytestmark = pytest.mark.gpu
@@ -14,6 +16,8 @@ pytestmark = pytest.mark.gpu
 M, N, K = 48, 96, 256
 WITH_FP8 = 89
 """Oldest architecture: Ada."""
+WITH_BLOCKS = 90
+"""Architecture with scales of blocks in single precision: Hopper."""
 TOLERANCE = {"fp32": 1e-5, "tf32": 1e-3, "fp16": 1e-3, "bf16": 4e-3, "fp8": 4e-3, "int8": 0.0}
 """The result is rounded to its type; fp8 operands are exact here."""
 
@@ -41,7 +45,7 @@ def result(arithmetic: Arithmetic) -> Any:
     return kinds[TYPES[arithmetic].result]
 
 
-@pytest.mark.parametrize("arithmetic", TYPES)
+@pytest.mark.parametrize("arithmetic", [name for name in TYPES if not TYPES[name].scaled])
 def test_a_product_agrees_with_numpy(arithmetic: Arithmetic, gpu: Device) -> None:
     if arithmetic == "fp8" and gpu.sku.architecture < WITH_FP8:
         pytest.skip("this device has no fp8 arithmetic")
@@ -60,3 +64,26 @@ def test_a_product_agrees_with_numpy(arithmetic: Arithmetic, gpu: Device) -> Non
     wide = widen(found) if found.dtype == np.uint16 else found.astype(np.float64)
     expected = wide_values @ wide_weight.T
     assert np.linalg.norm(wide - expected) <= TOLERANCE[arithmetic] * np.linalg.norm(expected)
+
+
+def test_a_product_with_scales_of_blocks_agrees_with_numpy(gpu: Device) -> None:
+    """Each scale is another, so that one in a wrong place is noticed."""
+    if gpu.sku.architecture != WITH_BLOCKS:
+        pytest.skip("this device has no scales of blocks")
+    m, n, k = 24, 272, 640
+    values, wide_values = operands("fp8", (m, k), 3)
+    weight, wide_weight = operands("fp8", (n, k), 4)
+    of_values = np.exp2(np.arange(5 * m) % 7 - 3.0).reshape(5, m).astype(np.float32)
+    of_weight = np.exp2(np.arange(3 * 8) % 5 - 2.0).reshape(3, 8).astype(np.float32)
+    cupy = gpu.cupy
+    scales = cupy.asarray(of_values), cupy.asarray(of_weight)
+    output = cupy.empty((m, n), np.uint16)
+    call = Multiply("fp8_block", cupy.asarray(values), cupy.asarray(weight), output, scales)
+    with products(cupy) as found:
+        found.prepared(call)()
+        cupy.cuda.Device().synchronize()
+    scaled = wide_values * np.repeat(of_values.T, 128, axis=1)
+    by_row = np.repeat(of_weight[:, :5], 128, axis=1)
+    expected = scaled @ (wide_weight * np.repeat(by_row, 128, axis=0)[:n]).T
+    off = np.linalg.norm(widen(output.get()) - expected)
+    assert off <= TOLERANCE["bf16"] * np.linalg.norm(expected)

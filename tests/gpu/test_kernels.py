@@ -16,6 +16,7 @@ pytestmark = pytest.mark.gpu
 LARGE: Final[dict[str, Decode | Prefill]] = {
     "decode, long": Decode((4096, 1000), (32, 8), splits=16),
     "decode, long, fp16": Decode((8191,), (8, 1), splits=33, element="fp16", page_tokens=64),
+    "decode, long, 8-bit cache": Decode((4096, 1000), (32, 8), splits=16, narrow_cache=True),
     "verify, long": Decode((4099, 2048), (32, 8), new_tokens=5, splits=8),
     "prefill, long": Prefill(1100, 1100, (4, 1)),
     "prefill, a long chunk": Prefill(512, 2200, (4, 2), batch=2),
@@ -23,6 +24,10 @@ LARGE: Final[dict[str, Decode | Prefill]] = {
     "warpgroups, a long chunk": Prefill(512, 2200, (4, 2), batch=2, architecture=HOPPER),
     "warpgroups, long, narrow heads": Prefill(900, 1500, (2, 2), head_dim=64, architecture=HOPPER),
 }
+
+
+WITH_FP8: Final = 89
+"""Oldest architecture: Ada."""
 
 
 def served(case: Decode | Prefill, gpu: Device) -> None:
@@ -33,6 +38,9 @@ def served(case: Decode | Prefill, gpu: Device) -> None:
 
 def found(case: Case, gpu: Device) -> float:
     """Error of a case on the device, in tolerances."""
+    narrow = any(array.dtype == np.uint8 for array in case.arrays.values())
+    if narrow and gpu.sku.architecture < WITH_FP8:
+        pytest.skip("this device has no 8-bit floats")
     placed = {name: gpu.cupy.asarray(array) for name, array in case.arrays.items()}
     gpu.run(*case.launches(placed))
     return case.error(placed[case.result].get()) / case.tolerance

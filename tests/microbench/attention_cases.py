@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from roofline.bench.elements import fp8
 from roofline.bench.gpu.attention import HOPPER, decode_attention, prefill_attention
 from roofline.bench.gpu.launch import Element
 from tests.microbench.case import Case
@@ -55,6 +56,9 @@ class Decode:
     element: Element = "bf16"
     spread: float = 1.0
     """Scale of the keys: with larger ones the maximum moves from tile to tile."""
+    architecture: int = HOPPER
+    narrow_cache: bool = False
+    """Whether keys and values are e4m3."""
 
     def build(self, rng: np.random.Generator) -> Case:
         batch, (query_heads, kv_heads) = len(self.contexts), self.heads
@@ -64,8 +68,9 @@ class Decode:
         shape = (batch * width + 3, self.page_tokens, kv_heads, self.head_dim)
         query_shape = (batch, self.new_tokens, query_heads, self.head_dim)
         query = normal(rng, query_shape, self.element)
-        keys = narrow(self.spread * rng.standard_normal(shape), self.element)
-        values = normal(rng, shape, self.element)
+        keys = self.cached(self.spread * rng.standard_normal(shape))
+        values = self.cached(rng.standard_normal(shape))
+        missing = self.cached(np.full(1, np.nan))
         expected = []
         for row, context in enumerate(self.contexts):
             flat = [widen(cache)[table[row]].reshape(-1, *shape[2:]) for cache in (keys, values)]
@@ -74,7 +79,7 @@ class Decode:
             for cache in (keys, values):
                 for token in range(context, width * self.page_tokens):
                     page = table[row, token // self.page_tokens]
-                    cache[page, token % self.page_tokens] = nan((1,), self.element)
+                    cache[page, token % self.page_tokens] = missing
         sums = (*query_shape[:-1], self.splits)
         arrays = {
             "query": query,
@@ -89,11 +94,19 @@ class Decode:
             arrays["partial_log_sum"] = np.full(sums, np.nan, np.float32)
         return Case(
             arrays,
-            lambda placed: decode_attention(**placed, element=self.element),
+            lambda placed: decode_attention(
+                **placed, element=self.element, architecture=self.architecture
+            ),
             "output",
             np.stack(expected),
             TOLERANCE * ROUNDING[self.element],
         )
+
+    def cached(self, values: Array) -> Array:
+        """Values as the cache holds them; NaN of e4m3 is its last number."""
+        if not self.narrow_cache:
+            return narrow(values, self.element)
+        return np.where(np.isnan(values), np.uint8(0x7F), fp8(values.astype(np.float32)))
 
 
 @dataclass(frozen=True)
@@ -152,6 +165,7 @@ CASES: Final[dict[str, Decode | Prefill]] = {
         (257,), (4, 1), splits=2, page_tokens=32, spread=4.0
     ),
     "decode, narrow heads": Decode((100, 33), (8, 2), splits=2, head_dim=64),
+    "decode, fewer tiles under way": Decode((200, 33), (8, 2), splits=2, architecture=80),
     "decode, fp16": Decode((143,), (8, 1), splits=2, element="fp16"),
     "verify 2 tokens": Decode((70, 18), (8, 2), new_tokens=2, splits=2),
     "verify 4 tokens": Decode((129,), (8, 1), new_tokens=4, splits=3),
@@ -162,6 +176,20 @@ CASES: Final[dict[str, Decode | Prefill]] = {
     ),
     "decode, splits differ": Decode((64,), (2, 1), splits=2, spread=4.0),
     "decode, one warp behind": Decode((80,), (2, 1)),
+    "decode, 8-bit cache": Decode((130, 37), (8, 2), splits=4, narrow_cache=True),
+    "decode, 8-bit cache, multi-head": Decode((65, 16), (4, 4), narrow_cache=True),
+    "decode, 8-bit cache, pages of 32, scores of a wide range": Decode(
+        (257,), (4, 1), splits=2, page_tokens=32, spread=4.0, narrow_cache=True
+    ),
+    "decode, 8-bit cache, narrow heads, fp16": Decode(
+        (100, 33), (8, 2), splits=2, head_dim=64, element="fp16", narrow_cache=True
+    ),
+    "decode, 8-bit cache, narrow heads, group of 40": Decode(
+        (1, 97), (40, 1), splits=2, head_dim=64, narrow_cache=True
+    ),
+    "verify 8 tokens of a wide group, 8-bit cache": Decode(
+        (66,), (8, 1), new_tokens=8, narrow_cache=True
+    ),
     "prefill, one tile": Prefill(128, 128, (2, 1)),
     "prefill, past one tile": Prefill(150, 150, (2, 2)),
     "prefill, two groups": Prefill(20, 20, (4, 2)),

@@ -56,7 +56,11 @@ def launches(architecture: int) -> Iterator[tuple[str, Launch]]:
         for new, word in ((1, "one token"), (8, "8 tokens")):
             asked = np.empty((1, new, 32, width), np.uint16)
             table = np.empty((1, 1), np.int32)
-            decode, *_ = decode_attention(asked, cache, cache, table, table, asked, element="bf16")
+            decode, *_ = decode_attention(
+                *(asked, cache, cache, table, table, asked),
+                element="bf16",
+                architecture=architecture,
+            )
             yield f"heads of {width}, {word}", decode
     yield "rows of 4096", rms_norm(row, row, row, element="bf16")[0]
     yield "rows of 4096", silu_mul(row, row, element="bf16")[0]

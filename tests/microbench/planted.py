@@ -15,6 +15,7 @@ class Bug:
 
 
 DECODE: Final = ("decode, grouped, one split empty",)
+EIGHT_BITS: Final = ("decode, 8-bit cache",)
 VERIFY: Final = ("verify 4 tokens",)
 WIDE: Final = ("decode, pages of 32, scores of a wide range",)
 PREFILL: Final = ("prefill, a chunk after 130 tokens",)
@@ -23,6 +24,12 @@ GROUPS: Final = ("warpgroups, a chunk after 230 tokens",)
 BUGS: Final[dict[str, Bug]] = {
     "largest of the first warp": Bug(
         "quantise.cu", "i < THREADS / 32; i++) largest", "i < 1; i++) largest", ("8-bit integers",)
+    ),
+    "scale of a block by half of its lanes": Bug(
+        "quantise.cu", "mask = 8; mask; mask", "mask = 4; mask; mask", ("8-bit floats by block",)
+    ),
+    "scales of blocks by row": Bug(
+        "quantise.cu", "(i64)(chunk / 16) * stride + row", "row + chunk / 16", ("scales of blocks",)
     ),
     "halves of a word exchanged": Bug(
         "quantise.cu", "pack_e4m3(c, d) << 16", "pack_e4m3(d, c) << 16", ("8-bit floats",)
@@ -198,6 +205,18 @@ BUGS: Final[dict[str, Bug]] = {
         "__syncthreads();  // the stages are",
         "__syncwarp();  //",
         ("decode, one warp behind",),
+    ),
+    "columns of an 8-bit cache in no order": Bug(
+        "cache.cuh", "block / 2 * 16 + (threadIdx.x & 3) * 4", "block * 8", EIGHT_BITS
+    ),
+    "queries in another order than 8-bit keys": Bug(
+        "cache.cuh", "#define LANE_STEP 4", "#define LANE_STEP 2", EIGHT_BITS
+    ),
+    "8-bit keys of the first eight rows twice": Bug(
+        "cache.cuh", "widen_e4m3(key[half + 2])", "widen_e4m3(key[half])", EIGHT_BITS
+    ),
+    "rows of an 8-bit tile exchanged": Bug(
+        "cache.cuh", "by_column(value[2 * half])", "by_column(value[2 * half + 1])", EIGHT_BITS
     ),
     "new tokens and heads swapped": Bug(
         "decode_attention.cu",

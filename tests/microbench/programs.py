@@ -11,6 +11,7 @@ from roofline.bench.gpu.kernels import (
     MOST_ROWS,
     nothing,
     quantise,
+    quantise_blocks,
     rms_norm,
     rope,
     row_pass,
@@ -37,7 +38,7 @@ def prefills(architecture: int) -> list[Program]:
 
 
 def attention() -> list[Program]:
-    """Prefill everywhere, and decoding with one band of query rows and with two."""
+    """Prefill everywhere; decoding of one band of query rows and of two, on either cache."""
     out = []
     for head_dim, element in product(HEAD_DIMS, ELEMENTS):
         cache = np.empty((1, 16, 1, head_dim), np.uint16)
@@ -46,8 +47,9 @@ def attention() -> list[Program]:
         for new_tokens in (1, 32):
             query = np.empty((1, new_tokens, 1, head_dim), np.uint16)
             table = np.empty((1, 1), np.int32)
-            launches = decode_attention(query, cache, cache, table, table, query, element=element)
-            out.append(_of(launches))
+            for kept in (cache, cache.astype(np.uint8)):
+                launches = decode_attention(query, kept, kept, table, table, query, element=element)
+                out.append(_of(launches))
     return out
 
 
@@ -61,6 +63,7 @@ def others() -> list[Program]:
         out.append(_of(silu_mul(row, row, element=element)))
         out.append(_of(row_pass("add_rows", row, row, row, element=element)))
         out += [_of(quantise(row, row, row, of=of, element=element)) for of in LARGEST]
+        out.append(_of(quantise_blocks(row, row, row, element=element)))
         out += [_of(rope(heads[width], row, row, element=element)) for width in HEAD_DIMS]
         for rows in (1, MOST_ROWS):
             values = np.empty((rows, 128), np.uint16)

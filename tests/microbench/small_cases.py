@@ -6,9 +6,11 @@ from typing import Final
 import numpy as np
 
 from roofline.bench.gpu.kernels import (
+    BLOCK,
     GROUP,
     LARGEST,
     quantise,
+    quantise_blocks,
     rms_norm,
     rope,
     row_pass,
@@ -124,6 +126,23 @@ def in_eight_bits(rows: int, width: int, of: str, element: Element, result: str)
     )
 
 
+def in_blocks(rows: int, width: int, element: Element, result: str) -> Case:
+    """Blocks of 128 as a row of the narrow numbers each, the scales of a block side by side."""
+    parts = in_eight_bits(rows * width // BLOCK, BLOCK, "fp8", element, result)
+    values = parts.arrays["values"].reshape(rows, width)
+    scales = np.full((width // BLOCK, rows + 3), np.nan, np.float32)
+    expected = parts.expected.reshape(rows, -1)
+    if result == "scales":
+        scales[:, rows:], expected = 0.0, np.pad(expected.T, ((0, 0), (0, 3)))
+    return Case(
+        {"values": values, "output": np.full((rows, width), 0x7F, np.uint8), "scales": scales},
+        lambda placed: quantise_blocks(**placed, element=element),
+        result,
+        expected,
+        1e-9,
+    )
+
+
 def four_bits(rows: int, outputs: int, depth: int, element: Element) -> Case:
     rng = RNG(5)
     weight = rng.integers(0, 16, (outputs, depth))
@@ -191,6 +210,9 @@ BUILDERS: Final[dict[str, Callable[[], Case]]] = {
     "8-bit floats, widest": lambda: in_eight_bits(1, 32768, "fp8", "fp16", "output"),
     "8-bit integers": lambda: in_eight_bits(3, 5000, "int8", "bf16", "output"),
     "scales of 8 bits": lambda: in_eight_bits(2, 5000, "int8", "bf16", "scales"),
+    "8-bit floats by block": lambda: in_blocks(2, 384, "fp16", "output"),
+    "8-bit floats by block, several parts of a row": lambda: in_blocks(2, 2176, "bf16", "output"),
+    "scales of blocks": lambda: in_blocks(3, 256, "bf16", "scales"),
     "copy": lambda: copied(10_001),
     "read": lambda: read(10_241),
 }

@@ -19,6 +19,7 @@ from tests.microbench.sass import count, disassembler, instructions
 
 ARCHITECTURES = (80, 86, 89, 90, 100, 120)
 """A100, A10, L40S, H100 and H200, B200, and desktop Blackwell."""
+WITH_FP8: Final = 89
 LOG = """
 ptxas info    : Compiling entry function 'first' for 'sm_90'
 ptxas info    : Function properties for first
@@ -35,6 +36,15 @@ _SPILLS: Final = re.compile(
     r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
 )
 _REGISTERS: Final = re.compile(r"Used (\d+) registers")
+
+
+COMPUTING: Final = [
+    pytest.param(program, architecture, id=f"{programs.label(program)}-{architecture}")
+    for program in programs.attention()
+    for architecture in ARCHITECTURES
+    if architecture >= WITH_FP8 or "CACHE_FP8" not in dict(program.constants)
+]
+"""Attention and architectures that have its number types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +104,7 @@ def test_kernels_fit_into_registers(program: Program, architecture: int) -> None
 
 
 @pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("program", programs.attention(), ids=programs.label)
+@pytest.mark.parametrize(("program", "architecture"), COMPUTING)
 def test_attention_uses_tensor_cores_and_asynchronous_copies(
     program: Program, architecture: int, tmp_path: Path
 ) -> None:

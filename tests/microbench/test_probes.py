@@ -38,9 +38,10 @@ def near(found: Array, expected: Array) -> None:
     assert off < ROUNDING["bf16"]
 
 
+@pytest.mark.parametrize("name", ["paged-decode", "paged-decode-fp8"])
 @pytest.mark.parametrize(("new", "context"), [(1, 33), (1, 200), (3, 90)])
-def test_paged_decoding_finds_the_pages(tmp_path: Path, new: int, context: int) -> None:
-    a = ran(tmp_path, "paged-decode", {"count": 2, "new": new, "context": context, **NARROW})
+def test_paged_decoding_finds_the_pages(tmp_path: Path, name: str, new: int, context: int) -> None:
+    a = ran(tmp_path, name, {"count": 2, "new": new, "context": context, **NARROW})
     for row in range(2):
         flat = [
             widen(a[n])[a["table"][row]].reshape(-1, 2, 64)[:context] for n in ("keys", "values")

@@ -13,7 +13,12 @@ BAND: Final = 16
 """Query rows of one matrix instruction."""
 WARPS: Final = 4
 DECODE_KEYS: Final = 16
-DECODE_STAGES: Final = 3
+DECODE_STAGES: Final = {2: 3, 1: 6}
+"""Tiles of a warp that are under way or in use, by bytes of a key: as many bytes of either."""
+AMPERE: Final = 80
+"""Architecture of which a multiprocessor holds two blocks only with fewer tiles: 164 KiB shared."""
+FEWER: Final = 2 / 3
+"""Share of the tiles that they have there."""
 PREFILL_BANDS: Final = 2
 PREFILL_KEYS: Final = {64: 64, 128: 32}
 """Keys per tile by head width: with more, registers spill."""
@@ -37,17 +42,20 @@ def decode_attention(
     element: Element,
     partial_output: Array | None = None,
     partial_log_sum: Array | None = None,
+    architecture: int = 90,
 ) -> tuple[Launch, ...]:
     """Launches for one or a few new tokens per sequence over a paged KV cache.
 
     Args:
         query, output: Of shape [batch, new tokens, query heads, head width].
-        keys, values: Of shape [pages, tokens per page, kv heads, head width].
+        keys, values: Of shape [pages, tokens per page, kv heads, head width]; of the query's type,
+            or e4m3 in bytes, with scales of one (from compute capability 8.9 on).
         block_table: Pages of each sequence, int32, of shape [batch, most pages of a sequence].
         contexts: Keys that the last new token of each sequence sees, int32. [token]
         partial_output, partial_log_sum: Room for the splits of the context, both float32, of shape
             [batch, new tokens, query heads, splits, head width] and the same without the last;
             without it the context is not split.
+        architecture: Of the device.
 
     Raises:
         InputError: If the kernel does not serve the shape.
@@ -62,15 +70,20 @@ def decode_attention(
         )
     splits = 1 if partial_log_sum is None else partial_log_sum.shape[-1]
     bands = min(2, ceil_div(group * new_tokens, BAND))
+    narrow = keys.dtype.itemsize == 1
+    stages = DECODE_STAGES[keys.dtype.itemsize]
+    if architecture == AMPERE:
+        stages = round(FEWER * stages)
     constants = {
         "HEAD_DIM": head_dim,
         "BANDS": bands,
         "WARPS": WARPS,
         "KEYS": DECODE_KEYS,
-        "STAGES": DECODE_STAGES,
+        "STAGES": stages,
+        **({"CACHE_FP8": 1} if narrow else {}),
     }
     built = program("decode_attention", element, constants)
-    tiles_bytes = WARPS * DECODE_STAGES * 2 * DECODE_KEYS * head_dim * 2
+    tiles_bytes = WARPS * stages * 2 * DECODE_KEYS * head_dim * keys.dtype.itemsize
     sizes = (new_tokens, query_heads, kv_heads, page_tokens, block_table.shape[1], splits)
     merge_bytes = WARPS * bands * BAND * (head_dim + 2) * 4
     attend = Launch(

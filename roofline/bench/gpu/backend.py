@@ -107,6 +107,8 @@ class CupyBackend:
         probe = point.probe
         if self.device.sku.architecture < FIRST.get(probe.arithmetic, 0):
             return f"this device has no {probe.arithmetic} arithmetic"
+        if self.device.sku.architecture < probe.architecture:
+            return f"it needs compute capability {probe.architecture / 10:.1f}"
         if (wanted := probe.devices(point.at)) > self.devices:
             there = "there is 1" if self.devices == 1 else f"there are {self.devices}"
             return f"it takes {wanted} GPUs, {there}"

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 from roofline.errors import InputError, MissingEnvironmentError
 
 Pointer: TypeAlias = ctypes.c_void_p
-Arithmetic: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
+Arithmetic: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp8_block", "int8"]
 
 _DATA: Final = {"fp32": 0, "fp16": 2, "int8": 3, "int32": 10, "bf16": 14, "e4m3": 28}
 _COMPUTE: Final = {"fp32": 68, "int32": 72, "tf32": 77}
@@ -25,7 +25,14 @@ _TRANSPOSE_A: Final = 3
 _FAST_ACCUMULATION: Final = 25
 _MOST_WORKSPACE: Final = 1
 _BATCH, _STRIDE = 5, 6
+_SCALE_OF_WEIGHT, _SCALE_OF_VALUES = 17, 18
+_MODE_OF_WEIGHT, _MODE_OF_VALUES = 31, 32
+_EACH_128, _EACH_128_BY_128 = 4, 5
+INVALID_VALUE: Final = 7
 NOT_SUPPORTED: Final = 15
+SCALED_ROWS: Final = 4
+"""m and n must be a multiple of it where blocks have scales. Source: NVIDIA, cuBLAS 13
+documentation, section 3.1.4.5 (128-element 1D and 128x128 2D block scaling)."""
 WORKSPACE_BYTES: Final = 32 << 20
 """Workspace that NVIDIA recommends for Hopper. [B]"""
 
@@ -40,6 +47,8 @@ class Types:
     scale: str = "fp32"
     unit: int = 1
     """Widths must be a multiple of it. [1]"""
+    scaled: bool = False
+    """True where each 128 of a row of the values has a scale, and each 128 × 128 of the weight."""
 
 
 TYPES: Final[dict[str, Types]] = {
@@ -48,6 +57,7 @@ TYPES: Final[dict[str, Types]] = {
     "fp16": Types("fp16", "fp16", "fp32"),
     "bf16": Types("bf16", "bf16", "fp32"),
     "fp8": Types("e4m3", "bf16", "fp32", unit=16),
+    "fp8_block": Types("e4m3", "bf16", "fp32", unit=16, scaled=True),
     "int8": Types("int8", "int32", "int32", scale="int32", unit=16),
 }
 
@@ -153,8 +163,8 @@ class Product:
     """``output[m, n] = values[m, k] @ weight[n, k].T``, row by row: a linear layer.
 
     Seen by columns, as the library does, it is the transposed weight times the values, which is
-    the only order that fp8 and int8 have. fp8 accumulates fast, as engines ask for. A batch of
-    products lies one after the other.
+    the only order that fp8 and int8 have. fp8 accumulates fast, as engines ask for; with scales of
+    blocks it cannot. A batch of products lies one after the other.
 
     Raises:
         InputError: If the type cannot have the shape.
@@ -170,6 +180,10 @@ class Product:
                 f"{arithmetic} cannot have n = {n} and k = {k}",
                 hint=f"take multiples of {types.unit}",
             )
+        if types.scaled and m % SCALED_ROWS:
+            raise InputError(
+                f"{arithmetic} cannot have m = {m}", hint=f"take a multiple of {SCALED_ROWS}"
+            )
         self.arithmetic, self.shape = arithmetic, (m, n, k)
         number = c_int32 if types.scale == "int32" else c_float
         self._one, self._zero = number(1), number(0)
@@ -180,12 +194,36 @@ class Product:
         _set("MatmulDesc", self._description, _TRANSPOSE_A, c_int32(1))
         if arithmetic == "fp8":
             _set("MatmulDesc", self._description, _FAST_ACCUMULATION, c_int8(1))
+        if types.scaled:
+            self._scale_blocks()
         shapes = ((types.operand, k, n), (types.operand, k, m), (types.result, n, m))
         for layout, (data, rows, columns) in zip(self._layouts, shapes, strict=True):
             _call("MatrixLayoutCreate", byref(layout), _DATA[data], rows, columns, rows)
             if batch > 1:
                 _set("MatrixLayout", layout, _BATCH, c_int32(batch))
                 _set("MatrixLayout", layout, _STRIDE, c_int64(rows * columns))
+
+    def _scale_blocks(self) -> None:
+        try:
+            _set("MatmulDesc", self._description, _MODE_OF_WEIGHT, c_int32(_EACH_128_BY_128))
+            _set("MatmulDesc", self._description, _MODE_OF_VALUES, c_int32(_EACH_128))
+        except LibraryError as error:
+            library().cublasLtMatmulDescDestroy(self._description)
+            if error.status != INVALID_VALUE:
+                raise
+            raise InputError(
+                f"cuBLASLt {version()} has no scales of blocks", hint="take CUDA 12.9 or newer"
+            ) from None
+
+    def scale(self, values: int, weight: int) -> None:
+        """Say where the scales of blocks are, before `choose` and before each `run`.
+
+        Args:
+            values: Address of [k / 128, m], float32.
+            weight: Address of [n / 128, k / 128], float32, the second filled up to fours.
+        """
+        _set("MatmulDesc", self._description, _SCALE_OF_VALUES, c_uint64(values))
+        _set("MatmulDesc", self._description, _SCALE_OF_WEIGHT, c_uint64(weight))
 
     def choose(self, handle: Pointer, workspace_bytes: int = WORKSPACE_BYTES, most: int = 8) -> int:
         """Ask for algorithms, best guess first; how many there are, 0 if it cannot be done."""

@@ -19,6 +19,8 @@ THREADS: Final = 256
 QUANTISE_THREADS: Final = 512
 LARGEST: Final = {"fp8": 448, "int8": 127}
 """Magnitude that the largest of a row has in 8 bits, by their type."""
+BLOCK: Final = 128
+"""Elements of a row that share a scale where rows have several."""
 GROUP: Final = 128
 """Weights of 4 bits that share a scale and a zero point."""
 MOST_ROWS: Final = 4
@@ -56,6 +58,32 @@ def quantise(
     """
     constants = {"WHOLE": int(of == "int8"), "LARGEST": LARGEST[of]}
     return _by_row("quantise", element, QUANTISE_THREADS, constants, values, output, scales)
+
+
+def quantise_blocks(
+    values: Array, output: Array, scales: Array, *, element: Element
+) -> tuple[Launch, ...]:
+    """Launch that narrows rows of [rows, width] to e4m3, with a scale for each 128 of a row.
+
+    Args:
+        scales: Of shape [width / 128, rows or more], float32.
+
+    Raises:
+        InputError: If the width is no multiple of 128.
+    """
+    rows, width = values.shape
+    _divides(BLOCK, width)
+    constants = {"THREADS": THREADS, "WHOLE": 0, "LARGEST": LARGEST["fp8"]}
+    return (
+        Launch(
+            program("quantise", element, constants),
+            "quantise_blocks",
+            (rows, ceil_div(width // CHUNK, THREADS), 1),
+            THREADS,
+            0,
+            (values, output, scales, np.int32(width), np.int32(scales.shape[1])),
+        ),
+    )
 
 
 def _by_row(

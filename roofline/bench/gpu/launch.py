@@ -31,6 +31,11 @@ class Array(Protocol):
         """Extents."""
         ...
 
+    @property
+    def dtype(self) -> Any:
+        """Type of an element."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -77,6 +82,8 @@ class Multiply:
     weight: Array
     output: Array
     """Arrays of the device; axes before the last two are a batch."""
+    scales: tuple[Array, Array] | None = None
+    """Scales of blocks of the values and of the weight, as `Product.scale` takes them."""
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

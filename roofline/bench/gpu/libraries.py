@@ -6,7 +6,7 @@ captured: every GPU has a stream that forks off the one that is timed and joins 
 graph that costs nothing; without one, small messages wait for the host to launch on each GPU.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -43,13 +43,16 @@ class Products:
         Raises:
             InputError: The library has no such product on this device.
         """
-        product = self._product(call)
+        scales = [int(address(array)) for array in call.scales or ()]
+        product = self._product(call, scales)
         arrays = (call.values, call.weight, call.output, self._workspace)
         values, weight, output, workspace = (int(address(array)) for array in arrays)
         current = self._cupy.cuda.get_current_stream
 
         def run() -> None:
             try:
+                if scales:
+                    product.scale(*scales)
                 product.run(self._library, values, weight, output, workspace, current().ptr)
             except LibraryError as error:
                 raise _absent(call) if error.status == NOT_SUPPORTED else error from None
@@ -62,13 +65,15 @@ class Products:
             product.close()
         self._known = {}
 
-    def _product(self, call: Multiply) -> Product:
+    def _product(self, call: Multiply, scales: Sequence[int]) -> Product:
         key = (call.arithmetic, *call.shape)
         if key not in self._known:
             batch, m, n, k = call.shape
             product = Product(call.arithmetic, m, n, k, batch=batch)
             count = 0
             try:
+                if scales:
+                    product.scale(*scales)
                 count = product.choose(self._library)
             finally:
                 if not count:

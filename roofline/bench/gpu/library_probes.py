@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from roofline.bench.elements import stored
-from roofline.bench.gpu.cublaslt import TYPES, Arithmetic
+from roofline.bench.gpu.cublaslt import SCALED_ROWS, TYPES, Arithmetic
 from roofline.bench.gpu.device import Sku
-from roofline.bench.gpu.kernels import LARGEST, quantise
-from roofline.bench.gpu.launch import Call, Collective, Multiply, Operation
+from roofline.bench.gpu.kernels import BLOCK, LARGEST, quantise, quantise_blocks
+from roofline.bench.gpu.launch import Call, Collective, Multiply, Operation, ceil_div
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.kernels.collective import moved
+from roofline.cost.kernels.gemm import SCALED_EIGHT
 from roofline.cost.work import Work
 from roofline.units import PREFIX
 
@@ -47,6 +48,25 @@ WIDTHS: Final = (
     (3072, 2048),  # Llama 3.2 1B
     (2048, 8192),
 )
+BLOCK_WIDTHS: Final = (
+    (2112, 7168),  # DeepSeek-V3: latents
+    (24576, 1536),  # its query heads, and the same on one of eight devices
+    (3072, 1536),
+    (32768, 512),  # keys and values of a latent, and the same
+    (4096, 512),
+    (7168, 16384),  # its output, and the same
+    (7168, 2048),
+    (36864, 7168),  # gate and up of its dense layers, and the same
+    (4608, 7168),
+    (7168, 18432),  # their down, and the same
+    (7168, 2304),
+    (4096, 7168),  # gate and up of its shared expert
+    (6144, 4096),  # Qwen3 8B: query, keys and values together
+    (24576, 4096),  # its gate and up
+    (4096, 12288),  # its down
+)
+HOPPER: Final = 90
+"""Oldest architecture with scales of blocks of single precision."""
 ELEMENT: Final = 2.0
 """Bytes of an element of an input that is converted. [B]"""
 SIDE: Final = 8192
@@ -129,6 +149,65 @@ def linear(
         backends=("cupy",),
         kernels=kernels,
         busy_s=busy_s,
+    )
+
+
+def block_scaled(name: str) -> Probe:
+    """Probe of the same in e4m3 with scales of blocks, as DeepSeek-V3's weights have them.
+
+    A scale for each 128 of a row of X, made with it, and one for each 128 × 128 of W. Rows are
+    filled up to a multiple of 4, as the library wants them.
+    """
+
+    def arguments(make: Maker, at: Shape) -> dict[str, object]:
+        m, n, k = at["m"], at["n"], at["k"]
+        rows, blocks = SCALED_ROWS * ceil_div(m, SCALED_ROWS), ceil_div(k, BLOCK)
+        across = SCALED_ROWS * ceil_div(blocks, SCALED_ROWS)
+        return {
+            "values": make.normal(m, k, of="bf16"),
+            "weight": make.normal(n, k, of="fp8"),
+            "weight_scales": make.normal(ceil_div(n, BLOCK), across),
+            "output": make.empty(rows, n, of="bf16"),
+            "narrowed": make.empty(rows, k, of="fp8"),
+            "scales": make.empty(blocks, rows),
+        }
+
+    def kernels(
+        gpu: Sku,
+        values: Any,
+        weight: Any,
+        weight_scales: Any,
+        output: Any,
+        narrowed: Any,
+        scales: Any,
+    ) -> Sequence[Call]:
+        first = quantise_blocks(values, narrowed, scales, element="bf16")
+        both = scales, weight_scales
+        return (*first, Multiply("fp8_block", narrowed, weight, output, both))
+
+    def work(at: Shape) -> Work:
+        m, n, k = (float(at[axis]) for axis in "mnk")
+        return Work(
+            flops=2.0 * m * n * k,
+            weight_bytes=n * k * SCALED_EIGHT,
+            activation_bytes=m * k * (ELEMENT + 2.0) + (m * n) * ELEMENT,
+        )
+
+    return Probe(
+        name=name,
+        version=1,
+        kind="gemm",
+        axes={"m": ROWS, "n k": BLOCK_WIDTHS},
+        arguments=arguments,
+        work=work,
+        streamed=("weight", "weight_scales"),
+        states=("cold",),
+        regime=regime,
+        arithmetic="fp8",
+        backends=("cupy",),
+        kernels=kernels,
+        architecture=HOPPER,
+        form="gemm-fp8-block",
     )
 
 

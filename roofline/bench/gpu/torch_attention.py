@@ -1,6 +1,7 @@
 """Attention by PyTorch and FlashAttention where they are installed, on CuPy's arrays and stream."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final
 
@@ -114,22 +115,34 @@ def launcher(kernel: str) -> Callable[..., object]:
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
         heads = [tensor(Borrowed(array)) for array in (query, keys, values)]
-        current = xp.cuda.get_current_stream()
-        stream = torch.cuda.ExternalStream(current.ptr)
-        try:
-            with torch.cuda.stream(stream), sdpa_kernel(getattr(SDPBackend, kernel)):
-                torch.nn.functional.scaled_dot_product_attention(
-                    *heads, is_causal=True, enable_gqa=query.shape[2] != keys.shape[2]
-                )
-        except RuntimeError as error:
-            if current.is_capturing():  # it may do what no capture can, and be timed without one
-                raise
-            reason = (str(error).splitlines() or ["it does not say why"])[0]
-            raise InputError(
-                f"PyTorch does not serve it with {kernel}: {reason}", hint="leave it out"
-            ) from None
+        with on_stream(xp, kernel), sdpa_kernel(getattr(SDPBackend, kernel)):
+            torch.nn.functional.scaled_dot_product_attention(
+                *heads, is_causal=True, enable_gqa=query.shape[2] != keys.shape[2]
+            )
 
     return launch
+
+
+@contextmanager
+def on_stream(xp: Any, kernel: str) -> Iterator[None]:
+    """PyTorch on CuPy's current stream.
+
+    Raises:
+        InputError: PyTorch has no such kernel for what is asked of it.
+    """
+    import torch
+
+    current = xp.cuda.get_current_stream()
+    try:
+        with torch.cuda.stream(torch.cuda.ExternalStream(current.ptr)):
+            yield
+    except (RuntimeError, AttributeError) as error:
+        if current.is_capturing():  # it may do what no capture can, and be timed without one
+            raise
+        reason = (str(error).splitlines() or ["it does not say why"])[0]
+        raise InputError(
+            f"PyTorch does not serve it with {kernel}: {reason}", hint="leave it out"
+        ) from None
 
 
 def flash_attention_launch(xp: Any, query: Any, keys: Any, values: Any) -> None:

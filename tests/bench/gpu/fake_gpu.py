@@ -234,6 +234,15 @@ def _module(gpu: FakeGpu) -> ModuleType:
         made.record = lambda stream: setattr(made, "at", gpu.now)
         return made
 
+    def pinned(size: int) -> Any:
+        gpu.strikes("allocate")
+        return SimpleNamespace(ptr=size)
+
+    def copied(to: int, source: int, size: int, kind: int, stream: int) -> None:
+        assert {1: source, 2: to}[kind] == size, "the host's end is where the direction says"
+        numbers = tuple(np.int64(value) for value in (size, kind))
+        gpu.call("memcpy", [to, source], constants={}, grid=(), arguments=numbers)
+
     properties = {
         "multiProcessorCount": gpu.multiprocessors,
         "totalGlobalMem": gpu.memory_bytes,
@@ -245,6 +254,7 @@ def _module(gpu: FakeGpu) -> ModuleType:
     vars(cuda).update(
         Stream=lambda non_blocking: FakeStream(gpu),
         Event=event,
+        alloc_pinned_memory=pinned,
         get_elapsed_time=elapsed,
         get_current_stream=lambda: gpu.streams[-1] if gpu.streams else FakeStream(gpu),
         Device=lambda index=0: FakeDevice(gpu, index),
@@ -256,6 +266,7 @@ def _module(gpu: FakeGpu) -> ModuleType:
             getDeviceProperties=lambda index: properties,
             memGetInfo=lambda: (int(gpu.free_bytes), int(gpu.memory_bytes)),
             CUDARuntimeError=FakeDriverError,
+            memcpyAsync=copied,
         ),
         driver=SimpleNamespace(
             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,

@@ -74,7 +74,15 @@ class FakeLt:
 
     def _arithmetic(self, description: Any, weight: Any) -> str:
         operand = self.made[weight.value]["layout"][0]
-        return ARITHMETIC[operand, self.made[description.value]["compute"]]
+        told = self.made[description.value]
+        found = ARITHMETIC[operand, told["compute"]]
+        if 31 not in told:
+            return found
+        assert (told[31], told[32]) == (5, 4), "a scale of the weight is of 128 by 128"
+        assert told[17], "the weight has scales"
+        assert told[18], "values have scales"
+        assert 25 not in told, "partial sums are scaled"
+        return f"{found}_block"
 
     def cublasLtMatmulAlgoGetHeuristic(self, *arguments: Any) -> int:
         _, description, weight, *_, count = arguments

@@ -32,6 +32,7 @@ NCCL: Final = {
 }
 PLANTED: Final[Mapping[str, Mapping[str, float]]] = {
     "product-2": PRODUCT,
+    "gemm-fp8-block": PRODUCT | {"compute": 0.6, "quantise": 0.25},
     "gemm-fp8": PRODUCT | {"compute": 0.65, "quantise": 0.25},
     "product-int8": PRODUCT | {"compute": 0.55, "quantise": 0.3},
     "product-packed": PRODUCT | {"memory": 0.7, "compute": 0.6},
@@ -89,6 +90,9 @@ PLANTED: Final[Mapping[str, Mapping[str, float]]] = {
 }
 NOTHING: Final = 1.2e-6
 """A kernel without instructions inside a graph. [s]"""
+HOST_BYTES_PER_S: Final = 5e10
+LINK: Final = {1: 4e-6, 2: 6e-6}
+"""Start of a copy to the device, and to the host. [s]"""
 CONVERSION: Final = 1e-7
 """The part of a product in 8 bits that converts its input; the rest of it is the product's. [s]"""
 
@@ -102,7 +106,9 @@ def _time(form: str, arithmetic: str, **dims: float) -> float:
 
 @cache
 def _attention(form: str, build: Callable[..., Any], *dims: float, **how: str) -> float:
-    columns = build(*(np.array([float(value)]) for value in (*dims, 0.0, 2.0, 2.0)), **how)
+    columns = build(
+        *(np.array([float(value)]) for value in (*dims[:6], 0.0, 2.0, *dims[6:])), **how
+    )
     machine = H100.of("bf16")
     return float(FORMS[form].seconds(columns, machine, PLANTED[form])[0])
 
@@ -112,14 +118,15 @@ def _decode(call: Kernel) -> float:
     contexts, (new, heads, kv_heads) = call.arguments[4], call.arguments[8:11]
     context = ctypes.c_int32.from_address(int(contexts)).value
     shape = (call.grid[2], new, context, heads, kv_heads, call.constants["HEAD_DIM"])
-    return _attention("decode-own", decode_dims, *shape, kernel="roofline")
+    cached = 2.0 - call.constants.get("CACHE_FP8", 0)
+    return _attention("decode-own", decode_dims, *shape, cached, kernel="roofline")
 
 
 def _prefill(call: Kernel) -> float:
     new, context, heads, kv_heads, causal = call.arguments[4:9]
     assert causal == 1
     shape = (call.grid[2], new, context, heads, kv_heads, call.constants["HEAD_DIM"])
-    return _attention("prefill-own", prefill_dims, *shape)
+    return _attention("prefill-own", prefill_dims, *shape, 2.0)
 
 
 def _pass(form: str, width: Callable[[Kernel], float]) -> Callable[[Kernel], float]:
@@ -153,9 +160,10 @@ def _packed(call: Kernel) -> float:
 
 def _matmul(call: Kernel) -> float:
     arithmetic = call.name.split()[1]
+    rate = arithmetic.removesuffix("_block")
     _, m, n, k = (float(value) for value in call.arguments)
-    forms = {"fp8": "gemm-fp8", "int8": "product-int8"}
-    seconds = _time(forms.get(arithmetic, "product-2"), arithmetic, m=m, n=n, k=k)
+    forms = {"fp8": "gemm-fp8", "fp8_block": "gemm-fp8-block", "int8": "product-int8"}
+    seconds = _time(forms.get(arithmetic, "product-2"), rate, m=m, n=n, k=k)
     return seconds - CONVERSION if arithmetic in forms else seconds
 
 
@@ -166,13 +174,16 @@ TIMES: Final[Mapping[str, Callable[[Kernel], float]]] = {
     "add_rows": _pass("pass-6", lambda call: call.arguments[3]),
     "take_rows": _pass("pass-4", lambda call: call.arguments[3]),
     "quantise": lambda call: CONVERSION,
+    "quantise_blocks": lambda call: CONVERSION,
     "rms_norm": _pass("pass-4", lambda call: call.arguments[3]),
     "rope": _pass("pass-4", lambda call: call.arguments[3] * call.constants["HEAD_DIM"]),
     "silu_mul": _pass("pass-6", lambda call: call.arguments[2]),
     "decode_attention": _decode,
     "combine_splits": lambda call: 0.0,
     "prefill_attention": _prefill,
+    "prefill_warpgroup": _prefill,
     "w4a16_gemv": _packed,
+    "memcpy": lambda call: LINK[int(call.arguments[1])] + call.arguments[0] / HOST_BYTES_PER_S,
     "allReduce": _wires("collective-all-reduce"),
     "allGather": _wires("collective-all-gather"),
     "reduceScatter": _wires("collective-reduce-scatter"),

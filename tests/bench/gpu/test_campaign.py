@@ -27,7 +27,7 @@ from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import DocumentError, RooflineError
 from tests.bench.gpu.fake_gpu import FakeGpu, installed
 from tests.bench.gpu.fake_lt import FakeLt
-from tests.bench.gpu.planted import H100, PLANTED, seconds
+from tests.bench.gpu.planted import H100, HOST_BYTES_PER_S, LINK, PLANTED, seconds
 from tests.bench.predicting import predict
 from tests.bench.probes import measurement
 
@@ -58,6 +58,7 @@ def fitted(run: campaign.Run) -> dict[str, Fitted]:
 TOLD = {
     "gemm-bf16": {"compute": 0.01, "memory": 0.01, "knee": 0.05},
     "gemm-fp8": {"compute": 0.01, "memory": 0.01},
+    "gemm-fp8-block": {"compute": 0.01, "memory": 0.01},
     "gemm-int8": {"compute": 0.01, "memory": 0.01},
     "w4a16-gemv": {"memory": 0.01, "start": 0.02},
     "copy": {"start": 0.02, "memory": 0.01, "cache": 0.02, "resident": 0.02},
@@ -67,6 +68,7 @@ TOLD = {
     "embedding-bf16": {"start": 0.02, "memory": 0.02, "cache": 0.03},
     "flash-prefill": {"launch": 0.03, "memory": 0.05, "block": 0.03},
     "paged-decode": {"launch": 0.05, "memory": 0.02},
+    "paged-decode-fp8": {"launch": 0.05, "memory": 0.02},
 }
 """Constants that the shapes of a probe tell, and how closely: the prior pulls a little, and between
 graphs there is a gap."""
@@ -76,7 +78,7 @@ graphs there is a gap."""
 def test_planted_constants_come_back_through_the_whole_path(
     gpu: FakeGpu, tmp_path: Path, name: str
 ) -> None:
-    run = measured(tmp_path, [name], 600.0, most=160 if name == "paged-decode" else 80)
+    run = measured(tmp_path, [name], 600.0, most=160 if name.startswith("paged-decode") else 80)
     assert {row.stopped for row in run.records.rows} == {"converged"}
     found = fitted(run)[name]
     for constant, tolerance in TOLD[name].items():
@@ -89,7 +91,8 @@ def test_planted_constants_come_back_through_the_whole_path(
 
 def test_every_time_is_the_planted_one(gpu: FakeGpu, tmp_path: Path) -> None:
     """Row by row, without a fit: what is measured is what the kernels took."""
-    names = ["gemm-fp8", "flash-prefill", "paged-decode", "rope-bf16", "silu-mul-bf16"]
+    names = ["gemm-fp8", "flash-prefill", "paged-decode", "paged-decode-fp8"]
+    names += ["rope-bf16", "silu-mul-bf16"]
     run = measured(tmp_path, names)
     for name in names:
         rows = run.records.of(name)
@@ -100,6 +103,18 @@ def test_every_time_is_the_planted_one(gpu: FakeGpu, tmp_path: Path) -> None:
         times = np.array([row.median.value for row in rows])
         np.testing.assert_allclose(times, planted, rtol=2.0 * gpu.gap_s / SPAN_S)
         assert len(rows) >= 12
+
+
+def test_copies_of_the_host_are_measured_both_ways_and_fitted_to_nothing(
+    gpu: FakeGpu, tmp_path: Path
+) -> None:
+    run = measured(tmp_path, ["copy-host"])
+    assert fit_records(run.records, of_run(run.records.header.environment))[0] == []
+    assert len(run.records.rows) == 26
+    for row in run.records.rows:
+        expected = LINK[row.at["direction"]] + row.at["size"] / HOST_BYTES_PER_S
+        assert row.median.value == pytest.approx(expected, rel=0.01)
+        assert row.work["activation_bytes"] == row.at["size"]
 
 
 def test_collectives_of_eight_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import pytest
 from roofline.bench.gpu import cublaslt
 from roofline.bench.gpu.cublaslt import TYPES, Arithmetic, Choice, Product
 from roofline.errors import InputError, MissingEnvironmentError
+from tests.bench.gpu.fake_gpu import FakeGpu, installed
+from tests.bench.gpu.planted import seconds
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +48,30 @@ def test_a_choice_is_laid_out_as_in_the_header() -> None:
     assert ctypes.sizeof(Choice) == 64 + 8 + 4 + 4 + 16
 
 
-@pytest.mark.parametrize("arithmetic", ["fp8", "int8"])
+@pytest.mark.parametrize("arithmetic", ["fp8", "fp8_block", "int8"])
 def test_odd_widths_are_refused_where_the_hardware_has_none(arithmetic: Arithmetic) -> None:
     with pytest.raises(InputError, match="cannot have n = 24"):
         Product(arithmetic, 16, 24, 64)
+
+
+def test_rows_with_scales_of_blocks_come_in_fours() -> None:
+    with pytest.raises(InputError, match="cannot have m = 18"):
+        Product("fp8_block", 18, 32, 128)
+
+
+def test_a_library_without_scales_of_blocks_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library = installed(monkeypatch, FakeGpu(seconds))
+    known = library.cublasLtMatmulDescSetAttribute
+    monkeypatch.setattr(
+        library,
+        "cublasLtMatmulDescSetAttribute",
+        lambda made, name, *rest: 7 if name == 31 else known(made, name, *rest),
+    )
+    with pytest.raises(InputError, match=r"cuBLASLt 13\.1\.0 has no scales of blocks"):
+        Product("fp8_block", 16, 32, 128)
+    assert library.made == {}
 
 
 def test_a_type_without_a_product_is_refused() -> None:

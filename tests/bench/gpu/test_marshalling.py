@@ -20,8 +20,10 @@ SKU = Sku(90, 132, 80e9, 50e6)
 ON_GPU = [e.probe for e in probes() if "cupy" in e.probe.backends and e.probe.kernels is not None]
 SIGNATURE = re.compile(r"^KERNEL\([^)]*\)\s+(\w+)\(([^)]*)\)", re.MULTILINE)
 SCALARS = {"int": np.int32, "u32": np.uint32, "i64": np.int64, "float": np.float32}
-ITEMS = {"u16": 2, "u32": 4, "int": 4, "float": 4, "u8": 1, "uint4": 4}
+ITEMS = {"u16": 2, "u32": 4, "int": 4, "float": 4, "u8": 1, "uint4": 4, "cached": 2}
 """Bytes of an element that a pointer may point to; a uint4 is four words."""
+NARROW = {**ITEMS, "cached": 1}
+"""The same of programs whose cache has 8 bits."""
 
 
 def signatures() -> dict[tuple[str, str], list[tuple[str, bool, str]]]:
@@ -68,10 +70,11 @@ def misfits(launch: Launch) -> list[str]:
     if len(parameters) != len(launch.arguments):
         return [f"{launch.kernel} takes {len(parameters)} arguments, not {len(launch.arguments)}"]
     out = []
+    items = NARROW if ("CACHE_FP8", 1) in launch.program.constants else ITEMS
     for (kind, pointer, name), value in zip(parameters, launch.arguments, strict=True):
         if pointer != isinstance(value, np.ndarray):
             out.append(f"{name} is {'a pointer' if pointer else 'a number'}")
-        elif pointer and value.dtype.itemsize != ITEMS[kind]:
+        elif pointer and value.dtype.itemsize != items[kind]:
             out.append(f"{name} points to {kind}, not to {value.dtype}")
         elif pointer and not value.flags.c_contiguous:
             out.append(f"{name} has gaps")
@@ -82,7 +85,7 @@ def misfits(launch: Launch) -> list[str]:
 
 def test_signatures_are_read() -> None:
     found = signatures()
-    assert len(found) == 13
+    assert len(found) == 15
     assert found["rms_norm", "rms_norm"] == [
         ("u16", True, "input"),
         ("u16", True, "weight"),
@@ -166,6 +169,20 @@ def test_a_product_has_operands_of_its_type(arithmetic: str) -> None:
         assert array.dtype.itemsize == widths[name]
     assert isinstance(call.output, np.ndarray)
     assert call.output.dtype.itemsize == widths[types.result]
+
+
+def test_scales_of_blocks_lie_as_the_library_wants_them() -> None:
+    """Those of rows side by side, the weight's by row with a stride that is a multiple of 4."""
+    at = {"m": 5, "n": 272, "k": 640}
+    first, call = calls(find("gemm-fp8-block").probe, at)
+    assert first.kernel == "quantise_blocks"
+    assert call.arithmetic == "fp8_block"
+    assert call.shape == (1, 8, 272, 640)
+    values, weight = call.scales
+    assert np.shares_memory(first.arguments[2], values)
+    assert np.shares_memory(first.arguments[1], call.values)
+    assert (values.shape, weight.shape) == ((5, 8), (3, 8))
+    assert {values.dtype, weight.dtype} == {np.dtype(np.float32)}
 
 
 def test_collectives_say_what_they_move() -> None:

@@ -450,6 +450,17 @@ DEVICE u32 to_e4m3(float value) {
   return bits | (std::signbit(value) ? 0x80u : 0u);
 }
 DEVICE u32 pack_e4m3(float low, float high) { return to_e4m3(low) | to_e4m3(high) << 8; }
+DEVICE float from_e4m3(u32 bits) {
+  const int power = bits >> 3 & 15, mantissa = bits & 7;
+  const float size = (bits & 127) == 127 ? std::numeric_limits<float>::quiet_NaN()
+                     : power            ? std::ldexp(8.f + mantissa, power - 10)
+                                        : std::ldexp(float(mantissa), -9);
+  return bits & 128 ? -size : size;
+}
+DEVICE u32 widen_e4m3(u32 pair) { return pack(from_e4m3(pair & 255), from_e4m3(pair >> 8 & 255)); }
+DEVICE u32 by_column(u32 word) {
+  return (word & 0xff0000ffu) | (word >> 8 & 0xff00u) | (word & 0xff00u) << 8;
+}
 DEVICE int nearest(float x) { return (int)std::lrintf(x); }
 DEVICE float magnitude(float x) { return std::fabs(x); }
 DEVICE float larger(float a, float b) { return std::fmax(a, b); }
