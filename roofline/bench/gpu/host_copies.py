@@ -58,4 +58,5 @@ def host_copies(name: str) -> Probe:
         work=work,
         regime=regime,
         backends=("cupy",),
+        form="memory",
     )

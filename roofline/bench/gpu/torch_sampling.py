@@ -72,5 +72,6 @@ def sampling(name: str) -> Probe:
         work=work,
         provider="torch",
         backends=("cupy",),
+        form="memory",
         needs=("torch",),
     )
