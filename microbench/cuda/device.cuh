@@ -125,7 +125,6 @@ DEVICE float bits_as_float(u32 bits) { return __uint_as_float(bits); }
 DEVICE u32 float_as_bits(float value) { return __float_as_uint(value); }
 // The value that lane `lane ^ mask` of the warp holds.
 DEVICE float exchange(float value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
-DEVICE bool any_lane(bool what) { return __any_sync(0xffffffffu, what); }
 
 // 16 bytes that are read once: past the first-level cache.
 DEVICE uint4 load_once(const uint4* from) {

@@ -134,7 +134,7 @@ prefill_warpgroup(const u16* __restrict__ query, const u16* __restrict__ keys,
     wait_products<1>(score);
     weigh_tile(tile);
     pin(score);
-    if (any_lane(shrink[0] != 1.f || shrink[1] != 1.f)) {
+    if (any_of_group(shrink[0] != 1.f || shrink[1] != 1.f)) {
       wait_products<0>(sums);
       rescale(sums, shrink);
     }

@@ -30,6 +30,19 @@ DEVICE void publish() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "mem
 DEVICE void begin_products() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 DEVICE void close_products() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
 
+// True for all of a group where it is for any of its threads: its warps go the same way, as what they
+// do together must stand at one place of the code.
+DEVICE bool any_of_group(bool what) {
+  u32 found;
+  asm volatile(
+      "{\n.reg .pred own, any;\nsetp.ne.u32 own, %1, 0;\n"
+      "barrier.cta.red.or.aligned.pred any, %2, %3, own;\nselp.u32 %0, 1, 0, any;\n}\n"
+      : "=r"(found)
+      : "r"((u32)what), "r"(1 + threadIdx.x / GROUP_THREADS), "n"(GROUP_THREADS)
+      : "memory");
+  return found;
+}
+
 // Keeps the compiler from moving what reads or writes these registers past this place.
 template <int Blocks>
 DEVICE void pin(float (&sum)[Blocks][4]) {

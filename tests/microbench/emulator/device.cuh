@@ -424,12 +424,6 @@ DEVICE float exchange(float value, int mask) {
   emulator::together(emulator::swap, mine);
   return mine.received;
 }
-DEVICE bool any_lane(bool what) {
-  float found = what;
-  for (int mask = 16; mask; mask >>= 1) found = std::fmax(found, exchange(found, mask));
-  return found != 0.f;
-}
-
 DEVICE u32 pack(float low, float high) {
   return emulator::narrowed(low) | (u32)emulator::narrowed(high) << 16;
 }

@@ -74,6 +74,11 @@ static void close(int* const*) {
   group().open.clear();
 }
 static void begin_group(int* const*) { group().begun = true; }
+static void vote(bool* const* threads) {
+  bool any = false;
+  for (int i = 0; i < GROUP_THREADS; i++) any = any || *threads[i];
+  for (int i = 0; i < GROUP_THREADS; i++) *threads[i] = any;
+}
 static void wait_group(int* const* pending) {
   group().begun = false;
   while ((int)group().closed.size() > *pending[0]) {
@@ -87,6 +92,10 @@ static void as_group(void (*operation)(Mine* const*), Mine mine) {
 }
 }  // namespace emulator
 
+DEVICE bool any_of_group(bool what) {
+  emulator::together(emulator::group().team, GROUP_THREADS, emulator::vote, what);
+  return what;
+}
 DEVICE u64 operand_at(const unsigned char* tile, int leading) {
   const u64 address = tile - emulator::block->shared + emulator::SHARED_BEGINS;
   return address >> 4 | (u64)(leading >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
@@ -98,8 +107,7 @@ template <class Registers>
 DEVICE void pin(Registers&) {}
 template <int Pending, int Blocks>
 DEVICE void wait_products(float (&)[Blocks][4]) {
-  int pending = Pending;  // each warp waits for itself
-  emulator::together(emulator::wait_group, pending);
+  emulator::as_group(emulator::wait_group, Pending);
 }
 DEVICE void multiply_rows(float (&sum)[16][4], u64 a, u64 b, int more) {
   emulator::as_group(emulator::ask, emulator::Operand{sum, nullptr, a, b, 128, more != 0});
