@@ -6,8 +6,10 @@ peer that is addressed in a round. A round of a group on one link takes α + s·
 what it sends takes bytes / W.
 """
 
+from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import Final
+from functools import wraps
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -31,7 +33,32 @@ from roofline.cost.algorithms import (
 )
 from roofline.cost.work import Formula, Number, by
 
+Collective: TypeAlias = Callable[[Number, Ranks], Transfer]
+REMEMBERED: Final = 16
+"""Tensors that each collective is known of: parts of a network, and deployments that differ in
+formats, move the same ones."""
 
+
+def remembered(price: Collective) -> Collective:
+    """The collective, priced once for each of the last tensors and groups."""
+    known: dict[Hashable, Transfer] = {}
+
+    @wraps(price)
+    def found(payload: Number, ranks: Ranks) -> Transfer:
+        several_groups = any(isinstance(n, np.ndarray) for n in (ranks.size, ranks.inside))
+        if several_groups or not isinstance(payload, np.ndarray):
+            return price(payload, ranks)
+        key = payload.shape, payload.tobytes(), ranks
+        if key not in known:
+            if len(known) == REMEMBERED:
+                known.clear()
+            known[key] = price(payload, ranks)
+        return known[key]
+
+    return found
+
+
+@remembered
 def all_reduce(payload: Number, ranks: Ranks) -> Transfer:
     """Sum a tensor over all ranks.
 
@@ -71,6 +98,7 @@ def all_reduce(payload: Number, ranks: Ranks) -> Transfer:
     return cheapest_placed(alone, [levels, flat(payload, ranks, 2)], nodes)
 
 
+@remembered
 def all_gather(payload: Number, ranks: Ranks) -> Transfer:
     """Give every rank the whole tensor, of which each holds 1/n.
 
@@ -106,6 +134,7 @@ def all_gather(payload: Number, ranks: Ranks) -> Transfer:
     return cheapest_placed(alone, [levels, flat(payload, ranks, 1)], ranks.nodes)
 
 
+@remembered
 def reduce_scatter(payload: Number, ranks: Ranks) -> Transfer:
     """Sum a tensor over all ranks and leave 1/n of the sum on each.
 

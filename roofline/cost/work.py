@@ -46,6 +46,19 @@ def union(*values: NDArray[Scalar]) -> NDArray[Scalar]:
     return distinct(np.concatenate(values))
 
 
+def picked(
+    values: NDArray[Scalar], rows: NDArray[np.intp], shape: tuple[int, ...]
+) -> NDArray[Scalar]:
+    """Values of some points of a grid of a shape, by number; they may lack some of its axes.
+
+    >>> picked(np.array([[1.0], [2.0]]), np.array([0, 3, 5]), (2, 3)).tolist()
+    [1.0, 2.0, 2.0]
+    """
+    if values.shape == shape:
+        return values.ravel()[rows]
+    return np.broadcast_to(values, shape)[np.unravel_index(rows, shape)]
+
+
 def plus(a: Number, b: Number) -> Number:
     """``a + b`` without a pass over an array where one side is the scalar zero."""
     if isinstance(a, float) and a == 0.0:

@@ -158,17 +158,15 @@ def _bound_times(stage: Priced) -> list[Number]:
             for place in there or [0]:
                 out[place] = plus(out[place], took)
             continue
-        binds = _largest([limits[place] for place in there])
+        if len(there) == 2:
+            first, second = there
+            part = np.where(limits[second] > limits[first], took, 0.0)
+            out[first], out[second] = plus(out[first], took - part), plus(out[second], part)
+            continue
+        binds = np.argmax(np.stack(np.broadcast_arrays(*(limits[each] for each in there))), axis=0)
         for number, place in enumerate(there):
             out[place] = plus(out[place], np.where(binds == number, took, 0.0))
     return out
-
-
-def _largest(values: Sequence[Number]) -> NDArray[np.intp]:
-    """Place of the largest of some numbers; of equals the first."""
-    if len(values) == 2:
-        return np.asarray(values[1] > values[0], np.intp)
-    return np.asarray(np.argmax(np.stack(np.broadcast_arrays(*values)), axis=0))
 
 
 def grid_step(deployment: Deployment, count: Number, new: Number, context: Number) -> GridStep:
@@ -389,7 +387,7 @@ class DecodeSteps:
             answers, rows: As for `mean`.
             software_s: What the engine adds to it. [s]
         """
-        found = np.zeros(len(rows))
+        found = np.zeros(np.broadcast(rows, answers.last).shape)
         most = self.costs.decode_gain * self.mean(BOUNDS[0], answers, rows) + found
         times = [self.costs.decode_gain * self.mean(name, answers, rows) for name in BOUNDS[1:]]
         for place, took in enumerate([*times, software_s], 1):
@@ -403,7 +401,7 @@ class DecodeSteps:
         """Place in `roofline.table.BASES` of the worst of it, at the nodes around answers."""
         worst = self._rows(self.step.of_slowest(lambda stage: stage.parts.basis))
         least = worst.min()
-        out = np.full(len(rows), least)
+        out = np.full(np.broadcast(rows, answers.last).shape, least)
         last = answers.last + 1 + (answers.beyond > 0)
         for level in range(int(least) + 1, int(worst.max()) + 1):
             there = np.zeros((worst.shape[0], worst.shape[1] + 1), np.intp)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.work import Array, Number, distinct, union
+from roofline.cost.work import Array, Number, distinct, picked, union
 from roofline.model.architecture import Architecture, Attention
 
 PER_OCTAVE: Final = 8
@@ -137,25 +137,21 @@ class Answers:
 
     @classmethod
     def of(cls, nodes: Array, prompt: Array, output: Array) -> "Answers":
-        """Answers of some tokens to prompts of some tokens. [token]"""
+        """Answers of some tokens to prompts of some tokens, as columns or as axes. [token]"""
         until = prompt + np.maximum(output - 1.0, 1.0)
         first, last = (np.searchsorted(nodes[1:-1], at, side="right") for at in (prompt, until))
         return cls(first, last, prompt - nodes[first], until - nodes[last], until - prompt)
 
-    def taken(self, rows: NDArray[np.intp]) -> "Answers":
-        """Some of them."""
-        return Answers(
-            self.first[rows],
-            self.last[rows],
-            self.before[rows],
-            self.beyond[rows],
-            self.steps[rows],
-        )
+    def taken(self, rows: NDArray[np.intp], shape: tuple[int, ...]) -> "Answers":
+        """Answers of some points, which are counted along axes of a shape."""
+        first, last = picked(self.first, rows, shape), picked(self.last, rows, shape)
+        others = (self.before, self.beyond, self.steps)
+        return Answers(first, last, *(picked(each, rows, shape) for each in others))
 
     def weights(self, nodes: Array) -> Array:
         """Share of each node in the mean over the steps of a single answer. [1]"""
         every = np.arange(len(nodes))
-        return ContextSums.of(nodes, np.eye(len(nodes))).mean(self.taken(0 * every), every)
+        return ContextSums.of(nodes, np.eye(len(nodes))).mean(self, every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +183,7 @@ class ContextSums:
         return cls(start, values[:, :-1] + rise, rise)
 
     def mean(self, answers: Answers, rows: NDArray[np.intp]) -> Array:
-        """Mean over the steps of answers, each of a row."""
+        """Mean over the steps of answers, each of a row; rows may be an axis beside theirs."""
         wide = rows * self.start.shape[1]
         first, last = wide + answers.first, wide + answers.last
         start, slope, bend = self.start.ravel(), self.slope.ravel(), self.bend.ravel()

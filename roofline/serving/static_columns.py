@@ -251,7 +251,7 @@ class StaticBatches:
         assert self.decode is not None, "an answer of one token has no decode steps"
         rows = np.arange(len(self.batch))
         lengths = np.array([float(self.work.prompt)]), np.array([float(self.work.output)])
-        answers = Answers.of(self.decode.contexts, *lengths).taken(0 * rows)
+        answers = Answers.of(self.decode.contexts, *lengths)
         return np.asarray(self.decode.mean(name, answers, rows))
 
 

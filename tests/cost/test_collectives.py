@@ -318,3 +318,13 @@ def test_messages_on_a_ring_of_wires_pass_others_on_their_way(n: int) -> None:
 def test_each_further_peer_costs_its_share_of_a_round() -> None:
     slow = wires(1e9, 1.0, per_peer_s=0.25)
     assert all_reduce(1.0, one_box(slow, 4)).seconds == pytest.approx(1.0 + 2 * 0.25)
+
+
+def test_a_collective_that_is_remembered_is_of_its_own_tensor_and_group() -> None:
+    payload = np.array([[1e3, 1e6], [1e7, 1e9]])
+    for link, n in ((SWITCH, 2), (SWITCH, 4), (HOST, 4)):
+        for each in (payload, 2.0 * payload, payload):
+            found, again = (all_reduce(each.copy(), one_box(link, n)) for _ in range(2))
+            alone = [all_reduce(float(one), one_box(link, n)).seconds for one in each.ravel()]
+            assert found is again
+            assert np.ravel(found.seconds).tolist() == alone

@@ -21,7 +21,7 @@ from roofline.table import BASES
 
 CHUNK: Final = 8192
 """Rows priced at once, so that their distances to the table's points stay in the cache."""
-FEW: Final = 256
+FEW: Final = 4096
 """Rows that are priced sooner than they are told apart."""
 MIXER: Final = np.uint64(0x9E3779B97F4A7C15)
 """Odd number that mixes bits of others: 2**64 over the golden ratio."""

@@ -283,15 +283,10 @@ def distances(a: Array, b: Array) -> Array:
 
 def _product(a: Array, b: Array) -> Array:
     """``a @ b`` of `BLOCK` rows at a time: of fewer they are rounded in other ways."""
-    out = np.empty((len(a), b.shape[1]))
-    rest = len(a) % BLOCK
-    for start in range(0, len(a) - rest, BLOCK):
-        np.matmul(a[start : start + BLOCK], b, out=out[start : start + BLOCK])
-    if rest:
-        some = np.zeros((BLOCK, a.shape[1]))
-        some[:rest] = a[len(a) - rest :]
-        out[len(a) - rest :] = (some @ b)[:rest]
-    return out
+    blocks = np.zeros((-(-len(a) // BLOCK), BLOCK, a.shape[1]))
+    blocks.reshape(-1, a.shape[1])[: len(a)] = a
+    found: Array = (blocks @ b).reshape(-1, b.shape[1])[: len(a)]
+    return found
 
 
 def matern(r: Array) -> Array:

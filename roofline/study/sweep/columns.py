@@ -40,7 +40,7 @@ class Columns(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         """Values of one column."""
         if name not in self._known:
-            self._known[name] = FIGURES[name](self)
+            self._known[name] = self.points.each(FIGURES[name](self))
         return self._known[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -76,11 +76,12 @@ class Columns(Mapping[str, Any]):
     ) -> Array:
         """A figure of decode steps for every point, or what it is without any.
 
-        The figure is of some points and their steps, and of which of all points they are.
+        The figure is of some points and their steps, and of which of all points they are; it may be
+        on their axes.
         """
         steps = self.prices.decode
         if len(steps) == 1:
-            return figure(self.points, steps[0][1], slice(None))
+            return self.points.each(figure(self.points, steps[0][1], slice(None)))
         out, begin = without.copy(), -np.inf
         until = self.points.prompt + self.points.output - 1.0
         for end, each in steps:
@@ -147,9 +148,10 @@ def _tpot_steady(c: Columns) -> Array:
     at_nodes = c.prices.prompts
     times = (at_nodes.first_s, at_nodes.second_s, at_nodes.further_s)
     prompts = PromptTimes(*map(c.points.on, times))
-    batch, output = c.points.batch, c.points.output
-    each = steady_tpot(decode_s=c["gap_s"], prompts=prompts, batch=batch, output=output)
-    return np.where(c["decodes"], each, np.nan)
+    batch, _, output = c.points.axes
+    gap_s = c["gap_s"].reshape(c.points.shape)
+    each = steady_tpot(decode_s=gap_s, prompts=prompts, batch=batch, output=output)
+    return np.where(c["decodes"], c.points.each(each), np.nan)
 
 
 def _tpot_steady_log_sd(c: Columns) -> Array:
@@ -181,7 +183,8 @@ def _tpot_log_sd(c: Columns) -> Array:
 def _decode_bound(c: Columns) -> Array:
     def bound(points: Points, steps: DecodeSteps, rows: Rows) -> Array:
         software = c["gap_s"][rows] - c.prices.costs.decode_gain * c["kernels_s"][rows]
-        return steps.bound(points.answers(steps.contexts), points.batches.nearest(), software)
+        answers, nearest = points.answers(steps.contexts), points.batches.nearest()
+        return steps.bound(answers, nearest, software.reshape(points.shape))
 
     return np.where(c["decodes"], c.decoded(bound, np.full(c.rows, -1.0)), -1.0)
 
@@ -206,7 +209,7 @@ def _joule_per_mtok(c: Columns) -> Array:
 
 
 def _basis(c: Columns) -> Array:
-    worst = c.points.nearest_on(c.prices.table("basis"))
+    worst = c.points.each(c.points.nearest_on(c.prices.table("basis")))
     if c.prices.costs.step_s:
         worst = np.maximum(worst, BASES.index("interpolated"))
 

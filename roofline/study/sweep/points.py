@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import held, memory_budget
-from roofline.cost.work import Array, Number, distinct
+from roofline.cost.work import Array, Number, Scalar, distinct, picked
 from roofline.serving.phases import together
 from roofline.serving.quadrature import Answers
 from roofline.serving.room import host_memory
@@ -124,7 +124,7 @@ class Lane:
             return prompts
         lengths, place = np.unique(prompts, return_inverse=True)
         kept = [self.workload(1, int(prompt), 1).cached for prompt in lengths]
-        return np.asarray((lengths - np.array(kept, np.float64))[place])
+        return np.asarray((lengths - np.array(kept, np.float64))[place]).reshape(prompts.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Place:
         """Places of values inside the ends of an axis."""
         nodes = axis.nodes
         if len(nodes) == 1:
-            return cls(np.zeros(len(values), np.intp))
+            return cls(np.zeros(values.shape, np.intp))
         below = np.searchsorted(nodes[1:], values, side="right")
         apart = values - nodes[below]
         if not apart.any():
@@ -149,9 +149,10 @@ class Place:
         below = np.minimum(below, len(nodes) - 2)
         return cls(below, (values - nodes[below]) / (nodes[below + 1] - nodes[below]))
 
-    def taken(self, rows: NDArray[np.intp]) -> "Place":
-        """Some of them."""
-        return Place(self.below[rows], None if self.share is None else self.share[rows])
+    def taken(self, rows: NDArray[np.intp], shape: tuple[int, ...]) -> "Place":
+        """Places of some points, which are counted along axes of a shape."""
+        share = None if self.share is None else picked(self.share, rows, shape)
+        return Place(picked(self.below, rows, shape), share)
 
     def at(self, value: Callable[[NDArray[np.intp]], Array]) -> Array:
         """A value at nodes, on the straight line between them."""
@@ -167,15 +168,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Points of a lane."""
+    """Points of a lane.
+
+    Where all batches are with all prompts and answers, in order, these are three axes, and what
+    depends on one of them is known once for all points that have it in common.
+    """
 
     batch: Array
     prompt: Array
     output: Array
     """Sequences of a replica [1]; tokens of each prompt and of each answer. [token]"""
+    axes: tuple[Array, ...] = field(repr=False)
+    """The same as axes, or as columns where points are others."""
     batches: Place = field(repr=False)
     prompts: Place = field(repr=False)
-    """Their places among the nodes of the axes."""
+    """Places of axes among the nodes that are priced."""
     _whole: "tuple[Points, NDArray[np.intp]] | None" = field(default=None, repr=False)
     _answers: dict[bytes, Answers] = field(default_factory=dict, repr=False)
 
@@ -186,19 +193,34 @@ class Points:
             pairs = (known.output, output), (known.batch, batch), (known.prompt, prompt)
             if known_axes is axes and all(np.array_equal(*pair) for pair in pairs):
                 return known
-        places = Place.of(axes.batch, batch), Place.of(axes.prompt, prompt)
-        found = cls(batch.copy(), prompt.copy(), output.copy(), *places)
+        columns = batch.copy(), prompt.copy(), output.copy()
+        own = _crossed(*columns)
+        places = Place.of(axes.batch, own[0]), Place.of(axes.prompt, own[1])
+        found = cls(*columns, own, *places)
         _KNOWN[:] = [(axes, found), *_KNOWN[:1]]
         return found
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return np.broadcast(*self.axes).shape
+
+    def each(self, value: NDArray[Scalar]) -> NDArray[Scalar]:
+        """A value for each point, of one that may be on the axes."""
+        if value.size == len(self):
+            return value.ravel()
+        out = np.empty(self.shape, value.dtype)
+        out[...] = value
+        return out.ravel()
 
     def answers(self, contexts: Array) -> Answers:
         """Beginnings and ends of answers among the contexts that are priced."""
         if self._whole is not None:  # which other lanes have, too
             whole, rows = self._whole
-            return whole.answers(contexts).taken(rows)
+            return whole.answers(contexts).taken(rows, whole.shape)
         key = contexts.tobytes()
         if key not in self._answers:
-            self._answers[key] = Answers.of(contexts, self.prompt, self.output)
+            self._answers[key] = Answers.of(contexts, *self.axes[1:])
         return self._answers[key]
 
     def __len__(self) -> int:
@@ -207,29 +229,48 @@ class Points:
     def taken(self, rows: NDArray[np.intp]) -> "Points":
         """Some of them."""
         whole, places = self._whole or (self, None)
+        columns = self.batch[rows], self.prompt[rows], self.output[rows]
         return Points(
-            self.batch[rows],
-            self.prompt[rows],
-            self.output[rows],
-            self.batches.taken(rows),
-            self.prompts.taken(rows),
+            *columns,
+            columns,
+            self.batches.taken(rows, self.shape),
+            self.prompts.taken(rows, self.shape),
             (whole, rows if places is None else places[rows]),
         )
 
     def on(self, table: Array) -> Array:
-        """Values of a table of batches × prompts."""
+        """Values of a table of batches × prompts, on the axes."""
         flat, wide = table.ravel(), table.shape[1]
         return self.batches.at(
             lambda rows: self.prompts.at(lambda columns: flat[rows * wide + columns])
         )
 
     def nearest_on(self, table: Array) -> Array:
-        """Values of the nearest nodes of a table of batches × prompts."""
+        """Values of the nearest nodes of a table of batches × prompts, on the axes."""
         return np.asarray(table[self.batches.nearest(), self.prompts.nearest()])
 
 
 _KNOWN: Final[list[tuple[Axes, Points]]] = []
 """The last ones whose places were looked up."""
+
+
+def _crossed(*columns: Array) -> tuple[Array, ...]:
+    """`Points.axes` of columns."""
+    batch, prompt, _ = columns
+    many = _run(batch)
+    few = _run(prompt[:many])
+    if not few or len(batch) % many or many % few:
+        return columns
+    every = [column.reshape(-1, many // few, few) for column in columns]
+    axes = every[0][:, :1, :1], every[1][:1, :, :1], every[2][:1, :1]
+    same = all((axis == column).all() for axis, column in zip(axes, every, strict=True))
+    return axes if same else columns
+
+
+def _run(values: Array) -> int:
+    """How many values at the beginning are equal."""
+    other = values != values[:1]
+    return int(np.argmax(other)) if other.any() else len(values)
 
 
 def room(lane: Lane, points: Points) -> dict[str, NDArray[Any]]:
@@ -239,13 +280,14 @@ def room(lane: Lane, points: Points) -> dict[str, NDArray[Any]]:
     it fits on the devices and, as far as is known, on their host.
     """
     deployment = lane.deployment
-    longest = points.prompt + points.output - 1.0
+    batch, prompt, output = points.axes
+    longest = prompt + output - 1.0
     parts = held(
         deployment,
-        batch=points.batch,
+        batch=batch,
         context=longest,
-        step_tokens=np.maximum(_step_tokens(lane, points, longest), points.batch),
-        step_rows=points.batch,
+        step_tokens=np.maximum(_step_tokens(lane, batch, prompt, longest), batch),
+        step_rows=batch,
         cached=lane.kv_cache,
     )
     budget = memory_budget(deployment, parts, lane.utilization)
@@ -254,22 +296,22 @@ def room(lane: Lane, points: Points) -> dict[str, NDArray[Any]]:
         parts.weights + parts.activations + deployment.engine.runtime_bytes + deployment.graph_bytes
     )
     free = budget - (fixed + parts.buffer) - parts.kv
-    wide = np.broadcast_to(np.asarray(free, np.float64), points.batch.shape)
-    fits = wide >= 0.0
+    fits = np.asarray(free) >= 0.0
     most = host_memory(deployment)
     if most is not None:
         on_host = parts.host * min(lane.gpus, deployment.node.gpus)
         fits = fits & (np.asarray(on_host) <= most)
-    return {"memory_bytes": budget - wide, "free_bytes": wide, "fits": fits}
+    columns = {"memory_bytes": budget - free, "free_bytes": free, "fits": fits}
+    return {name: points.each(np.asarray(column)) for name, column in columns.items()}
 
 
-def _step_tokens(lane: Lane, points: Points, longest: Array) -> Number:
+def _step_tokens(lane: Lane, batch: Array, prompt: Array, longest: Array) -> Number:
     """New tokens of the largest step but decode: as `roofline.serving.room.step_tokens`."""
     if not lane.kv_cache:
-        return points.batch * longest
+        return batch * longest
     deployment = lane.deployment
-    new = lane.new(points.prompt)
-    tokens = together(deployment, points.batch, new, lane.prefill_batch) * new
+    new = lane.new(prompt)
+    tokens = together(deployment, batch, new, lane.prefill_batch) * new
     if not deployment.step_tokens:
         return tokens
     return np.minimum(tokens, deployment.step_tokens * deployment.layout.dp)

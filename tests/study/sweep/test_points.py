@@ -29,7 +29,7 @@ def test_tables_between_nodes_are_straight() -> None:
     points = Points.of(axes, asked["batch"], asked["prompt"], asked["output"])
     plane = axes.batch.nodes[:, None] * 2.0 + axes.prompt.nodes[None, :] * 3.0
     expected = asked["batch"] * 2.0 + asked["prompt"] * 3.0
-    assert points.on(plane) == pytest.approx(expected)
+    assert points.each(points.on(plane)) == pytest.approx(expected)
     halfway = Points.of(axes, np.array([2.0]), np.array([50.5]), np.array([1.0]))
     assert halfway.on(plane) == pytest.approx([2.0 * 2.0 + 50.5 * 3.0])
 
@@ -40,4 +40,4 @@ def test_other_points_are_not_taken_for_those_before() -> None:
     first = Points.of(axes, batch, prompt, output)
     assert Points.of(axes, batch.copy(), prompt, output) is first
     batch[0] = 32.0
-    assert Points.of(axes, batch, prompt, output).batches.below.tolist() == [2]
+    assert Points.of(axes, batch, prompt, output).batches.below.item() == 2

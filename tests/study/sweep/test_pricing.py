@@ -10,7 +10,7 @@ from roofline.cost.deployment import Offload, Options
 from roofline.serving import room
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.static_columns import APPROXIMATE, static_batches
-from roofline.study.sweep.columns import SPREADS, Columns, price
+from roofline.study.sweep.columns import FIGURES, SPREADS, Columns, price
 from roofline.study.sweep.points import Axes, Axis, Lane
 from roofline.study.sweep.prices import priced, within
 from roofline.table import BASES
@@ -141,6 +141,21 @@ def test_a_part_of_a_lane_has_the_figures_of_the_whole() -> None:
         if name != "index":
             assert np.array_equal(part[name], whole[name][7:23], equal_nan=True), name
             assert np.array_equal(taken[name], part[name], equal_nan=True), name
+
+
+def test_points_in_any_order_have_the_figures_of_those_in_order() -> None:
+    """Points of all batches, prompts and outputs are known by axis, others one by one."""
+    where = lane("gpt-oss-20b", layout="tp2-pp2")
+    points = numbers(where)
+    order = np.random.default_rng(0).permutation(len(points["batch"]))
+    whole = price(priced(where), points)
+    mixed = price(priced(where), {name: values[order] for name, values in points.items()})
+    chosen = whole.taken(order)
+    assert whole.points.shape == (4, 4, 4)
+    assert mixed.points.shape == (64,)
+    for name in set(FIGURES) - {"index"}:
+        np.testing.assert_array_equal(mixed[name], whole[name][order], name)
+        np.testing.assert_array_equal(chosen[name], whole[name][order], name)
 
 
 def test_replicas_multiply_throughput_and_devices_alone() -> None:
