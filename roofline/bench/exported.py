@@ -84,4 +84,6 @@ def _row(row: Record, kind: str) -> dict[str, object]:
     if kind == "attention-decode" and cache:
         formats["kv_dtype"] = cache
     shape = {column: row.at[axis] for axis, column in COLUMNS[kind].items() if axis in row.at}
+    if kind == "pointwise" and "heads" in row.at:
+        shape["width"] = row.at["heads"] * row.at["head_dim"]
     return {**formats, **shape, "time_s": row.median.value, "probe": row.probe}

@@ -13,24 +13,30 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from roofline.bench.columns import prepared
 from roofline.bench.datasheet import datasheet
+from roofline.bench.exported import exported
 from roofline.bench.exchange_rows import CUSTOM_ENDS
 from roofline.bench.fit import fit_and_score
 from roofline.bench.held_out import DEVIATIONS, errors
 from roofline.bench.kernel_rows import Group, release
+from roofline.bench.records import PACKED, read_records
 from roofline.bench.rows import checked
 from roofline.bench.shipping.files import Entry, entries, folder, pack, stored, unpack, write
 from roofline.bench.shipping.variants import KINDS, label_of
 from roofline.bench.validation import READERS
-from roofline.cost.calibration.kernel import Kernel, Label
+from roofline.content import shipped
+from roofline.cost.calibration.kernel import PASSES, Kernel, Label
 from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import RooflineError
 from roofline.study.executors import cores
+
+if TYPE_CHECKING:
+    import pandas
 
 FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "gemm": ("v2/gemm",),
@@ -56,8 +62,13 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "mlp": ("v2/mlp",),
 }
 """Names of the files of each kind."""
+OWN: Final[Mapping[str, str]] = {"pointwise": PASSES}
+"""Kinds of which probes of the project's own are shipped, and the provider that they are of."""
+RECORDS: Final = "records"
+"""Folder of those runs, packed, in ``hwspecs``."""
 SOURCES: Final[Mapping[str, str]] = {
     "vidur": "microsoft/vidur @7d47513 (MIT)",
+    PASSES: "probes of this project, in graphs (hwspecs/records)",
     "": "ai-dynamo/aiconfigurator @095f58a (Apache-2.0)",
 }
 """Of measured rows, by provider."""
@@ -78,8 +89,8 @@ def jobs_of(folder: Path, kinds: Iterable[str]) -> Iterator[tuple[Label, Group]]
 
     for kind in kinds:
         latest: dict[Label, Group] = {}
-        for name in FILES[kind]:
-            frame = pd.read_parquet(folder / f"{name}.parquet")
+        files = [pd.read_parquet(folder / f"{name}.parquet") for name in FILES[kind]]
+        for frame in [*files, *_own(kind)]:
             for column in frame.select_dtypes("category"):
                 frame[column] = frame[column].astype(str)
             frame, _ = prepared(kind, frame, "")
@@ -88,6 +99,13 @@ def jobs_of(folder: Path, kinds: Iterable[str]) -> Iterator[tuple[Label, Group]]
                 if label not in latest or version >= _release(latest[label]):
                     latest[label] = whole(group)
         yield from latest.items()
+
+
+def _own(kind: str) -> "Iterator[pandas.DataFrame]":
+    """Rows of a kind that probes of the project measured, run by run."""
+    if kind in OWN:
+        for path in sorted((shipped("hwspecs") / RECORDS).glob(f"*{PACKED}")):
+            yield exported(read_records(path), kind, OWN[kind])
 
 
 def _release(group: Group) -> tuple[tuple[int, ...], int]:

@@ -103,6 +103,9 @@ BORROWED: Final[Mapping[str, float]] = {
 assumed. Of other kinds `ENGINES`."""
 ENGINES: Final = 0.45
 PASSES: Final = "passes"
+LAUNCHED: Final = "vidur"
+"""Provider of passes that were launched one by one, by kernels of 2023: two to five times what the
+same pass takes in a graph on an H200 (``hwspecs/records``). In steps `PASSES` come before it."""
 CUBLAS: Final = "cublas"
 NCCL: Final = "nccl"
 NEUTRAL: Final = frozenset({"vidur", NCCL, "torch-nccl", "deepep", PASSES, CUBLAS})
@@ -184,7 +187,10 @@ def nearest(
             other.
     """
     places: dict[tuple[str, str], list[Label]] = {}
+    replayed = {each.variant for each in labels if each.provider == PASSES} if in_steps else set()
     for label in labels:
+        if label.provider == LAUNCHED and label.kind == "pointwise" and label.variant in replayed:
+            continue
         if label.kind == kind and label.variant in variants:
             places.setdefault((label.variant, label.device), []).append(label)
     for variant in variants:
