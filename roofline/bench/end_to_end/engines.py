@@ -54,7 +54,7 @@ every modern engine; gains are those of kernels that were measured alone."""
 KERNELS: Final[Mapping[str, Constant]] = {
     "start": Constant(0.85, 0.05, "1", "on the start of a product, inside a CUDA graph"),
     "start_low": Constant(0.55, 0.12, "1", "the same in 8 bits or fewer, whose inputs are fused"),
-    "start_pass": Constant(0.25, 0.3, "1", "on the start of a pass over activations, part fused"),
+    "start_pass": Constant(0.8, 0.3, "1", "on the start of a pass over activations, part fused"),
     "experts_start": Constant(0.4, 0.4, "1", "on what is around the products of routed experts"),
     "experts_all": Constant(1.0, 0.1, "1", "on routed experts of every engine"),
     "experts_prompts": Constant(1.0, 0.3, "1", "on prompts of mixtures, whose experts are uneven"),
@@ -74,7 +74,7 @@ _VLLM: Final = {"launch_s": (2e-4, 0.6), "cold_s": (0.1, 0.7)}
 the first request (docs.vllm.ai, design: CUDA graphs; memory profiling)."""
 _TRTLLM: Final = {  # its overlap scheduler hides the host, norms are fused (nvidia.github.io)
     "step_s": (4e-4, 0.4),
-    "passes": (0.5, 0.4),
+    "passes": (0.8, 0.3),
     "decode_gain": (0.97, 0.03),
     "serial_s": (1.2e-2, 0.5),
     "request_s": (1.5e-2, 0.4),

@@ -19,8 +19,8 @@ import numpy as np
 
 from roofline.bench.columns import prepared
 from roofline.bench.datasheet import datasheet
-from roofline.bench.exported import exported
 from roofline.bench.exchange_rows import CUSTOM_ENDS
+from roofline.bench.exported import exported
 from roofline.bench.fit import fit_and_score
 from roofline.bench.held_out import DEVIATIONS, errors
 from roofline.bench.kernel_rows import Group, release
