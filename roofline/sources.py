@@ -28,7 +28,7 @@ class Sources:
         """Add a file with the bytes that were read; None where there is no such file."""
         place = path.resolve()
         # A link may point at another file before it is read again.
-        self.stamps |= {each: stamp(each) for each in (place, path.absolute())}
+        self.stamps.update({each: stamp(each) for each in (place, path.absolute())})
         if content is not None:
             self.digests[place] = hashlib.sha256(content).hexdigest()
 
