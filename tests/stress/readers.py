@@ -59,6 +59,8 @@ from tests.model import test_checkpoint as checkpoints
 
 AT: Final = r":\d+:\d+"
 """Place in a text that a person writes: line and column."""
+LONGEST_LINE: Final = 2**17
+"""Characters of a command that a system starts. [1]"""
 FILE: Final = r"(:\d+)?(:\d+)?(: .+)?"
 """Place in what a tool wrote, or the whole of it: a line, a path of keys."""
 
@@ -170,9 +172,12 @@ def _no_file(name: str) -> Document:
 
 def _command(path: Path) -> None:
     """A line, run in this process; a bug is raised, and a refusal is two lines."""
+    line = path.read_bytes().decode("utf-8", "replace")
     try:
-        words = shlex.split(path.read_bytes().decode("utf-8", "replace"))
-    except ValueError:  # a shell would not start it
+        words = shlex.split(line) if len(line) < LONGEST_LINE else []
+    except ValueError:
+        words = []
+    if not words:  # no shell would start it
         return
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
