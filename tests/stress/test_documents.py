@@ -143,8 +143,8 @@ def test_mutated_documents_are_read_or_refused_at_a_place_and_in_time(
     report = "\n".join(
         [
             f"{CASES:,} documents of {len(known)} readers, seed {SEED!r}: {len(failures)} faults; "
-            f"peak memory {memory / 1e6:.0f} MB, {before / 1e6:.0f} MB before; over {SLOWEST_SECONDS:g} s, and best of five in "
-            f"seconds and in loops: {again}",
+            f"peak memory {memory / 1e6:.0f} MB, {before / 1e6:.0f} MB before; "
+            f"over {SLOWEST_SECONDS:g} s, and best of five in seconds and in loops: {again}",
             *(
                 f"  {name}: {each.accepted:,} read, {each.refused:,} refused, "
                 f"{each.seconds / max(each.accepted + each.refused, 1) * 1e3:.2f} ms each, "
