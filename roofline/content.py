@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from roofline.errors import UnknownNameError, did_you_mean, printable
+from roofline.errors import InputError, UnknownNameError, did_you_mean, printable
 
 Folder = Literal["hwspecs", "microbench", "scenarios", "reports"]
 
@@ -47,15 +47,20 @@ def cache() -> Path:
 
 
 def _own(ours: str, standard: str, usual: str, mac: str) -> Path:
-    if own := os.environ.get(ours):
-        return Path(own).expanduser()
-    if sys.platform == "win32":
-        parent = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
-    elif sys.platform == "darwin":
-        parent = f"~/Library/{mac}"
-    else:
-        parent = os.environ.get(standard) or usual
-    return Path(parent).expanduser() / "roofline"
+    try:
+        if own := os.environ.get(ours):
+            return Path(own).expanduser()
+        if sys.platform == "win32":
+            parent = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+        elif sys.platform == "darwin":
+            parent = f"~/Library/{mac}"
+        else:
+            parent = os.environ.get(standard) or usual
+        return Path(parent).expanduser() / "roofline"
+    except RuntimeError:
+        raise InputError(
+            f"{ours} is in the home folder of a user that has none", hint=f"set {ours} to a folder"
+        ) from None
 
 
 def there(path: Path, kind: Literal["file", "folder"] = "file") -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from roofline.content import cache as folder
+from roofline.errors import InputError
 
 Record = TypeVar("Record")
 
@@ -29,7 +30,7 @@ def kept(read: Callable[[], Record], name: str, files: Iterable[Path]) -> Record
     """
     try:
         place, key = _place(name, list(files))
-    except (OSError, RuntimeError):  # a file that is not there, a user without a home
+    except (OSError, InputError):  # a file that is not there, a user without a home
         return read()
     with suppress(Exception):  # whatever is wrong with it, the files are still there
         content = place.read_bytes()

@@ -27,7 +27,8 @@ class Sources:
     def add(self, path: Path, content: bytes | None) -> None:
         """Add a file with the bytes that were read; None where there is no such file."""
         place = path.resolve()
-        self.stamps[place] = stamp(place)
+        # A link may point at another file before it is read again.
+        self.stamps.update({each: stamp(each) for each in (place, path.absolute())})
         if content is not None:
             self.digests[place] = hashlib.sha256(content).hexdigest()
 

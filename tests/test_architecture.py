@@ -13,6 +13,7 @@ ROOMS = (
     {"units", "content"},
     {"files", "sources"},
     {"schema", "table", "kept", "special"},
+    {"compiling"},
     {"hardware"},
     {"model"},
     {"cost"},

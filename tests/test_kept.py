@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from roofline import kept
-from roofline.errors import DocumentError
+from roofline.content import home
+from roofline.errors import DocumentError, InputError
 
 
 class Reader:
@@ -123,3 +124,14 @@ def test_a_mistake_is_told_each_time(reader: Reader, folder: Path) -> None:
 def test_a_missing_file_is_left_to_the_reader(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Reader(tmp_path / "none.txt").kept()
+
+
+def test_the_folder_of_a_user_who_is_not_there_is_no_bug(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ROOFLINE_CACHE", "ROOFLINE_HOME"):
+        monkeypatch.setenv(name, "~nobody-of-that-name/x")
+    assert [reader.kept() for _ in range(2)] == [[1.0, 2.5]] * 2
+    assert reader.times == 2
+    with pytest.raises(InputError, match="ROOFLINE_HOME is in the home folder of a user"):
+        home()

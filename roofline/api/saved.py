@@ -154,7 +154,7 @@ def _sweep(path: Path) -> Result:
         if number <= SHOWN:
             return result_of(parts.read(path), label(path))
         # So many do not go into memory as Python values, nor onto a page.
-        places = order(None, path, objectives_of(schema, label(path)))[:SHOWN]
+        places = order(None, path, objectives_of(schema, label(path)), SHOWN)
         return result_of(taken(None, path, places), label(path), number)
     except FileNotFoundError:
         raise DocumentError(f"{label(path)} does not exist", hint="check the spelling") from None

@@ -131,7 +131,7 @@ def _day(text: str) -> str:
 
 def _frame(path: Path, metadata: dict[str, Any], *, where: str, quality: str) -> "pandas.DataFrame":
     """Rows asked for; what they are goes into the metadata."""
-    from roofline.bench.validation import chosen, read_measurements
+    from roofline.bench.measurement_files import chosen, read_measurements
 
     wanted = chosen(read_measurements(path), where)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -5,26 +5,15 @@ Statistics 29; Friedman 2002, Stochastic gradient boosting, Computational Statis
 see a part of the rows); Kohavi 1994, Bottom-up induction of oblivious, read-once decision graphs.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.compiling import compile_once
 from roofline.cost.work import Array
 
 Codes = NDArray[np.uint8]
-Compiled = TypeVar("Compiled", bound=Callable[..., Any])
-
-
-def _compiled(function: Compiled) -> Compiled:
-    """Compile a function, once for a machine where it has a place to be kept."""
-    decorate = cast("Callable[..., Any]", numba.njit)
-    try:
-        return cast("Compiled", decorate(cache=True)(function))
-    except RuntimeError:  # nowhere to keep it
-        return cast("Compiled", decorate(function))
 
 
 def boosted(
@@ -56,7 +45,7 @@ def boosted(
     )
 
 
-@_compiled
+@compile_once
 def _boosted(
     codes: Codes,
     bounds: NDArray[np.intp],
@@ -91,7 +80,7 @@ def _boosted(
     return asks, places, leaves
 
 
-@_compiled
+@compile_once
 def _question(
     codes: Codes,
     bounds: NDArray[np.intp],

@@ -1,9 +1,7 @@
 """Errors of predicted kernels, row by row, beside the plain roofline."""
 
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,7 +21,7 @@ from roofline.bench.held_out import DEVIATIONS, Mask, coverage, errors
 from roofline.bench.kernel_rows import Group
 from roofline.bench.predictors import Predictor
 from roofline.cost.work import Array
-from roofline.errors import DocumentError, InputError, RooflineError, described
+from roofline.errors import InputError, RooflineError, described
 
 if TYPE_CHECKING:
     import pandas
@@ -210,54 +208,3 @@ def _groups(kind: str, rows: "pandas.DataFrame", refused: list[Refused]) -> Iter
 
 def _where(name: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in name.items() if value)
-
-
-def read_measurements(file: Path) -> "pandas.DataFrame":
-    """Measurements of a file: CSV, perhaps compressed, or Parquet.
-
-    Raises:
-        DocumentError: The file is not there, or is neither.
-    """
-    import pandas as pd
-
-    try:
-        if ".csv" in file.suffixes:
-            frame = pd.read_csv(file, low_memory=False)
-        else:
-            frame = pd.read_parquet(file)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DocumentError(
-            f"cannot be read as measurements: {reason[:120]}",
-            hint="give a Parquet or CSV file in the columns of the kind",
-            where=str(file),
-        ) from None
-    for column in frame.select_dtypes("category"):
-        frame[column] = frame[column].astype(object)
-    return frame
-
-
-def chosen(frame: "pandas.DataFrame", where: str) -> "pandas.DataFrame":
-    """Rows for which all conditions hold, ``"gpu=h100_sxm,backend=vllm|trtllm"``.
-
-    Args:
-        frame: Measurements.
-        where: Conditions with commas between them, each a column and values with bars between them.
-
-    Raises:
-        InputError: A condition is none, or names no column.
-    """
-    for clause in filter(None, (part.strip() for part in where.split(","))):
-        keep = np.zeros(len(frame), dtype=np.bool_)
-        column = ""
-        for option in clause.split("|"):
-            name, equals, value = option.partition("=")
-            column, value = (name.strip(), value) if equals else (column, name)
-            if not column or column not in frame:
-                raise InputError(
-                    f"--where {clause!r:.60} names no column of the file",
-                    hint=f"columns: {', '.join(map(str, frame.columns))}",
-                )
-            keep |= (frame[column].astype(str) == value.strip()).to_numpy()
-        frame = frame[keep]
-    return frame

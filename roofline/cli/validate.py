@@ -107,8 +107,8 @@ def validate(
     """Say how well calibrated forms predict measured kernels: errors, and what intervals hold."""
     # Fits run side by side: threads of BLAS inside each would only wait for one another.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from roofline.bench.measurement_files import chosen, read_measurements
     from roofline.bench.predictors import left_out, one_by_one, shipped
-    from roofline.bench.validation import chosen, read_measurements
     from roofline.bench.validation import validate as score
     from roofline.errors import InputError
 

@@ -4,6 +4,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from roofline.content import label
 from roofline.errors import DocumentError
@@ -11,6 +12,14 @@ from roofline.schema.document import MAX_BYTES, Document, Text, too_large
 from roofline.schema.json_reader import parse_json
 from roofline.schema.yaml_reader import parse_yaml
 from roofline.sources import record
+from roofline.units import PREFIX
+
+MOST_PACKED: Final = 100
+"""Size of a file, unpacked, over that of the packed one: traces and tables have 5 to 20. [1]"""
+MOST_DEFLATED: Final = 1032
+"""The same at most, as the format has it: a file that says more has lost its end. [1]"""
+LEAST_UNPACKED: Final = int(PREFIX["Mi"])
+"""Bytes that any packed file may have. [B]"""
 
 _PARSERS = {".json": parse_json, ".yaml": parse_yaml, ".yml": parse_yaml}
 
@@ -78,3 +87,28 @@ def decode(content: bytes, source: str) -> str:
         before = Text(content[: error.start].decode("utf-8").removeprefix("\ufeff"), source)
         message = f"the byte 0x{content[error.start]:02X} is not UTF-8"
         raise before.error(len(before.content), message, "save the file as UTF-8") from None
+
+
+def most_unpacked(path: Path, source: str) -> float:
+    """Bytes that a gzip file may have, unpacked; infinite where its name is not that of one. [B]
+
+    DocumentError where the end of the file says that it has more.
+    """
+    if path.suffix != ".gz":
+        return float("inf")
+    size = path.stat().st_size
+    most = LEAST_UNPACKED + MOST_PACKED * size
+    with path.open("rb") as file:
+        file.seek(max(size - 4, 0))
+        if most < int.from_bytes(file.read(4), "little") <= MOST_DEFLATED * size:
+            raise too_packed(source, 1)
+    return most
+
+
+def too_packed(source: str, line: int) -> DocumentError:
+    """Error of a gzip file that is much larger, unpacked, than any that is read."""
+    return DocumentError(
+        f"it unpacks to more than {MOST_PACKED} times its size",
+        hint="check that it is the right file; unpack it first if it is",
+        where=f"{source}:{line}",
+    )

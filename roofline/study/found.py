@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.work import Array
 from roofline.study.grounds import COLUMNS, bounds, notes
 from roofline.study.points import counted, result_of
 from roofline.study.rows import columns, numbers, values
 from roofline.study.scenario.scenario import Scenario
-from roofline.study.store.parts import KEY
+from roofline.study.store.parts import KEY, ROWS
 from roofline.study.store.parts import read as read_rows
 from roofline.study.sweep.keep import FEASIBLE, Objective, best_of, losses
 from roofline.table import Result
@@ -28,18 +29,38 @@ SHOWN: Final = 10_000
 
 
 def order(
-    rows: "pa.Table | None", path: Path | None, wanted: Sequence[Objective]
+    rows: "pa.Table | None",
+    path: Path | None,
+    wanted: Sequence[Objective],
+    most: int | None = None,
 ) -> NDArray[np.intp]:
     """Places of rows by the objectives, the first one first; bounds after forecasts, misses last.
 
-    Rows are of the table, or of the file, of which only the columns wanted are read.
+    Rows are of the table, or of the file, of which only the columns wanted are read; where only the
+    first so many are asked for, some rows at a time. [1]
     """
-    keys = read(rows, path, [FEASIBLE, *(each.column for each in wanted), *COLUMNS])
-    by = [bounds(keys), ~values(keys[FEASIBLE])]
-    if wanted:
-        figures = {each.column: values(keys[each.column]) for each in wanted}
-        by = [*losses(figures, wanted).T[::-1], *by]
-    return np.lexsort(by)
+    names = [FEASIBLE, *(each.column for each in wanted), *COLUMNS]
+    if rows is not None or most is None:
+        return np.lexsort(_losses(read(rows, path, names), wanted))[:most]
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found, at, start = np.empty((len(wanted) + 2, 0)), np.empty(0, np.intp), 0
+    with pq.ParquetFile(path) as file:
+        there = [name for name in names if name in file.schema_arrow.names]
+        for batch in file.iter_batches(ROWS, columns=list(dict.fromkeys(there))):
+            found = np.append(found, _losses(pa.Table.from_batches([batch]), wanted), axis=1)
+            at = np.append(at, np.arange(start, start + len(batch)))
+            first = np.lexsort(found)[:most]
+            found, at, start = found[:, first], at[first], start + len(batch)
+    return at
+
+
+def _losses(rows: "pa.Table", wanted: Sequence[Objective]) -> Array:
+    """Keys by which rows are sorted, the first one last: of shape (keys, rows)."""
+    figures = {each.column: values(rows[each.column]) for each in wanted}
+    by = [*losses(figures, wanted).T[::-1]] if wanted else []
+    return np.array([*by, bounds(rows), ~values(rows[FEASIBLE])], np.float64)
 
 
 def read(rows: "pa.Table | None", path: Path | None, names: Iterable[str]) -> "pa.Table":
@@ -65,8 +86,10 @@ def taken(rows: "pa.Table | None", path: Path | None, places: NDArray[np.intp]) 
         for number in range(file.num_row_groups):
             stop = start + file.metadata.row_group(number).num_rows
             here = ordered[(ordered >= start) & (ordered < stop)]
-            if len(here):
-                parts.append(file.read_row_group(number).take(here - start))
+            for batch in file.iter_batches(ROWS, [number]) if len(here) else ():
+                some = here[(here >= start) & (here < start + len(batch))]
+                parts.append(pa.Table.from_batches([batch]).take(some - start))
+                start += len(batch)
             start = stop
         table = pa.concat_tables(parts or [file.schema_arrow.empty_table()])
     return table.unify_dictionaries().take(np.argsort(np.argsort(places)))
@@ -189,8 +212,8 @@ class Sweep:
         return result_of(self._best(SHOWN), rows=self.rows)
 
     def _best(self, most: int | None) -> "pa.Table":
-        places = order(self._kept, self.path, self.scenario.objectives)
-        return taken(self._kept, self.path, places[:most])
+        places = order(self._kept, self.path, self.scenario.objectives, most)
+        return taken(self._kept, self.path, places)
 
     def _frame(self, table: "pa.Table") -> "pandas.DataFrame":
         frame: pandas.DataFrame = table.to_pandas()

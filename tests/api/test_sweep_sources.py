@@ -125,6 +125,19 @@ def test_a_sweep_stops_at_a_file_that_changes_while_it_runs(folder: Path) -> Non
         sweep(asked, out=folder / "out", keep="all", workers=1, progress=change)
 
 
+def test_a_link_that_points_elsewhere_while_a_sweep_runs_is_a_change(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).write_text(name)
+    link = tmp_path / "link"
+    link.symlink_to("one")
+    found = sources.Sources()
+    found.add(link, b"one")
+    assert found.changed() is None
+    link.unlink()
+    link.symlink_to("other")
+    assert found.changed() == link
+
+
 def test_a_folder_can_be_moved_with_its_scenario(folder: Path) -> None:
     go_on(folder)
     for name in ("net", "base", "patch.json", "mine.yaml", "s.json", "out"):

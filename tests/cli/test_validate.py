@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from roofline.bench.columns import COLUMNS
-from roofline.bench.validation import chosen
+from roofline.bench.measurement_files import chosen
 from roofline.cli import run
 from roofline.errors import InputError
 

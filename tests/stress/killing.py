@@ -40,6 +40,10 @@ SIMULATE: Final = (
     "simulate llama-3.1-8b --rate 5 --prompt 400 --output 20 --requests 200 "
     "--out requests.csv --timeline timeline.json --report page.html"
 )
+PLAN: Final = (
+    "plan llama-3.1-8b --gpu h100-sxm --gpus 1 --rate 2 --prompt 500 --output 100 --requests 200 "
+    "--slo ttft=500ms --report page.html"
+)
 LINES: Final = {
     "sweep": ("sweep scenario.yaml --keep all --workers 1 --out swept", ["swept/result.parquet"]),
     "simulate": (SIMULATE, ["requests.csv", "timeline.json", "page.html"]),
@@ -47,12 +51,13 @@ LINES: Final = {
     "fit": ("bench fit ../source/records --out mine.yaml", ["mine.yaml"]),
     "schema": ("schema --out schema.json", ["schema.json"]),
     "validate": ("validate ../source/rows.csv --kind gemm --out rows.csv", ["rows.csv"]),
+    "plan": (PLAN, ["page.html"]),
     "analyze": ("analyze llama-3.1-8b --calibration none --report page.html", ["page.html"]),
 }
 """Commands whose files are the same each time, and those files."""
 SHARES: Final = {
     "sweep": 9, "simulate": 6, "report": 9, "fit": 1, "schema": 3, "validate": 2, "analyze": 6,
-    "calibrate": 1,
+    "calibrate": 1, "plan": 3,
 }  # fmt: skip
 CALIBRATE: Final = "calibrate --backend numpy --budget 5s --records records --out mine.yaml"
 CALIBRATED: Final = (0, 2)

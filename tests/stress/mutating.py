@@ -1,8 +1,14 @@
 """Mutations of documents, each repeatable by its number."""
 
+import json
 import random
 import re
-from typing import Final
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import lru_cache
+from typing import Any, Final
+
+import yaml
 
 _WORDS = """\
 { } [ ] ( ) , : ; - -- --- ... ? | > | |+ >- # % @ ` & * ! !! !!str !!float
@@ -27,6 +33,14 @@ STRANGE: Final[list[str]] = [
 NOT_UTF8: Final = [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\xe2\x82", b"\x80"]
 NODES: Final = {"1": 1, "0.5": 1, '"\\n"': 1, "null": 1, "a": 1, "{}": 1, "[[]]": 2, '{"a":1}': 3}
 """Items of lists, and how many values each adds to a document."""
+KEYS: Final = ["", "x", "1", "-1", "1.5", "nan", "a b", "name", "value", "\x85", "\u202e"]
+VALUES: Final[list[Any]] = [
+    *(None, True, False, 0, -1, 1.5, 1e308, -0.0, 10**309, 2**63, float("inf"), float("nan")),
+    *("", "x", "1", "1e400", "nan", "a" * 5000, "\x85", "\u202e", "1 GB/s", "assumed", "../x"),
+    *([], {}, [[]], [None], [1] * 40, {"a": 1}, {"1": []}, {"value": "1 s", "source": "assumed"}),
+]
+FEW: Final = 12
+"""Items of a list that are changed. [1]"""
 SIZE_CAP: Final = 1 << 20
 GROWN: Final = 1000
 """Of so many texts, one is made as large as documents may be, or larger."""
@@ -87,6 +101,47 @@ def change_text(text: str, chance: random.Random, others: list[bytes]) -> str:
             other_text = chance.choice(others).decode()
             start = chance.randrange(len(other_text))
             return text[:at] + other_text[start : start + 200] + text[end:]
+
+
+@lru_cache(maxsize=1024)
+def tree(text: str) -> Any:
+    """Values of a document in JSON or YAML; None where it is neither, or one value alone."""
+    try:
+        found = json.loads(text) if text.lstrip()[:1] in ("{", "[") else yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError):
+        return None
+    return found if isinstance(found, dict | list) else None
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Mappings and lists of a document with each of their keys; of long lists the first few."""
+    keys = list(value) if isinstance(value, dict) else range(min(len(value), FEW))
+    for key in keys if isinstance(value, dict | list) else ():
+        yield value, key
+        if isinstance(value[key], dict | list):
+            yield from places(value[key])
+
+
+def change_tree(document: Any, chance: random.Random) -> None:
+    """Change one place of a document, which stays well-formed and so is read further."""
+    every = list(places(document))
+    if not every:
+        return
+    parent, key = chance.choice(every)
+    old, (other, place) = parent[key], chance.choice(every)
+    match chance.randrange(6):
+        case 0:
+            del parent[key]
+        case 1:
+            parent[key] = deepcopy(other[place])
+        case 2 if isinstance(parent, dict):
+            parent[chance.choice(KEYS)] = parent.pop(key)
+        case 3 if isinstance(old, list):
+            parent[key] = old[: chance.randrange(len(old) + 1)] * chance.choice([1, 2, 9])
+        case 4 if isinstance(old, int | float) and not isinstance(old, bool):
+            parent[key] = chance.choice([-old, 0, old * 10 ** chance.choice([3, 18]), 10**309])
+        case _:
+            parent[key] = deepcopy(chance.choice(VALUES))
 
 
 def change_bytes(content: bytes, chance: random.Random) -> bytes:
@@ -157,6 +212,11 @@ def mutated(content: bytes, chance: random.Random, others: list[bytes], *, packe
             content = change_packed(content, chance)
         return content
     text = content.decode()
+    if chance.randrange(4) == 0 and (document := deepcopy(tree(text))) is not None:
+        for _ in range(times):
+            change_tree(document, chance)
+        plain = bool(chance.randrange(2))
+        return json.dumps(document, ensure_ascii=plain, default=str).encode()
     for _ in range(times):
         text = change_text(text, chance, others)
     if chance.randrange(GROWN) == 0:

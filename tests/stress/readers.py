@@ -15,10 +15,12 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 from roofline.api.saved import as_saved, read_result
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.published_results import read_published
+from roofline.bench.measurement_files import read_measurements
 from roofline.bench.profile_file import load
 from roofline.bench.records import read_records
 from roofline.cli import run
@@ -57,6 +59,8 @@ from tests.model import test_checkpoint as checkpoints
 
 AT: Final = r":\d+:\d+"
 """Place in a text that a person writes: line and column."""
+LONGEST_LINE: Final = 2**17
+"""Characters of a command that a system starts. [1]"""
 FILE: Final = r"(:\d+)?(:\d+)?(: .+)?"
 """Place in what a tool wrote, or the whole of it: a line, a path of keys."""
 
@@ -116,6 +120,11 @@ report plan.json --out none/report.html
 schema --out none/schema.json
 """
 """Commands that answer at once: their time is that of reading what they are told."""
+ROWS: Final = """\
+gpu,backend,version,m,n,k,dtype,time_s
+h100_sxm,vllm,0.11.0,1024,1024,1024,bf16,1.5e-05
+"a100, sxm",trtllm,1.0,1,28672,8192,"fp8",0.0002
+"""
 VALUES: Final[dict[str, tuple[Callable[[str], object], str]]] = {
     "quantity": (lambda text: parse(text, "B/s"), "3.35 TB/s"),
     "lengths": (spelled, "100..2000"),
@@ -163,9 +172,12 @@ def _no_file(name: str) -> Document:
 
 def _command(path: Path) -> None:
     """A line, run in this process; a bug is raised, and a refusal is two lines."""
+    line = path.read_bytes().decode("utf-8", "replace")
     try:
-        words = shlex.split(path.read_bytes().decode("utf-8", "replace"))
-    except ValueError:  # a shell would not start it
+        words = shlex.split(line) if len(line) < LONGEST_LINE else []
+    except ValueError:
+        words = []
+    if not words:  # no shell would start it
         return
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
@@ -204,6 +216,25 @@ def _sidecar(folder: Path) -> Callable[[Path], object]:
     return of
 
 
+def _part(folder: Path) -> Callable[[Path], object]:
+    """Reads a run of which a document is the only part."""
+    (folder / "run").mkdir()
+    (folder / "run" / "run.json").write_bytes((folder / "recorded" / "run.json").read_bytes())
+
+    def of(path: Path) -> None:
+        (folder / "run" / path.name).write_bytes(path.read_bytes())
+        read_records(folder / "run")
+
+    return of
+
+
+def parquet(text: str) -> bytes:
+    """Parquet of a table in CSV."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(csv.read_csv(pa.py_buffer(text.encode())), sink)
+    return bytes(sink.getvalue())
+
+
 def _shelf(*parts: str) -> Iterator[Original]:
     for path in sorted(shipped("hwspecs").parent.joinpath(*parts).glob("*.yaml")):
         yield Original(path.name, path.read_bytes())
@@ -240,6 +271,7 @@ def readers(folder: Path) -> list[Reader]:
         (folder / name).read_bytes()
         for name in ("calibration.yaml", "sidecar.json", "manifest", "swept/result.parquet")
     )
+    part = next((folder / "recorded").glob("*.parquet")).read_bytes()
     about = pq.read_schema(pa.BufferReader(swept)).metadata[KEY]
     whole = checkpoints.packed(checkpoints.header_of(checkpoints.WEIGHTS))
     packed = checkpoints.gguf_file(checkpoints.TENSORS, checkpoints.KEYS)
@@ -309,6 +341,19 @@ def readers(folder: Path) -> list[Reader]:
             2,
             FILE,
         ),
+        Reader("measurements", read_measurements, (Original("rows.csv", ROWS.encode()),), 3, FILE),
+        Reader(
+            "packed measurements",
+            read_measurements,
+            (
+                Original("rows.csv.gz", gzip.compress(ROWS.encode(), mtime=0)),
+                Original("rows.parquet", parquet(ROWS)),
+            ),
+            2,
+            FILE,
+            packed=True,
+        ),
+        Reader("part of a run", _part(folder), (Original("p.parquet", part),), 2, FILE, True),
         Reader("manifest", manifest.read, (Original("m", noted),), 3, FILE, True),
         Reader("records", _sidecar(folder), (Original("x.json", sidecar),), 2),
         Reader(

@@ -26,6 +26,7 @@ SLOWEST_LOOPS: Final = 6.0
 """The same in loops of `loop`, which slows down as a document does on a machine with other work."""
 LONGEST_MESSAGE: Final = 2_000
 MOST_BYTES: Final = 300_000_000
+"""Memory of all documents, beside that of the originals. [B]"""
 
 
 @dataclass
@@ -90,6 +91,11 @@ def fault(reader: Reader, path: Path, error: BaseException | None) -> str:
     return ""
 
 
+def peak() -> float:
+    """Most memory of this process so far. [B]"""
+    return getrusage(RUSAGE_SELF).ru_maxrss * 1024.0
+
+
 def loop() -> float:
     """CPU time of a million additions: 42 ms where documents take 0.19 s at most. [s]"""
     start, total = time.process_time(), 0
@@ -113,6 +119,7 @@ def test_mutated_documents_are_read_or_refused_at_a_place_and_in_time(
 ) -> None:
     seen = {reader.name: Seen() for reader in known}
     suspects: list[int] = []
+    before = peak()
     for index in range(CASES):
         reader, path = case(index, known, tmp_path)
         seconds, error = timed(reader, path)
@@ -129,15 +136,15 @@ def test_mutated_documents_are_read_or_refused_at_a_place_and_in_time(
             found.refused += 1
         if wrong := fault(reader, path, error):
             found.failures.append(f"{reader.name} {index}: {wrong}")
-    memory = getrusage(RUSAGE_SELF).ru_maxrss * 1024
+    memory = peak()
     # CPU time doubles on a machine with other work: what was slow is measured again, beside loops.
     again = {index: repeated(index, known, tmp_path) for index in suspects}
     failures = [line for found in seen.values() for line in found.failures]
     report = "\n".join(
         [
             f"{CASES:,} documents of {len(known)} readers, seed {SEED!r}: {len(failures)} faults; "
-            f"peak memory {memory / 1e6:.0f} MB; over {SLOWEST_SECONDS:g} s, and best of five in "
-            f"seconds and in loops: {again}",
+            f"peak memory {memory / 1e6:.0f} MB, {before / 1e6:.0f} MB before; "
+            f"over {SLOWEST_SECONDS:g} s, and best of five in seconds and in loops: {again}",
             *(
                 f"  {name}: {each.accepted:,} read, {each.refused:,} refused, "
                 f"{each.seconds / max(each.accepted + each.refused, 1) * 1e3:.2f} ms each, "
@@ -150,6 +157,7 @@ def test_mutated_documents_are_read_or_refused_at_a_place_and_in_time(
         Path(place).write_text(report + "\n" + "\n".join(failures) + "\n")
     assert not failures, f"{report}\n" + "\n".join(failures[:20])
     assert all(loops <= SLOWEST_LOOPS for _, loops in again.values()), report
+    assert memory - before <= MOST_BYTES, report
     accepted = sum(each.accepted for each in seen.values())
     assert CASES // 50 <= accepted <= CASES - CASES // 50, report
 

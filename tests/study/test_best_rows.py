@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from roofline.study import found
 from roofline.study.found import order, taken
 from roofline.study.sweep.keep import Objective
 
@@ -39,12 +40,15 @@ def test_what_keeps_the_limits_comes_first_and_then_the_aims_in_their_order(
 
 
 @pytest.mark.parametrize("most", [0, 1, 40, 300])
-def test_a_file_gives_the_same_rows_group_by_group(
-    rows: pa.Table, tmp_path: Path, most: int
+@pytest.mark.parametrize("group", [64, 300])
+def test_a_file_gives_the_same_rows_some_at_a_time(
+    rows: pa.Table, tmp_path: Path, most: int, group: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "result.parquet"
-    pq.write_table(rows, path, row_group_size=64)
-    places = order(None, path, WANTED)[:most]
+    pq.write_table(rows, path, row_group_size=group)
+    monkeypatch.setattr(found, "ROWS", 50)
+    monkeypatch.setattr(found, "read", lambda *_: pytest.fail("all rows were read"))
+    places = order(None, path, WANTED, most)
     assert taken(None, path, places)["index"].to_pylist() == by_hand(rows)[:most]
     assert taken(rows, None, places)["index"].to_pylist() == by_hand(rows)[:most]
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from roofline.content import label
 from roofline.errors import DocumentError
 from roofline.interop.files import unpacked
 from roofline.interop.results.node import Node
-from roofline.schema.files import unreadable
+from roofline.schema.files import most_unpacked, too_packed, unreadable
 from roofline.units import PREFIX
 
 _JSON: Final = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\]]|$))")
@@ -54,6 +55,14 @@ class Content:
         """The first line that says anything."""
         return self.text.lstrip().partition("\n")[0].rstrip()
 
+    def lines(self) -> Iterator[str]:
+        """Lines without their ends, made one after the other: a list takes more than the text."""
+        start = 0
+        while (end := self.text.find("\n", start)) >= 0:
+            yield self.text[start:end]
+            start = end + 1
+        yield self.text[start:]
+
     def records(self) -> list[Node]:
         """Every document, those in lists one by one."""
         out: list[Node] = []
@@ -79,9 +88,12 @@ def content_of(path: Path) -> Content:
         packed = path.suffix == ".gz"
         if not packed and path.stat().st_size > MOST_BYTES:
             raise _too_large(source)
+        most = most_unpacked(path, source)
         data = (gzip.GzipFile(fileobj=file) if packed else file).read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise _too_large(source)
+    if len(data) > most:
+        raise too_packed(source, 1)
     text = _decoded(data, source)
     if not text.strip():
         raise DocumentError(
@@ -179,7 +191,7 @@ def header(content: Content) -> tuple[str, ...]:
 
 def lines(content: Content) -> Iterator[tuple[int, list[str]]]:
     """Number and values of each line of a CSV file; DocumentError at a line that is no CSV."""
-    reader = csv.reader(content.text.split("\n"), strict=True)
+    reader = csv.reader(content.lines(), strict=True)
     try:
         for cells in reader:
             yield reader.line_num, cells
@@ -199,24 +211,27 @@ def rows(content: Content) -> list[Node]:
         raise content.error("this is no table", "name a CSV file with a header", 1)
     if len(set(names)) != len(names):
         raise content.error("a column is there twice", "remove one of them", 1)
-    found: list[tuple[int, list[str]]] = []  # a table that is too long costs no more than its text
-    for line, cells in lines(content):
-        blank = not any(cell.strip() for cell in cells)
-        if len(cells) > len(names) or (len(cells) < len(names) and not blank):
-            raise _ragged(content, line, len(cells), len(names))
-        if blank:
-            continue
-        if len(found) > MOST_DOCUMENTS:
+    for number, (line, _) in enumerate(_filled(content, len(names))):
+        if number > MOST_DOCUMENTS:  # before any is kept
             message = f"the table has more than {MOST_DOCUMENTS:,} rows"
             raise content.error(message, "save one row for each run", line)
-        found.append((line, cells))
     return [
         Node(
             {name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()},
             f"{content.source}:{line}",
         )
-        for line, cells in found[1:]
+        for line, cells in islice(_filled(content, len(names)), 1, None)
     ]
+
+
+def _filled(content: Content, width: int) -> Iterator[tuple[int, list[str]]]:
+    """Number and values of each line that has any, the header too, all of one width."""
+    for line, cells in lines(content):
+        blank = not any(cell.strip() for cell in cells)
+        if len(cells) > width or (len(cells) < width and not blank):
+            raise _ragged(content, line, len(cells), width)
+        if not blank:
+            yield line, cells
 
 
 def _ragged(content: Content, line: int, have: int, want: int) -> DocumentError:
@@ -234,7 +249,7 @@ def bars(content: Content) -> list[Node]:
     """
     names: list[str] = []
     out = []
-    for number, line in enumerate(content.text.split("\n"), 1):
+    for number, line in enumerate(content.lines(), 1):
         if not line.lstrip().startswith("|"):
             names = []
             continue

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from roofline.content import label
 from roofline.errors import DocumentError
 from roofline.interop.files import unpacked
+from roofline.schema.files import most_unpacked, too_packed
 from roofline.units import PREFIX
 
 LONGEST: Final = int(PREFIX["Mi"])
@@ -16,12 +17,6 @@ BLOCK: Final = int(256 * PREFIX["Ki"])
 """Bytes that are read at once. [B]"""
 MOST_EMPTY: Final = 100_000
 """Empty lines in a row."""
-MOST_PACKED: Final = 100
-"""Size of a file, unpacked, over that of the packed one: traces have 5 to 20."""
-MOST_DEFLATED: Final = 1032
-"""The same at most, as the format has it: a file that says more has lost its end."""
-LEAST_UNPACKED: Final = int(PREFIX["Mi"])
-"""Bytes that any packed file may have. [B]"""
 
 
 class Line(NamedTuple):
@@ -59,7 +54,7 @@ def lines(path: Path) -> Iterator[Line]:
     hints = {"folder": "name a file in it", "packed": "copy the whole file again"}
     opened = gzip.open if path.suffix == ".gz" else open
     with unpacked(source, **hints), opened(path, "rb") as file:
-        most = _unpacked(path, source)
+        most = most_unpacked(path, source)
         read, number, last, rest = 0, 1, 0, b""
         while True:
             block = file.read(BLOCK)
@@ -76,28 +71,10 @@ def lines(path: Path) -> Iterator[Line]:
             if len(rest) > LONGEST:
                 raise _too_long(source, number)
             if read > most:
-                raise _too_packed(source, number)
+                raise too_packed(source, number)
             if number - last > MOST_EMPTY:
                 message = f"more than {MOST_EMPTY:,} lines in a row are empty"
                 raise located(source, number, message, "check that this is a trace")
-
-
-def _unpacked(path: Path, source: str) -> float:
-    """Bytes that a file may have, unpacked; the end of a packed one says how many it has."""
-    if path.suffix != ".gz":
-        return float("inf")
-    size = path.stat().st_size
-    most = LEAST_UNPACKED + MOST_PACKED * size
-    with path.open("rb") as file:
-        file.seek(max(size - 4, 0))
-        if most < int.from_bytes(file.read(4), "little") <= MOST_DEFLATED * size:
-            raise _too_packed(source, 1)
-    return most
-
-
-def _too_packed(source: str, line: int) -> DocumentError:
-    message = f"it unpacks to more than {MOST_PACKED} times its size"
-    return located(source, line, message, "check that this is a trace; unpack it first if it is")
 
 
 def _lines(content: bytes, source: str, number: int, whole: bool) -> Iterator[Line]:

@@ -2,15 +2,23 @@
 
 import importlib
 import os
+import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, Final
 
+from roofline import files
 from roofline.errors import MissingEnvironmentError
 from roofline.study.executors import TRIES, T, attempt, died, value
 from roofline.study.store.chunk import Chunk
+
+SESSION: Final = "roofline-"
+"""Begins the names of folders for the files of clusters."""
+LOCK: Final = "lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +59,65 @@ def _joined(ray: Any, workers: int | None) -> Iterator[None]:
         yield
         return
     address = os.environ.get("RAY_ADDRESS", "local")
-    own = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
+    own: dict[str, Any] = {}
+    if address == "local":
+        own = {"num_cpus": workers, "include_dashboard": False}
+    with ExitStack() as held:
+        try:
+            if own and os.name == "posix":
+                own["_temp_dir"] = str(held.enter_context(session_folder()))
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR", **own)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise MissingEnvironmentError(
+                f"no Ray cluster can be had at {address!r}: {error}",
+                hint="check RAY_ADDRESS and the cluster, or use the executor local",
+            ) from error
+        # Ray must not print on the standard output, which is for results, that a worker died: no
+        # setting of Ray's keeps it from that; this is the switch that its debugger uses.
+        ray._private.worker._worker_logs_enabled = False
+        try:
+            yield
+        finally:
+            ray._private.worker._worker_logs_enabled = True
+            ray.shutdown()
+
+
+@contextmanager
+def session_folder() -> Iterator[Path]:
+    """Folder for the files of a cluster, which goes with it; those of killed sweeps go first.
+
+    Ray leaves what it writes where it was. A folder is in use as long as its lock is held.
+    """
+    # Where Ray puts it itself: names of sockets in it must be short.
+    root = Path(os.environ.get("RAY_TMPDIR", "/tmp"))
+    for left in root.glob(f"{SESSION}*"):
+        with suppress(OSError):
+            if left.lstat().st_uid != os.getuid():
+                continue
+            with (left / LOCK).open("rb") as file:
+                if files.take(file):
+                    _remove(left)
+    folder = Path(mkdtemp(prefix=SESSION, dir=root))
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **own)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise MissingEnvironmentError(
-            f"no Ray cluster can be had at {address!r}: {error}",
-            hint="check RAY_ADDRESS and the cluster, or use the executor local",
-        ) from error
-    # Ray must not print on the standard output, which is for results, that a worker died: no
-    # setting of Ray's keeps it from that; this is the switch that its debugger uses.
-    ray._private.worker._worker_logs_enabled = False
-    try:
-        yield
+        with (folder / f"{LOCK}-").open("xb") as file:
+            files.take(file)
+            (folder / f"{LOCK}-").rename(folder / LOCK)  # found by others when it is held
+            yield folder
     finally:
-        ray._private.worker._worker_logs_enabled = True
-        ray.shutdown()
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder of a cluster, its lock last: what is left now goes the next time."""
+    with suppress(OSError):
+        for each in folder.iterdir():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each, ignore_errors=True)
+            elif each.name != LOCK:
+                each.unlink()
+        if [each.name for each in folder.iterdir()] == [LOCK]:
+            (folder / LOCK).unlink()
+            folder.rmdir()
 
 
 def _computed(

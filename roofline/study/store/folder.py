@@ -124,12 +124,7 @@ def opened(folder: Path, header: Header) -> Iterator[Store]:
         before: dict[int, Entry] = {}
         with explained(folder, header, before):
             folder.mkdir(parents=True, exist_ok=True)
-            for name in (LOCK, MANIFEST, PARTS, RESULT):
-                if (folder / name).is_symlink():  # what it points at is not the sweep's to change
-                    raise InputError(
-                        f"{label(folder / name)} is a link",
-                        hint="remove it, or choose another folder",
-                    )
+            _check_kinds(folder)
             held.enter_context(locked(folder))
             before |= _found(folder, header)
             result = before.pop(manifest.WHOLE, None)
@@ -166,6 +161,16 @@ def explained(folder: Path, header: Header, finished: Mapping[int, Entry]) -> It
             f"{message}; {len(finished):,} of {chunks:,} chunks are kept",
             hint=f"{remedy}, and run the same command again to go on",
         ) from None
+
+
+def _check_kinds(folder: Path) -> None:
+    """Refuse links, whose files are not the sweep's to change, and what no sweep has made."""
+    for name in (LOCK, MANIFEST, PARTS, RESULT):
+        place = folder / name
+        usual = place.is_dir() if name == PARTS else place.is_file()
+        if place.is_symlink() or (place.exists() and not usual):
+            said = "is a link" if place.is_symlink() else "is not of a sweep"
+            raise InputError(f"{label(place)} {said}", hint="remove it, or choose another folder")
 
 
 def _found(folder: Path, header: Header) -> dict[int, Entry]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import DocumentError, RooflineError, UnknownNameError
 from roofline.interop.results import MeasuredRun, formats, known_formats, read_results
+from roofline.interop.results import content as contents
 from roofline.interop.results.content import MOST_BYTES
 from tests.interop.results.test_formats import DATA, FILES
 
@@ -316,6 +317,27 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
         file.truncate(MOST_BYTES + 1)
     packed = tmp_path / "packed.json.gz"
     packed.write_bytes(gzip.compress(b" " * (MOST_BYTES + 1), 1))
-    for each in (path, packed):
-        with pytest.raises(DocumentError, match="is larger than 67,108,864 bytes"):
-            read_results(each)
+    with pytest.raises(DocumentError, match="is larger than 67,108,864 bytes"):
+        read_results(path)
+    with pytest.raises(DocumentError, match="it unpacks to more than 100 times its size"):
+        read_results(packed)
+
+
+def test_a_table_that_is_too_long_is_refused_before_a_row_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n" + "1,1\n" * 109)
+    table = contents.content_of(path)
+    monkeypatch.setattr(contents, "MOST_DOCUMENTS", 109)
+    assert len(contents.rows(table)) == 109
+    monkeypatch.setattr(contents, "MOST_DOCUMENTS", 100)
+    monkeypatch.setattr(contents, "Node", lambda *_: pytest.fail("a row was kept"))
+    with pytest.raises(DocumentError, match=r"a\.csv:102: the table has more than 100 rows"):
+        contents.rows(table)
+
+
+def test_a_packed_file_of_nothing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"model,test,t/s\n" + b"a,b,1\n" * 300_000))
+    with pytest.raises(DocumentError, match=r"a\.csv\.gz:1: it unpacks to more than 100 times"):
+        read_results(tmp_path / "a.csv.gz")

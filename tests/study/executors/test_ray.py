@@ -18,7 +18,7 @@ import pytest
 from roofline.errors import InputError, MissingEnvironmentError, PartialError
 from roofline.study.executors import executor
 from roofline.study.executors.local import Local
-from roofline.study.executors.ray import Ray
+from roofline.study.executors.ray import LOCK, SESSION, Ray, session_folder
 from roofline.study.store.chunk import Chunk, chunks
 from roofline.study.store.running import Progress, Task, run
 from tests.study.store import victim
@@ -75,11 +75,32 @@ def test_a_cluster_that_is_not_there_is_an_environment_error(
 def test_a_cluster_of_its_own_gives_the_bytes_of_this_process_and_prints_nothing(
     tmp_path: Path, result: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    before = set(Path("/tmp").glob(f"{SESSION}*"))
     dying = replace(TASK, work=Dying(3, times=1, folder=tmp_path))
     assert run(tmp_path / "s", dying, executor("ray", 2)).result.read_bytes() == result
     assert list(tmp_path.glob("death-*"))
     assert capfd.readouterr().out == ""
     assert not importlib.import_module("ray").is_initialized()
+    assert set(Path("/tmp").glob(f"{SESSION}*")) <= before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere Ray's own folder is taken")
+def test_the_folder_of_a_cluster_goes_with_it_and_that_of_a_killed_one_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    killed, foreign = tmp_path / f"{SESSION}killed", tmp_path / f"{SESSION}foreign"
+    (killed / "session_1" / "logs").mkdir(parents=True)
+    (killed / "session_latest").symlink_to("session_1")
+    (killed / LOCK).touch()
+    (foreign / "dear to somebody").mkdir(parents=True)
+    with session_folder() as held:
+        (held / "session_2").mkdir()
+        assert not killed.exists()
+        with session_folder() as other:
+            assert set(tmp_path.iterdir()) == {held, other, foreign}
+        assert (held / "session_2").is_dir()
+    assert list(tmp_path.iterdir()) == [foreign]
 
 
 @needs_ray

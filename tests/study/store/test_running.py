@@ -348,6 +348,14 @@ def test_links_in_the_folder_are_refused_and_not_followed(tmp_path: Path, name: 
     assert len(list(outside.iterdir())) == 5
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="makes a pipe")
+@pytest.mark.parametrize("name", [".lock", "manifest.jsonl", "parts", "result.parquet"])
+def test_pipes_in_the_folder_are_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError, match=f"{name} is not of a sweep"):
+        run(tmp_path, TASK, HERE)
+
+
 def test_files_that_are_not_of_the_sweep_stay(tmp_path: Path) -> None:
     mine = [tmp_path / "parts" / "mine.parquet", tmp_path / ".lock"]
     mine[0].parent.mkdir()

@@ -56,14 +56,17 @@ _TEST: Final = re.compile(
     r"(?:pp\s*(?P<pp>\d+))?\s*\+?\s*(?:tg\s*(?P<tg>\d+))?(?:\s*@\s*d\s*(?P<depth>\d+))?"
 )
 
+_HEAD: Final = re.compile(r"^[^\S\n]*+\|.*", re.MULTILINE)
+"""The first line of the first table in Markdown."""
+
 
 def _recognises(content: Content) -> bool:
     if content.first.keys() >= _NEEDED or set(header(content)) >= _NEEDED:
         return True
     if content.documents is not None:
         return False
-    heads = (line for line in content.text.split("\n") if line.lstrip().startswith("|"))
-    names = {cell.strip().lower() for cell in next(heads, "").split("|")}
+    head = _HEAD.search(content.text)
+    names = {cell.strip().lower() for cell in head[0].split("|")} if head else set()
     return names >= {"model", "test", "t/s"}
 
 

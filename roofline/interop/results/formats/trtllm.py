@@ -161,7 +161,7 @@ def _labels(content: Content) -> Node:
     """Values by label; of several reports the last."""
     found: dict[str, object] = {}
     shares: dict[str, str] = {}
-    for line in content.text.split("\n"):
+    for line in content.lines():
         if each := _PERCENTILE.search(line):
             shares[f"{each['of']} {each['key']}"] = each["v"]
         elif each := _LABEL.fullmatch(line.strip()):

@@ -4,14 +4,18 @@ import errno
 import gc
 import importlib.util
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import roofline
+from roofline.files import UNFINISHED
+
 numba = pytest.importorskip("numba")
-compiler = pytest.importorskip("roofline.serving.simulate.compiled.compiler")
+compiling = pytest.importorskip("roofline.compiling")
 
 
 @pytest.fixture
@@ -35,7 +39,7 @@ def kept(module: Any) -> tuple[bool, dict[Path, bytes]]:
     import numpy as np
 
     gc.collect()  # a function of before would be found in memory
-    function = compiler.entry(module.total)
+    function = compiling.compile_once(module.total)
     assert function(np.ones(3)) == 4.0
     folder = Path(function._cache.cache_path)
     return bool(function.stats.cache_hits), {
@@ -80,5 +84,29 @@ def test_a_disk_that_is_full_keeps_nothing_and_stops_nothing(
     def full(*_: Any) -> Any:
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    monkeypatch.setattr(compiler.CacheFiles, "_open_for_write", full)
+    monkeypatch.setattr(compiling.CacheFiles, "_open_for_write", full)
     assert kept(module) == (False, {})
+
+
+def test_every_function_that_is_compiled_is_kept_like_this() -> None:
+    from roofline.bench import boosting
+    from roofline.serving.simulate.compiled import loop
+
+    functions: list[Any] = [boosting._boosted, loop.serve]
+    for function in functions:
+        assert isinstance(function._cache._cache_file, compiling.CacheFiles)
+    root = Path(roofline.__file__).parent
+    assert [path for path in root.rglob("*.py") if "import numba" in path.read_text("utf-8")] == [
+        root / "compiling.py"
+    ]
+
+
+def test_what_a_killed_program_was_writing_goes_when_it_is_written_again(module: Any) -> None:
+    _, files = kept(module)
+    (path,) = (path for path in files if path.suffix == ".nbi")
+    part = path.with_name(f".{zlib.crc32(path.name.encode()):08x}0123{UNFINISHED}")
+    part.write_bytes(b"half")
+    path.write_bytes(b"")
+    kept(module)
+    assert not part.exists()
+    assert {each.name for each in path.parent.iterdir()} == {each.name for each in files}
