@@ -34,6 +34,7 @@ def read_measurements(file: Path) -> "pandas.DataFrame":
         DocumentError: The file is not there, is neither, or is larger than any that is read.
     """
     import pandas as pd
+    import pyarrow as pa
 
     source = label(file)
     try:
@@ -49,7 +50,7 @@ def read_measurements(file: Path) -> "pandas.DataFrame":
         raise DocumentError(
             "a row has more values than the header", hint="check commas and quotes", where=source
         ) from None
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DocumentError(
             f"cannot be read as measurements: {reason[:120]}", hint=HINT, where=source

@@ -79,3 +79,16 @@ def test_a_table_is_read_as_it_was_written(tmp_path: Path, name: str) -> None:
     else:
         frame.to_csv(tmp_path / name, index=False)
     pd.testing.assert_frame_equal(read_measurements(tmp_path / name), frame, check_dtype=False)
+
+
+def test_what_the_library_cannot_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unable(*_: object) -> None:
+        raise pa.ArrowNotImplementedError("Integers with more than 64 bits not implemented")
+
+    monkeypatch.setattr(pq, "ParquetFile", unable)
+    with pytest.raises(
+        DocumentError, match=r"a\.parquet: cannot be read as measurements: Integers"
+    ):
+        read_measurements(tmp_path / "a.parquet")

@@ -167,7 +167,7 @@ def _config(path: Path) -> None:
 
 
 def _no_file(name: str) -> Document:
-    return parse_yaml("tensor_parallel_size: [1]\nspeculative_config: 3\n", label(Path(name)))
+    return parse_yaml("tensor_parallel_size: [1]\nspeculative_config: 3\n", label(Path(name[:255])))
 
 
 def _command(path: Path) -> None:
