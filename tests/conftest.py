@@ -2,7 +2,8 @@
 
 More threads only wait for one another on matrices as small as these; it is set before anything
 loads NumPy, which reads it once. Playwright allows one of its own in a process.
-Hypothesis fails examples of more than 200 ms, as any is on a busy machine.
+Hypothesis fails examples of more than 200 ms, as any is on a busy machine. A test that takes most of a
+second of processor time is marked slow.
 """
 
 import os
@@ -21,6 +22,17 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 hypothesis.settings.register_profile("roofline", deadline=None)
 hypothesis.settings.load_profile("roofline")
+
+SLOW = ("tests/validation/", "tests/stress/", "tests/microbench/test_planted_bugs.py")
+"""Where every test fits, simulates or compiles a lot."""
+SLOW_MARKS = ("browser", "ray", "stress")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what the README's command leaves out, besides the tests that are marked one by one."""
+    for item in items:
+        if item.nodeid.startswith(SLOW) or any(map(item.get_closest_marker, SLOW_MARKS)):
+            item.add_marker("slow")
 
 
 def absent(why: str) -> NoReturn:

@@ -38,6 +38,7 @@ def static(result: Result) -> dict[str, dict[str, Any]]:
     return {entry["metric"]: entry for entry in result.tables[name].rows()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibration", ["auto", "none"])
 @pytest.mark.parametrize(
     ("model", "gpu", "layout", "weights", "technique"),
@@ -87,6 +88,7 @@ def test_a_row_is_what_analyze_says(
         assert (here["gpu"], here["layout"]) == (gpu, layout)
 
 
+@pytest.mark.slow
 def test_a_row_with_drafts_is_what_speculate_says() -> None:
     speculation = {"draft": "eagle", "acceptance": 0.7, "length": 3}
     found = sweep(BATCH, techniques=["plain", {"name": "s", "speculation": speculation}], batch=8)
@@ -208,6 +210,7 @@ def test_every_configuration_is_counted_once_whatever_is_kept() -> None:
     assert sweep(BATCH, "top-3", **STUDY).best()["index"].tolist() == best["index"].tolist()
 
 
+@pytest.mark.slow
 def test_chunks_and_workers_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sweep(BATCH, "pareto", **STUDY)
     monkeypatch.setattr(sys.modules["roofline.api.sweeps"], "chunk_size", lambda *_: 5)
@@ -289,6 +292,7 @@ def test_rows_of_traffic_have_intervals() -> None:
         assert (frame["served_chance"] == 1.0).all()
 
 
+@pytest.mark.slow
 def test_an_interval_of_traffic_is_about_that_of_a_simulation() -> None:
     lengths = {"name": "mine", "prompt": 1000, "output": 100}
     found = row(sweep(TRAFFIC, rate=[4], workloads=lengths, engines="vllm"))

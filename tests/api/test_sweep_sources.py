@@ -79,6 +79,7 @@ def test_a_file_that_was_changed_is_named_and_its_rows_are_not_mixed(
     go_on(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(sources.installed()))
 def test_rows_of_other_shipped_data_or_another_program_are_not_gone_on_with(
     folder: Path, name: str, monkeypatch: pytest.MonkeyPatch

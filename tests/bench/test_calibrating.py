@@ -113,6 +113,7 @@ WEAK = {
 """Constants that the shapes of a probe hardly tell: they weigh little in any of its times."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_fit_recovers_planted_constants(name: str) -> None:
     found = fit_probe(planted(name), PUBLISHED, 1, "numpy")
@@ -139,6 +140,7 @@ def traffic(row: Record) -> float:
     return sum(value for name, value in row.work.items() if name != "flops")
 
 
+@pytest.mark.slow
 def test_noise_in_the_times_widens_the_interval_and_not_the_constants() -> None:
     quiet, noisy = (fit_probe(planted("gemm", n), PUBLISHED, 1, "numpy") for n in (0.01, 0.1))
     assert noisy.model.spread > 3 * quiet.model.spread
@@ -199,6 +201,7 @@ def test_a_clock_that_a_driver_held_down_is_the_device_s_own() -> None:
     assert fitted.model.rows == len(rows)
 
 
+@pytest.mark.slow
 def test_a_calibration_survives_its_file(found: Profile, tmp_path: Path) -> None:
     write(found, tmp_path / "c.yaml")
     again = load(tmp_path / "c.yaml")

@@ -114,6 +114,7 @@ def test_a_jump_between_neighbours_is_learned() -> None:
     assert errors(seconds(model, dims, MACHINE), measured).p90 < 0.05
 
 
+@pytest.mark.slow
 def test_idle_waves_are_learned_where_a_form_has_them() -> None:
     """Products in tiles of 128 × 128 that take whole waves of 132 multiprocessors."""
     sizes = 2.0 ** np.arange(7, 13) * 1.5
@@ -180,6 +181,7 @@ def peeking_interval(measured: Array) -> tuple[Array, Array]:
     return honest(measured)[0], peeking(measured)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("validation", "moved"), [(honest, False), (peeking, True), (peeking_interval, True)]
 )
@@ -193,6 +195,7 @@ def test_nonsense_in_a_fold_moves_its_own_predictions_only_if_the_fit_peeks(
     assert (after[:, ~held] != before[:, ~held]).any()
 
 
+@pytest.mark.slow
 def test_four_of_five_rows_lie_inside() -> None:
     dims = grid(9)
     families = families_of(dims, ("n", "k"))

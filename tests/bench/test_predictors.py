@@ -38,6 +38,7 @@ def test_a_group_that_is_no_sample_is_fitted_by_itself() -> None:
     assert sibling_of(replace(half, name={**NAME, "gpu": "h200-sxm"}), [LONG]) is None
 
 
+@pytest.mark.slow
 def test_a_sample_takes_the_fit_of_its_sibling_and_a_factor() -> None:
     there = sample()
     own, carried = left_out(1)([LONG, there])
@@ -50,6 +51,7 @@ def test_a_sample_takes_the_fit_of_its_sibling_and_a_factor() -> None:
     assert np.median(carried.seconds / there.measured) == pytest.approx(1.0, abs=0.05)
 
 
+@pytest.mark.slow
 def test_more_processors_change_nothing_but_the_time() -> None:
     (one,), (two,) = (list(left_out(jobs)([LONG])) for jobs in (1, 2))
     assert isinstance(one, Predicted)
@@ -58,6 +60,7 @@ def test_more_processors_change_nothing_but_the_time() -> None:
     np.testing.assert_array_equal(one.log_sd, two.log_sd)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_fitted_stops_no_other_group() -> None:
     few, found = left_out(1)([LONG[np.arange(len(LONG)) < 3], LONG])
     assert isinstance(few, RooflineError)

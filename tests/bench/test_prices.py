@@ -52,6 +52,7 @@ def test_every_operator_has_a_probe_or_a_reason(named: str) -> None:
     assert {found for *_, found in products} <= {"gemm-bf16"}
 
 
+@pytest.mark.slow
 def test_the_fastest_attention_that_was_measured_stands_for_prompts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

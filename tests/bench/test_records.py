@@ -271,6 +271,7 @@ campaign.measure(campaign.numpy_place(), [find(n) for n in names], 60.0, folder,
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_loses_nothing_that_was_finished(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(tmp_path / "run")],

@@ -161,6 +161,7 @@ def test_a_difference_of_two_kernels_has_its_own_form() -> None:
     assert plain.form is pointwise.CONVERSION["computescale"]
 
 
+@pytest.mark.slow
 @needs(file("linear_attention"))
 def test_no_two_kernels_of_one_release_have_one_label() -> None:
     """Of two releases the later is shipped; of two kernels of one, neither could be told."""

@@ -60,6 +60,7 @@ def measured(home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_running_probes_prints_what_they_measured(
     measured: subprocess.CompletedProcess[str],
 ) -> None:
@@ -74,6 +75,7 @@ def test_running_probes_prints_what_they_measured(
     assert any("points were measured" in note for note in found["notes"])
 
 
+@pytest.mark.slow
 def test_a_run_is_fitted_without_measuring_again(
     measured: subprocess.CompletedProcess[str], home: Path
 ) -> None:
@@ -87,6 +89,7 @@ def test_a_run_is_fitted_without_measuring_again(
     assert load(out).digest == found["result"]["digest"]
 
 
+@pytest.mark.slow
 def test_calibrate_says_what_it_left_out_and_where_it_put_the_rest(home: Path) -> None:
     run = roofline(home, "calibrate", "--budget", "10s")
     # Ten seconds of a core that others have may end before three points do: nothing is shown then.
@@ -112,6 +115,7 @@ def test_the_probes_are_listed(home: Path) -> None:
     assert found["gemm"]["kind"] == "gemm"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

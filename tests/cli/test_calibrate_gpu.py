@@ -31,6 +31,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_gpu_is_calibrated_from_probe_to_profile(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,6 +131,7 @@ def test_no_gpu_is_one_line_and_exit_code_three(command: tuple[str, ...]) -> Non
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 def test_without_a_gpu_auto_takes_numpy_and_says_so(tmp_path: Path) -> None:
     done = roofline("bench", "run", "call", "--budget", "5s", "--records", str(tmp_path / "run"))
     assert done.returncode == 0

@@ -73,6 +73,7 @@ def test_an_unknown_calibration_is_one_clear_error(capsys: Captured, tmp_path: P
     assert "no.yaml" in err
 
 
+@pytest.mark.slow
 def test_a_calibration_of_a_processor_has_no_kernel_of_a_gpu(
     capsys: Captured, tmp_path: Path
 ) -> None:

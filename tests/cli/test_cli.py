@@ -260,6 +260,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_an_analysis_loads_no_more_than_it_uses(tmp_path: Path) -> None:
     program = (
         "import sys; from roofline.cli import run;"

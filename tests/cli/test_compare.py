@@ -38,6 +38,7 @@ def test_variants_stand_side_by_side_with_reasons(capsys: Captured) -> None:
     assert "note: Accuracy is out of scope" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [

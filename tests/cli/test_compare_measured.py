@@ -83,6 +83,7 @@ def test_csv_and_markdown_are_whole(capsys: Captured) -> None:
     assert "**Summary**" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_every_format_can_be_compared_given_what_it_leaves_out(name: str) -> None:
     from roofline.api.measured_rows import completed

@@ -56,6 +56,7 @@ def test_calibrations_are_two_words_and_the_users_own(
     assert completing.calibrations("m") == ["mine"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [

@@ -28,6 +28,7 @@ def test_layouts_are_listed_best_first_with_the_reason(capsys: Captured) -> None
     assert max(len(line) for line in out.splitlines()) <= 100
 
 
+@pytest.mark.slow
 def test_wide_names_still_fit_a_hundred_columns(capsys: Captured) -> None:
     _, out, _ = ask(capsys, "layouts deepseek-v3 --node hgx-h800-8 --gpus 64 --top 0")
     assert max(len(line) for line in out.splitlines()) <= 100

@@ -57,6 +57,7 @@ def ask(capsys: Captured, *arguments: object) -> tuple[int, str, str]:
     return code, out, err
 
 
+@pytest.mark.slow
 def test_what_changed_and_how_well_it_holds_is_said(
     capsys: Captured, slower: Path, tmp_path: Path
 ) -> None:
@@ -73,6 +74,7 @@ def test_what_changed_and_how_well_it_holds_is_said(
     assert learnt[0] < ttft
 
 
+@pytest.mark.slow
 def test_json_has_constants_errors_and_the_file(capsys: Captured, slower: Path) -> None:
     out_path = slower.parent / "own.yaml"
     code, out, _ = ask(capsys, "--from", slower, "--out", out_path, "--format", "json")
@@ -95,6 +97,7 @@ def test_what_does_no_better_is_not_written(capsys: Captured, tmp_path: Path) ->
     assert not (tmp_path / "home" / "engines").exists()
 
 
+@pytest.mark.slow
 def test_a_simulation_takes_a_learnt_profile(slower: Path, tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     roofline.learn_engine(slower, out=path)

@@ -21,6 +21,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRITTEN)
 def test_a_full_disk_leaves_what_was_there(
     cli: Command, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch

@@ -120,6 +120,7 @@ def test_own_kernels_come_before_those_of_a_like_device(home: Path, capsys: Capt
     assert rows["attention"]["basis"] == before["attention"]["basis"]
 
 
+@pytest.mark.slow
 def test_the_latest_of_several_is_taken(home: Path, capsys: Captured) -> None:
     shipped = seconds(answer(capsys, ""))
     mine(home, name="b", date="2026-03-01", scale=3.0)
@@ -132,6 +133,7 @@ def test_the_latest_of_several_is_taken(home: Path, capsys: Captured) -> None:
     assert found["result"]["calibration"] == "b, else h100-sxm"
 
 
+@pytest.mark.slow
 def test_an_engine_s_own_attention_stays_where_it_was_measured(
     home: Path, capsys: Captured
 ) -> None:
@@ -196,6 +198,7 @@ def test_one_object_stands_for_a_device_until_the_user_measures_it_anew(home: Pa
         calibration_of(str(path), gpu, "vllm")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", ["auto", "cupy-h100-sxm"])
 def test_a_sweep_is_not_gone_on_with_after_another_calibration(
     home: Path, tmp_path: Path, named: str

@@ -103,6 +103,7 @@ SIMULATED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", SIMULATED)
 def test_figures_of_a_plan_are_those_of_the_simulation_that_it_prints(
     cli: Any, capsys: pytest.CaptureFixture[str], line: str
@@ -123,6 +124,7 @@ def test_two_pools_and_nothing_have_no_line_that_simulates_them(cli: Any) -> Non
     )
 
 
+@pytest.mark.slow
 def test_an_impossible_slo_is_refused_without_the_compiler() -> None:
     line = "plan llama-3.1-8b --gpus 4 --rate 20 --slo ttft=1ms,tpot=0.1ms"
     code = f"""
@@ -215,6 +217,7 @@ WAYS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "limit"), WAYS)
 def test_relaxations_are_enough(cli: Any, asked: str, limit: str) -> None:
     ran = cli(f"{SMALL} {asked} --format json")
@@ -228,6 +231,7 @@ def test_relaxations_are_enough(cli: Any, asked: str, limit: str) -> None:
             assert again.code == 0, row
 
 
+@pytest.mark.slow
 def test_memory_is_said_and_lifted(cli: Any) -> None:
     line = SMALL.replace("llama-3.1-8b", "llama-3.1-70b") + " --gpus 1 --rate 2"
     ran = cli(f"{line} --format json")

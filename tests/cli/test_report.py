@@ -183,6 +183,7 @@ def test_what_is_no_sweep_is_refused(swept: Path, tmp_path: Path) -> None:
     assert result_of(bare).metadata["title"] == "sweep"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

@@ -54,6 +54,7 @@ def result_of(capsys: Captured, *arguments: object) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.slow
 def test_without_a_file_it_shows_the_published_results(capsys: Captured) -> None:
     code, out, err = ask(capsys)
     assert code == 0
@@ -109,6 +110,7 @@ def test_a_result_that_is_a_row_is_predicted_as_validate_predicts_that_row(
                 assert entry[key] == pytest.approx(theirs, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_rows_of_a_file_are_scored_by_engine_and_gpu(capsys: Captured, file: Path) -> None:
     result = result_of(capsys, file)
     assert (result["rows"], result["predicted"]) == (4, 2)  # one of five is not ok
@@ -136,6 +138,7 @@ def test_a_table_has_the_rows_before_the_published_results(capsys: Captured, fil
     assert max(len(line) for line in out.splitlines()) <= 100
 
 
+@pytest.mark.slow
 def test_rows_of_any_quality_or_of_some_are_taken_if_asked(capsys: Captured, file: Path) -> None:
     assert result_of(capsys, file, "--quality", "all")["rows"] == 5
     assert result_of(capsys, file, "--where", "engine=mlc-llm")["rows"] == 1
@@ -189,6 +192,7 @@ def test_mistakes_are_one_error_that_says_where(
         assert second.startswith("hint: ")
 
 
+@pytest.mark.slow
 def test_the_question_is_one_of_the_api(file: Path) -> None:
     found = roofline.scoreboard(file, date=DAY)
     assert (found.kind, found.metadata["date"]) == ("scoreboard", DAY)
@@ -219,6 +223,7 @@ def test_the_page_is_the_same_again_and_says_of_what_it_is(
         assert word in pages[0]
 
 
+@pytest.mark.slow
 def test_names_of_a_file_are_text_on_the_page(capsys: Captured, tmp_path: Path) -> None:
     rows = [ROWS[0] | {"source_id": NASTY, "engine": NASTY, "version": NASTY} for _ in range(3)]
     rows.append(ROWS[0] | {"source_id": NASTY, "model": NASTY})

@@ -152,6 +152,7 @@ def test_a_workload_of_your_own(cli: Any, tmp_path: Path) -> None:
     assert (ran.code, f"{path}:6:" in ran.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_long_times_are_seconds(cli: Any) -> None:
     ran = cli("simulate --prompt 100 --output 4000 --rate 0.001 --requests 5")
     assert " ks" not in ran.out
@@ -210,6 +211,7 @@ def test_prefixes_of_a_trace_are_found_in_the_cache(cli: Any, tmp_path: Path) ->
     assert off["metrics"]["ttft_s"]["mean"] > result["metrics"]["ttft_s"]["mean"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", preset_names())
 def test_every_workload_runs(cli: Any, name: str) -> None:
     result = cli(f"simulate --workload {name} --requests 40 --format json").result
@@ -217,12 +219,14 @@ def test_every_workload_runs(cli: Any, name: str) -> None:
     assert result["metrics"]["latency_s"]["mean"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "ideal"])
 def test_every_engine_runs_as_it_does(cli: Any, engine: str) -> None:
     result = cli(f"{SMALL} --rate 5 --engine {engine} --format json").result
     assert result["engine"] == engine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["static", "packed", "dynamic", "continuous", "chunked"])
 def test_every_policy_runs(cli: Any, policy: str) -> None:
     result = cli(f"{SMALL} --rate 5 --policy {policy} --max-sequences 16 --format json").result

@@ -42,6 +42,7 @@ def ask(capsys: Captured, *arguments: str) -> tuple[int, str, str]:
     return code, out, err
 
 
+@pytest.mark.slow
 def test_sentences_say_the_gain_and_where_it_ends(capsys: Captured) -> None:
     code, out, err = ask(capsys, *MAIN)
     assert (code, err) == (0, "")
@@ -63,6 +64,7 @@ def test_sentences_say_the_gain_and_where_it_ends(capsys: Captured) -> None:
     assert "note: Lossless" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -181,6 +183,7 @@ def test_a_mistake_is_an_error_and_a_hint_and_exit_code_2(
     assert said in err
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_a_result_with_exit_code_1(capsys: Captured) -> None:
     code, out, err = ask(capsys, *MAIN, "--gpus", "1")
     assert (code, err) == (1, "")

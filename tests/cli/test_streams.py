@@ -26,6 +26,7 @@ def ran(line: str, **settings: str) -> "subprocess.CompletedProcess[bytes]":
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [ANSWER, "gpus", "--help", f"{ANSWER} --format json"])
 @pytest.mark.parametrize("where", [pytest.param("/dev/full", marks=FULL), "&-"])
 def test_output_that_cannot_be_written_is_one_error(command: str, where: str) -> None:
@@ -36,6 +37,7 @@ def test_output_that_cannot_be_written_is_one_error(command: str, where: str) ->
     assert hint.startswith("hint: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -52,6 +54,7 @@ def test_notes_that_nobody_reads_change_no_answer(line: str, code: int, where: s
     assert bool(done.stdout) == (code < 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["analyze -", "sweep -", "parse-command -"])
 def test_standard_input_that_is_closed_is_empty(command: str) -> None:
     done = ran(f"roofline {command} <&-")
@@ -59,12 +62,14 @@ def test_standard_input_that_is_closed_is_empty(command: str) -> None:
     assert len(done.stderr.decode().splitlines()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [ANSWER, "analyze llama-3.1-405b --gpu l4", "gpus"])
 def test_a_reader_that_left_is_no_answer(command: str) -> None:
     done = ran(f"roofline {command} | true; exit ${{PIPESTATUS[0]}}")
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1", "utf-8"])
 def test_every_encoding_has_the_same_answer(encoding: str) -> None:
     done = ran(f"roofline {ANSWER}", PYTHONIOENCODING=encoding)

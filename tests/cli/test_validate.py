@@ -154,6 +154,7 @@ def test_the_places_of_rows_survive_where(capsys: Captured, file: Path, tmp_path
     assert np.median(np.abs(np.log(off))) < 0.04
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -67,6 +67,7 @@ def test_each_row_is_written_with_its_interval_and_basis(
     assert "no GPU is called" in rows[2]["why"]
 
 
+@pytest.mark.slow
 def test_held_out_rows_are_predicted_by_the_others(capsys: Captured, tmp_path: Path) -> None:
     path = tmp_path / "many.csv"
     many().to_csv(path, index=False)

@@ -20,6 +20,7 @@ def test_every_row_is_the_distinct_row_it_points_at(seed: int) -> None:
     assert len(first) == len({tuple(row) for row in whole.tolist()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [decode, lambda b, c: prefill(b, c)])
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "deepseek-v2-lite"])
 def test_a_grid_is_priced_as_its_rows_are(model: str, group: object) -> None:

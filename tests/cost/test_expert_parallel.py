@@ -144,6 +144,7 @@ def test_with_one_group_all_rows_are_its_own(case: tuple[Moe, Routing], tokens: 
     assert met == touched(float(tokens), part.experts, part.active, routing)
 
 
+@pytest.mark.slow
 @SEVERAL
 @given(routed(), st.integers(1, 16), st.integers(1, 500), st.integers(1, 500))
 def test_the_busiest_is_between_the_mean_and_everything_and_more_tokens_are_more_rows(

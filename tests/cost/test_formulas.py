@@ -120,6 +120,7 @@ def mean(value: object, weights: Array | None) -> float:
     return float(rows) if weights is None else float(weights @ np.broadcast_to(rows, weights.shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
 def test_the_text_of_a_formula_gives_the_count_of_its_operator(network: str) -> None:
     wrong, seen = {}, 0
@@ -136,6 +137,7 @@ def test_the_text_of_a_formula_gives_the_count_of_its_operator(network: str) -> 
     assert seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
 def test_the_text_of_a_time_on_wires_gives_the_time(network: str) -> None:
     wrong = {}
@@ -149,6 +151,7 @@ def test_the_text_of_a_time_on_wires_gives_the_time(network: str) -> None:
     assert wrong == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
 def test_the_text_of_weights_and_cache_gives_their_bytes(network: str) -> None:
     wrong = {}

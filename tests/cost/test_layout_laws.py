@@ -296,6 +296,7 @@ def test_a_cache_shared_by_several_is_read_in_parts() -> None:
     assert np.isclose(float(alone.kv_bytes), 8 * 32 * 8 * 8 * 2.0)
 
 
+@pytest.mark.slow
 @given(tp=st.integers(1, 2**20), pp=st.integers(1, 2**20))
 def test_a_layout_is_read_as_it_is_spelled(tp: int, pp: int) -> None:
     assert parse(Layout(tp=tp, pp=pp).spelled) == Layout(tp=tp, pp=pp)

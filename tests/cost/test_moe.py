@@ -120,6 +120,7 @@ def test_expected_distinct_experts_are_the_mean_over_all_ways_to_route(
         assert touched(float(tokens), experts, active) == pytest.approx(float(exact), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "routing",
     [

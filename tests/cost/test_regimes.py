@@ -56,6 +56,7 @@ def test_one_more_way_is_never_slower(model: Constants, size: float, ranks: floa
     assert seconds(size, ranks, 2 * RATE, model) <= without
 
 
+@pytest.mark.slow
 @given(constants(), st.lists(st.sampled_from(RANKS), min_size=1, max_size=5))
 def test_a_column_prices_like_its_rows(model: Constants, ranks: list[float]) -> None:
     sizes = [1000.0 * (i + 1) for i in range(len(ranks))]

@@ -61,6 +61,7 @@ def test_at_the_latency_bound_the_hops_take_as_long_as_the_bytes(
     assert collectives.all_gather_time(payload, rate, n) == pytest.approx((n - 1) * hop)
 
 
+@pytest.mark.slow
 @given(sizes, sizes, sizes, rates)
 def test_tensor_parallelism_is_four_passes_over_the_activations_of_a_layer(
     batch: float, d: float, layers: float, rate: float

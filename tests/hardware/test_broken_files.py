@@ -155,6 +155,7 @@ def test_optional_parts_may_be_left_out(tmp_path: Path) -> None:
     assert (gpu.tdp_w, gpu.usd_per_hour, dict(gpu.links)) == (0, 0, {})
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, len(H100) - 1),
     st.integers(0, 30),

@@ -299,6 +299,7 @@ def test_a_quote_that_opens_in_one_line_and_closes_in_another_is_refused(
     assert refused.value.where == f"{path}:2"
 
 
+@pytest.mark.slow
 def test_a_million_rows_are_read_in_seconds(tmp_path: Path) -> None:
     """In processor time, of a fifth of them: linear in their number, and at most 5 µs a row."""
     rows = 200_000
@@ -311,6 +312,7 @@ def test_a_million_rows_are_read_in_seconds(tmp_path: Path) -> None:
         assert time.process_time() - start < 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -59,6 +59,7 @@ def fitted(some: list[Known]) -> tuple[Array, Array]:
     return near.start, spread
 
 
+@pytest.mark.slow
 def test_a_search_never_ends_where_rows_fit_worse() -> None:
     some = rows(planted(), noise=0.05, each=6)
     has = cells(some)
@@ -76,6 +77,7 @@ def planted() -> Array:
     return logs
 
 
+@pytest.mark.slow
 def test_planted_constants_are_recovered() -> None:
     """Those that rows can tell from others, up to what the priors still pull."""
     logs, spread = fitted(rows(planted(), noise=0.01, each=24))
@@ -87,6 +89,7 @@ def test_planted_constants_are_recovered() -> None:
         assert spread[place] < 0.7 * sd[place], name
 
 
+@pytest.mark.slow
 def test_growth_with_the_batch_is_recovered_where_constants_cannot_be_told_apart() -> None:
     """A step's own time and slower kernels look alike, what they add up to is known.
 
@@ -114,6 +117,7 @@ def test_growth_with_the_batch_is_recovered_where_constants_cannot_be_told_apart
     assert growth[0] < 0.005 < 0.03 < growth[1]
 
 
+@pytest.mark.slow
 def test_constants_that_no_row_speaks_of_stay_at_their_priors() -> None:
     logs, spread = fitted(rows(planted(), each=4))
     before, sd = priors()
@@ -132,6 +136,7 @@ def test_rows_at_the_priors_move_nothing() -> None:
     assert logs == pytest.approx(before)
 
 
+@pytest.mark.slow
 def test_many_rows_of_one_group_do_not_outvote_others() -> None:
     """Ninety rows of one network are one witness of what the model lacks there, not ninety."""
     before, _ = priors()
@@ -171,6 +176,7 @@ def test_no_fold_has_all_mixtures_of_experts() -> None:
     )
 
 
+@pytest.mark.slow
 def test_intervals_hold_on_groups_that_made_neither_constants_nor_intervals() -> None:
     found = rows(planted(), noise=0.1, each=24)
     scored = held_out.cross_validate(found)
@@ -184,6 +190,7 @@ def test_intervals_hold_on_groups_that_made_neither_constants_nor_intervals() ->
     assert np.median(off) < 0.12
 
 
+@pytest.mark.slow
 def test_what_is_scored_decides_neither_its_prediction_nor_its_interval() -> None:
     """Rows of one network that are all wrong by ten stay as predicted as before."""
     found = rows(planted(), noise=0.05, each=8)

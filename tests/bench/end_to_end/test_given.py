@@ -26,6 +26,7 @@ def found(rows: list[Known]) -> GivenRuns:
     return only
 
 
+@pytest.mark.slow
 def test_three_runs_tell_most_of_what_others_of_a_deployment_take(found: GivenRuns) -> None:
     assert found.runs == len(LOADS) - 3
     tpot = [np.median(errors["tpot_s"]) for errors in (found.shipped, found.learnt)]
@@ -33,6 +34,7 @@ def test_three_runs_tell_most_of_what_others_of_a_deployment_take(found: GivenRu
     assert tpot[1] < tpot[0] / 5
 
 
+@pytest.mark.slow
 def test_what_is_given_is_not_scored(rows: list[Known], found: GivenRuns) -> None:
     """Five of eight are left whichever come first, and those with fewer are left out."""
     (again,) = given_runs(rows[::-1])
@@ -41,6 +43,7 @@ def test_what_is_given_is_not_scored(rows: list[Known], found: GivenRuns) -> Non
     assert given_runs(rows, 4) == []
 
 
+@pytest.mark.slow
 def test_other_releases_are_other_deployments(rows: list[Known]) -> None:
     new = planted(SLOW, at(LOADS[:5], **DRAWN, version="0.12.1"))
     assert [each.runs for each in given_runs([*rows, *new])] == [5]

@@ -58,6 +58,7 @@ def test_runs_as_predicted_move_nothing() -> None:
     assert not found.better or errors(found)[0] < 1e-6
 
 
+@pytest.mark.slow
 def test_a_slower_host_is_found_and_held_out_runs_say_so() -> None:
     """Steps of 1.6 times the time, sequences of three times (30 µs more): beyond the priors."""
     found = learn(planted({"step_s": 1.6, "sequence_s": 3.0}, at(LOADS)))
@@ -69,6 +70,7 @@ def test_a_slower_host_is_found_and_held_out_runs_say_so() -> None:
     assert (found.deployments, found.apart, found.runs) == (1, "run", 8)
 
 
+@pytest.mark.slow
 def test_fewer_runs_move_constants_less() -> None:
     moved = [
         constant(learn(planted({"sequence_s": 2.0}, at(LOADS[:runs]))), "sequence_s")
@@ -77,6 +79,7 @@ def test_fewer_runs_move_constants_less() -> None:
     assert 1.0 <= moved[0] < moved[1] < moved[2] < moved[3] <= 2.0
 
 
+@pytest.mark.slow
 def test_what_the_runs_tell_of_a_constant_is_between_nothing_and_all() -> None:
     few, many = (learn(planted({}, at(loads))) for loads in ((1, 2, 4), LOADS))
     for one, other in zip(few.moved, many.moved, strict=True):
@@ -85,6 +88,7 @@ def test_what_the_runs_tell_of_a_constant_is_between_nothing_and_all() -> None:
         assert other.high / other.low <= one.high / one.low + 1e-9
 
 
+@pytest.mark.slow
 def test_several_deployments_are_left_out_whole() -> None:
     rows = [
         row
@@ -96,6 +100,7 @@ def test_several_deployments_are_left_out_whole() -> None:
     assert found.better
 
 
+@pytest.mark.slow
 def test_spreads_are_shrunk_towards_those_shipped() -> None:
     found = learn(planted({"decode_gain": 1.02}, at(LOADS)))
     _, shipped = profiles.load()
@@ -105,6 +110,7 @@ def test_spreads_are_shrunk_towards_those_shipped() -> None:
     assert own == pytest.approx(shipped[(*key, "dense")] * (12 / 20) ** 0.5, rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_learnt_profile_goes_before_the_shipped_one(tmp_path: Any) -> None:
     found = learn(planted({"sequence_s": 2.0}, at(LOADS)))
     told = Told(found.runs, "0", "own runs", (), found.spreads)
@@ -136,6 +142,7 @@ def test_too_few_runs_and_several_engines_are_refused() -> None:
         learn(planted({}, rows))
 
 
+@pytest.mark.slow
 def test_the_held_out_figure_never_saw_its_run() -> None:
     """One run that is off by far is predicted as if it were not there."""
     clean = planted({}, at(LOADS))

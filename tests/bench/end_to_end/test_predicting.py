@@ -77,6 +77,7 @@ def test_too_few_groups_cannot_be_cross_validated() -> None:
         end_to_end(pd.DataFrame(ROWS), cross_validate=True)
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_ok_fit_nothing() -> None:
     frame = many()
     spoiled = frame.assign(tpot_s=frame.tpot_s.where(frame.quality == "ok", 9.0))
@@ -106,6 +107,7 @@ def many() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@pytest.mark.slow
 def test_groups_left_out_are_predicted_without_them() -> None:
     """Measured ten times slower, a group is predicted as before: by what the others say."""
     frame = many()

@@ -74,6 +74,7 @@ TOLD = {
 graphs there is a gap."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOLD)
 def test_planted_constants_come_back_through_the_whole_path(
     gpu: FakeGpu, tmp_path: Path, name: str
@@ -89,6 +90,7 @@ def test_planted_constants_come_back_through_the_whole_path(
     assert found.datasheet.median > 10.0 * found.errors.median
 
 
+@pytest.mark.slow
 def test_every_time_is_the_planted_one(gpu: FakeGpu, tmp_path: Path) -> None:
     """Row by row, without a fit: what is measured is what the kernels took."""
     names = ["gemm-fp8", "flash-prefill", "paged-decode", "paged-decode-fp8"]
@@ -117,6 +119,7 @@ def test_copies_of_the_host_are_measured_both_ways_and_fitted_to_nothing(
         assert row.work["activation_bytes"] == row.at["size"]
 
 
+@pytest.mark.slow
 def test_collectives_of_eight_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     gpu = FakeGpu(seconds, devices=8)
     installed(monkeypatch, gpu)
@@ -138,6 +141,7 @@ def test_collectives_of_eight_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert largest.median.value > largest.at["payload"] / H100.link_bytes_per_s
 
 
+@pytest.mark.slow
 def test_a_profile_is_written_and_found_again_and_predicts_the_same(
     gpu: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +164,7 @@ def test_a_profile_is_written_and_found_again_and_predicts_the_same(
         assert told.basis == "interpolated"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -243,6 +248,7 @@ def test_a_plan_of_three_minutes_covers_every_regime_and_keeps_to_them(gpu: Fake
         assert counts[name] >= min(wanted, len([p for p in able if p.probe.name == name]) - 4)
 
 
+@pytest.mark.slow
 def test_what_a_budget_had_no_time_for_is_listed(gpu: FakeGpu, tmp_path: Path) -> None:
     with campaign.place("cupy") as where:
         run = campaign.measure(where, probes(), 3.0, tmp_path, lambda *_: None)

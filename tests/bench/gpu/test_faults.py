@@ -86,6 +86,7 @@ def measured(chosen: list[Loaded], gpu: FakeGpu, budget_s: float, folder: Path) 
         return campaign.measure(replace(where, noise=lambda: None), chosen, budget_s, folder, told)
 
 
+@pytest.mark.slow
 def test_a_campaign_survives_a_thousand_random_faults(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -151,6 +152,7 @@ def test_a_lost_device_ends_a_campaign_and_its_point_comes_last_when_it_goes_on(
     assert not [entry for entry in run.dropped if entry.reason == AFTER]
 
 
+@pytest.mark.slow
 def test_a_campaign_takes_the_time_that_was_planned(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def test_signatures_are_read() -> None:
     assert found["bandwidth", "nothing"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("probe", ON_GPU, ids=lambda probe: probe.name)
 def test_arguments_are_those_of_the_signature(probe: Probe) -> None:
     found = calls(probe, smallest(probe))

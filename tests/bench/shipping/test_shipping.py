@@ -37,6 +37,7 @@ def test_what_stands_for_other_devices_has_their_published_figures() -> None:
         assert gpu(name).hbm_bytes_per_s == pytest.approx(bandwidth, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", sorted(MEASURED))
 def test_fits_are_what_the_index_says(device: str) -> None:
     """Every fit is read; constants keep to their bounds, tables to their shapes."""
@@ -111,6 +112,7 @@ def groups(kind: str) -> list[Group]:
     return list(READERS[kind](prepared(kind, rows, "")[0]))
 
 
+@pytest.mark.slow
 @needs(*(file(FILES[kind][0].removeprefix("v2/")) for kind in HELD))
 @pytest.mark.parametrize("kind", HELD)
 def test_fits_predict_the_rows_they_were_fitted_to(kind: str) -> None:

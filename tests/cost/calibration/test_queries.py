@@ -138,6 +138,7 @@ def test_a_ring_of_keys_takes_as_long_as_its_wires() -> None:
     assert float(np.asarray(roof(op, given).seconds)) >= float(np.asarray(op.wire_s)) > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["a100-sxm", "h100-sxm", "l40s", "rtx-4090", "b200-sxm"])
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])
 @pytest.mark.parametrize("weights", ["bf16", "fp8", "int8", "int4-awq"])

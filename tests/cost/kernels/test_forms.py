@@ -36,6 +36,7 @@ def constants(form: Form, share: float) -> dict[str, float]:
     return {c.name: c.low * (c.high / c.low) ** share for c in form.constants}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @given(share=st.floats(0.0, 1.0))
 def test_no_constants_beat_the_dense_rates(form: Form, share: float) -> None:
@@ -51,6 +52,7 @@ def test_no_constants_beat_the_dense_rates(form: Form, share: float) -> None:
         assert (found >= least / H100.hbm_bytes_per_s).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @given(share=st.floats(0.0, 1.0), column=st.integers(0, 2))
 def test_a_larger_dimension_is_never_faster(form: Form, share: float, column: int) -> None:

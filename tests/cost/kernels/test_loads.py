@@ -7,6 +7,7 @@ from roofline.cost.kernels.experts import HEIGHTS
 from roofline.cost.kernels.routing import padding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [4, 64, 1000, 20_000])
 @pytest.mark.parametrize(("experts", "active"), [(8, 2), (128, 8), (256, 8)])
 def test_tiles_are_those_of_tokens_that_choose_at_random(

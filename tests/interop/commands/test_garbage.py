@@ -81,6 +81,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(p for key, each in inside for p in places(each, (*path, key)))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["k8s", "ray-serve"])
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())

@@ -255,6 +255,7 @@ JUNK = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -278,6 +279,7 @@ def test_whatever_a_field_says_it_is_read_or_refused(
     assert all(each.value > 0 for run in runs_or_none(path) for each in run.measurements)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
