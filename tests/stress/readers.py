@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -180,7 +180,8 @@ def _command(path: Path) -> None:
     if not words:  # no shell would start it
         return
     out, err = StringIO(), StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
+    # What it writes goes beside the document.
+    with redirect_stdout(out), redirect_stderr(err), chdir(path.parent):
         try:
             code = run(words)
         except SystemExit as left:
