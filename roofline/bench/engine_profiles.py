@@ -71,18 +71,27 @@ def misses(
     for kind in ("dense", "mixture", "latent"):
         first, between = (
             next(
-                spreads[key]
-                for key in (
-                    (profile, CLOSED, metric, kind),
-                    (profile, CLOSED, metric),
-                    (CLOSED, metric, kind),
-                    (CLOSED, metric),
-                )
-                if key in spreads
+                spreads[key] for key in spread_keys(profile, CLOSED, metric, kind) if key in spreads
             )
             for metric in ("ttft_s", "tpot_s")
         )
         yield kind, first, between
+
+
+def spread_keys(profile: str, mode: str, metric: str, kind: str) -> tuple[tuple[str, ...], ...]:
+    """Keys that a spread may be looked up by, the closest first.
+
+    Other engines' networks of the same kind come before the engine's networks of other kinds:
+    most of what is missed is in kernels, and those depend on the kind.
+    """
+    return (
+        (profile, mode, metric, kind),
+        (mode, metric, kind),
+        (profile, mode, metric),
+        (mode, metric),
+        (metric,),
+        (),
+    )
 
 
 def _value(document: "Document", name: str, unit: str) -> float:

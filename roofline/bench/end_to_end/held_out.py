@@ -18,6 +18,7 @@ from roofline.bench.end_to_end.fitting import (
 )
 from roofline.bench.end_to_end.metrics import predictions_at
 from roofline.bench.end_to_end.replay import Known
+from roofline.bench.engine_profiles import spread_keys
 from roofline.cost.work import Array
 from roofline.hardware.engine import UNKNOWN
 
@@ -110,16 +111,9 @@ def _nested(
 
 
 def keys(each: Known, metric: str) -> tuple[Key, ...]:
-    """What a spread may be looked up by, the closest first."""
+    """Keys that the spread of a metric of a row may be looked up by, the closest first."""
     mode = LIKE.get(each.row.mode, each.row.mode)
-    return (
-        (each.engine.profile, mode, metric, each.kind),
-        (each.engine.profile, mode, metric),
-        (mode, metric, each.kind),
-        (mode, metric),
-        (metric,),
-        (),
-    )
+    return spread_keys(each.engine.profile, mode, metric, each.kind)
 
 
 def spread(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:

@@ -254,7 +254,8 @@ def _spreads(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:
     found: dict[Key, list[float]] = {}
     before: dict[Key, float] = {}
     for cell, (row, metric) in enumerate(zip(has.row, has.metric, strict=True)):
-        for key in held_out.keys(rows[row], metric)[:2]:
+        profile = rows[row].engine.profile
+        for key in (each for each in held_out.keys(rows[row], metric) if profile in each):
             found.setdefault(key, []).append(abs(float(missed[cell])))
             before[key] = held_out.of(shipped, rows[row], metric)
     return {key: _shrunk(each, before[key]) for key, each in found.items()}

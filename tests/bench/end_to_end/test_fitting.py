@@ -207,6 +207,17 @@ def test_what_is_scored_decides_neither_its_prediction_nor_its_interval() -> Non
         assert then.log_sd[place]["tpot_s"] == pytest.approx(first.log_sd[place]["tpot_s"])
 
 
+def test_a_kind_of_network_that_an_engine_lacks_is_as_unsure_as_under_others() -> None:
+    found = rows(priors()[0], noise=0.05)
+    spreads: dict[tuple[str, ...], float] = {
+        ("steady_concurrency", "tpot_s", "dense"): 0.1,
+        ("vllm-sync", "steady_concurrency", "tpot_s"): 0.4,
+    }
+    assert held_out.of(spreads, found[0], "tpot_s") == 0.1
+    spreads["vllm-sync", "steady_concurrency", "tpot_s", "dense"] = 0.2
+    assert held_out.of(spreads, found[0], "tpot_s") == 0.2
+
+
 def test_an_engine_that_no_row_knows_has_a_wider_interval() -> None:
     found = rows(priors()[0], noise=0.05)
     has = cells(found)
