@@ -41,6 +41,8 @@ STEPS_REACH: Final = 3.0
 """Length of the jumps between families. [octave]"""
 GAIN: Final = 0.98
 """A residual table must take the typical error left out below this share of that without it."""
+BRANCHED_GAIN: Final = 0.96
+"""The same of branches, which are five times the bytes of a table without."""
 INNER: Final = 4
 FEW_INNER: Final = 8
 FEW: Final = 64
@@ -73,8 +75,8 @@ TABLES: Final[tuple[_Shape, ...]] = (
     *((reach, jumps) for reach in REACHES for jumps in (SMOOTH, STEPPED)),
 )
 """Residual tables that are tried: length of the surface, and which jumps are on top."""
-TILED: Final = (*TABLES, *((reach, BRANCHED) for reach in REACHES))
-"""The same of forms whose kernels are chosen by tiles."""
+JUMPING: Final = (*TABLES, *((reach, BRANCHED) for reach in REACHES))
+"""The same of forms that have trees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ def fit_and_score(
     """
     constants = search(rows[_thinned(np.arange(len(rows.measured)), SEARCH_ROWS)], starts)
     many = len(rows.measured) >= BRANCHED_ROWS
-    tables = TILED if many and rows.form.waves is not None else TABLES
+    tables = JUMPING if many and rows.form.trees is not None else TABLES
     chosen, judged, missed, far, regimes = _left_out(
         rows, constants, tables if residual else (None,)
     )
@@ -256,7 +258,8 @@ def _left_out(
             )
             for shape in _finalists(tables, typical, chosen)
         }
-        chosen = min(finals, key=lambda shape: float(np.abs(finals[shape][0]).mean()))
+        error = {shape: float(np.abs(missed).mean()) for shape, (missed, _) in finals.items()}
+        chosen = min(error, key=lambda shape: error[shape] * _handicap(shape))
         (missed,), far = finals[chosen]
     return (
         chosen,
@@ -288,6 +291,11 @@ def _finalists(
     ]
     if rivals:
         yield min(rivals)[1]
+
+
+def _handicap(table: _Shape) -> float:
+    """Factor on the error of a table before it is compared with others. [1]"""
+    return 1.0 / BRANCHED_GAIN if table is not None and table[1] == BRANCHED else 1.0
 
 
 def _points(table: _Shape) -> int:
@@ -326,6 +334,7 @@ class _Seen:
 
     def __init__(self, rows: Rows, at: Array, hull: Hull) -> None:
         form, machine, points = rows.form, rows.machine, hull.points
+        self.trees = form.trees
         shapes = np.round(2.0**points) if form.waves is not None else points
         dims = dict(zip(form.coordinates, shapes.T, strict=True))
         self.at, self.hull, self.families = at, hull, rows.families
@@ -347,7 +356,8 @@ def _tried(tables: tuple[_Shape, ...], seen: _Seen, values: Array) -> Iterator[R
         if jumps == BRANCHED:
             if branching is None:
                 columns = asked(seen.at, seen.seen)
-                grown = branches(columns, values, seen.families)
+                assert seen.trees is not None, "branches of a form without trees"
+                grown = branches(columns, values, seen.families, seen.trees)
                 branching = grown, values - branched(grown, columns)
             table, _ = surface(seen.apart, branching[1], seen.points_apart, reach)
             yield table._replace(waves=seen.waves, branches=branching[0])

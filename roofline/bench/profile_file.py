@@ -261,7 +261,9 @@ def _residual(document: Document, at: tuple[str, str], hull: Hull, file: Residua
                 _same_length(document, (*path, "waves", index), each, len((*TILES, *HEIGHTS)))
         waves = np.array(file.waves)
     if file.branches is not None:
-        branches = _branches(document, (*path, "branches"), hull, file.branches)
+        more = 0 if waves is None else len((*TILES, *HEIGHTS))
+        columns = 2 ** len(hull.low) - 1 + more
+        branches = _branches(document, (*path, "branches"), columns, file.branches)
         return Residual(np.array(file.weights), file.reach, waves=waves, branches=branches)
     if file.steps is None:
         return Residual(np.array(file.weights), file.reach, waves=waves)
@@ -281,10 +283,9 @@ def _residual(document: Document, at: tuple[str, str], hull: Hull, file: Residua
 
 
 def _branches(
-    document: Document, path: tuple[str, ...], hull: Hull, file: BranchesFile
+    document: Document, path: tuple[str, ...], columns: int, file: BranchesFile
 ) -> Branches:
     trees, levels = len(file.columns), len(file.columns[0])
-    columns = 2 ** len(hull.low) - 1 + len((*TILES, *HEIGHTS))
     _same_length(document, (*path, "columns"), file.columns, trees, levels)
     _same_length(document, (*path, "bounds"), file.bounds, trees, levels)
     values = [

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from roofline.bench.held_out import Labels
 from roofline.bench.rows import SEED
+from roofline.cost.kernels.form import Trees
 from roofline.cost.kernels.residual import (
     Branches,
     Hull,
@@ -37,9 +38,6 @@ STEP_NOISE: Final = 1.0
 """The same of a row about the jumps: few rows make no jump; assumed. [1]"""
 FEW_ROWS: Final = 1500
 """Rows that are enough to tell outliers."""
-TREES: Final = 400
-LEVELS: Final = 8
-"""Trees of branches, and levels of each. [1]"""
 PART: Final = 0.7
 """Part of the families that a tree is made of, so that no family decides all trees. [1]"""
 BOUNDS: Final = 64
@@ -129,7 +127,7 @@ def steps(at: Array, values: Array, reach: float) -> Steps | None:
     return Steps(nodes, families, weights)
 
 
-def branches(columns: Array, values: Array, families: Labels) -> Branches:
+def branches(columns: Array, values: Array, families: Labels, trees: Trees) -> Branches:
     """Trees close to the values: each takes a share of what those before it leave.
 
     Each is made of a random part of the families, and all nodes of a level ask one question.
@@ -138,19 +136,20 @@ def branches(columns: Array, values: Array, families: Labels) -> Branches:
         columns: `roofline.cost.kernels.residual.asked` of each row. [octave]
         values: Log residual of each row. [1]
         families: Label of each row.
+        trees: How many to make.
     """
     from roofline.bench.boosting import boosted  # compiling is for fits that branch
 
     bounds = [_bounds(column) for column in columns.T]
     codes = [np.searchsorted(of, column) for of, column in zip(bounds, columns.T, strict=True)]
     kinds, family = np.unique(families, return_inverse=True)
-    part = np.random.default_rng(SEED).random((TREES, len(kinds))) < PART
+    part = np.random.default_rng(SEED).random((trees.number, len(kinds))) < PART
     asks, places, leaves = boosted(
         np.stack(codes).astype(np.uint8),
         np.array([len(of) for of in bounds]),
         values,
         part[:, family],
-        levels=LEVELS,
+        levels=trees.levels,
         share=SHARE,
         leaf_noise=LEAF_NOISE,
         error_scale=ERROR_SCALE,

@@ -18,7 +18,7 @@ from roofline.cost.kernels.calibrated import (
     predict,
     seconds,
 )
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine
+from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Trees
 from roofline.cost.kernels.gemm import waves
 from roofline.cost.kernels.residual import value
 from roofline.cost.work import Array
@@ -136,6 +136,28 @@ def test_idle_waves_are_learned_where_a_form_has_them() -> None:
         )
         errors_of.append(errors(fitted, measured).mean)
     assert errors_of[1] < 0.6 * errors_of[0]
+
+
+@pytest.mark.parametrize("slower", [1.0, 1.6])
+def test_trees_are_kept_only_where_families_left_out_gain(slower: float) -> None:
+    """A kernel that is taken above a product of sizes, and rows that are smooth in a ratio."""
+    sizes = 2.0 ** np.arange(7, 17)
+    every = np.meshgrid(2.0 ** np.arange(0, 12), sizes, sizes, indexing="ij")
+    dims = dict(zip(("m", "n", "k"), (each.ravel() for each in every), strict=True))
+    apart = dims["m"] * dims["n"] > 2.0**20
+    noise = np.exp(np.random.default_rng(2).normal(0.0, 0.02, len(apart)))
+    bump = np.exp(0.3 * np.sin(np.log2(dims["n"] / dims["k"]) / 3))
+    measured = roofed(dims, MACHINE, PLANTED) * np.where(apart, slower, 1.0) * noise * bump
+    form = replace(FORM, trees=Trees(number=60, levels=4))
+    rows = (dims, MACHINE, measured)
+    given = families_of(dims, ("n", "k"))
+    branching, plain = (fit(each, *rows, families=given) for each in (form, FORM))
+    assert branching.residual is not None
+    assert plain.residual is not None
+    assert plain.residual.branches is None
+    assert (branching.residual.branches is not None) == (slower > 1.0)
+    if slower > 1.0:
+        assert branching.spread < 0.96 * plain.spread
 
 
 def test_outside_the_hull_the_table_is_its_edge_and_fades() -> None:

@@ -10,18 +10,17 @@ from roofline.bench.surface import (
     FINEST,
     JITTER,
     LEAF_NOISE,
-    LEVELS,
     OCTAVE_DIGITS,
     PART,
     PASSES,
     SHARE,
     STEP_NOISE,
-    TREES,
     branches,
     cover,
     steps,
     surface,
 )
+from roofline.cost.kernels.gemm import TREES
 from roofline.cost.kernels.residual import (
     Branches,
     Hull,
@@ -166,7 +165,7 @@ def walked(trees: Branches, row: Array) -> float:
 
 
 def test_a_row_gets_what_its_answers_lead_to() -> None:
-    found = branches(asked(AT, None), VALUES, FAMILY)
+    found = branches(asked(AT, None), VALUES, FAMILY, TREES)
     rows = asked(AT[:20] + 0.3, None)
     walks = [walked(found, row) for row in rows]
     np.testing.assert_array_equal(branched(found, rows), walks)
@@ -174,7 +173,7 @@ def test_a_row_gets_what_its_answers_lead_to() -> None:
 
 
 def test_trees_are_the_same_each_time() -> None:
-    one, other = (branches(asked(AT, None), VALUES, FAMILY) for _ in range(2))
+    one, other = (branches(asked(AT, None), VALUES, FAMILY, TREES) for _ in range(2))
     for first, second in zip(one, other, strict=True):
         np.testing.assert_array_equal(first, second)
 
@@ -182,7 +181,7 @@ def test_trees_are_the_same_each_time() -> None:
 def test_a_tree_is_made_of_a_part_of_the_families() -> None:
     """A family that stands out alone does not decide the first question of every tree."""
     columns = asked(AT, None)
-    found = branches(columns, np.where(FAMILY == 0, 0.3, 0.0), FAMILY)
+    found = branches(columns, np.where(FAMILY == 0, 0.3, 0.0), FAMILY, TREES)
     untouched = np.abs(found.values[:20]).max(axis=1) < FINEST
     assert 0 < untouched.sum() < 20
 
@@ -207,7 +206,7 @@ def test_the_first_question_explains_most() -> None:
     few = slice(0, 40)
     columns, values = asked(AT[few, :2], None), VALUES[few]
     family = np.zeros(40, np.int64)
-    found = branches(columns, values, family)
+    found = branches(columns, values, family, TREES)
     tree = int(np.abs(found.values).any(axis=1).argmax())
     weight = 1.0 / np.sqrt(1.0 + (values / ERROR_SCALE) ** 2)
     asked_ = (int(found.columns[tree, 0]), float(found.bounds[tree, 0]))
@@ -217,13 +216,13 @@ def test_the_first_question_explains_most() -> None:
 def test_a_kernel_that_is_taken_above_a_product_of_sizes_is_in_the_branches() -> None:
     columns = asked(AT, None)
     above = columns[:, 5] > 16.0
-    found = branches(columns, np.where(above, 0.4, 0.0), FAMILY)
-    assert found.columns.shape == (TREES, LEVELS)
+    found = branches(columns, np.where(above, 0.4, 0.0), FAMILY, TREES)
+    assert found.columns.shape == TREES
     assert (found.columns[0, 0], found.bounds[0, 0]) == (5, 16.5)
     np.testing.assert_allclose(branched(found, columns)[above], 0.4, atol=0.01)
     np.testing.assert_allclose(branched(found, columns)[~above], 0.0, atol=0.01)
     # The first tree takes its share of what is left, drawn to none, and stores it roughly.
-    part = np.random.default_rng(SEED).random((TREES, len(np.unique(FAMILY)))) < PART
+    part = np.random.default_rng(SEED).random((TREES.number, len(np.unique(FAMILY)))) < PART
     weight = (above & part[0, FAMILY]).sum() / np.sqrt(1.0 + (0.4 / ERROR_SCALE) ** 2)
     most = SHARE * 0.4 * weight / (weight + LEAF_NOISE)
     assert 0.5 * most < found.values[0].max() <= most + FINEST

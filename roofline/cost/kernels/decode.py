@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from roofline.cost.kernels.form import (
+    SMALL,
     Constant,
     Dims,
     Form,
@@ -328,6 +329,7 @@ FORM: Final = Form(
     ("context", "units", "head_dim", "reach", "new", "group"),
     regime,
     "(launch + [block^q + load^q + bytes^q]^(1/q) + joining of splits) · exp(residual)",
+    trees=SMALL,
 )
 """Blocks over splits of a cache; ``new`` is a coordinate so that a step of several tokens is not
 taken for measured where one was. Source: split-KV decoding as in Flash-Decoding (Dao et al. 2023,

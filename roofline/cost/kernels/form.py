@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,18 @@ class Constant:
         assert 0 < self.low <= self.prior <= self.high, self.name
 
 
+class Trees(NamedTuple):
+    """Size of the decision trees of a residual, whose kernels a library chooses by sizes."""
+
+    number: int
+    levels: int
+    """Trees, and questions of each. [1]"""
+
+
+SMALL: Final = Trees(number=200, levels=6)
+"""Trees of kernels of which a few thousand shapes are measured."""
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """Published formula of a kind of operator."""
@@ -94,7 +106,9 @@ class Form:
     waves: Callable[[Dims, Machine], Array] | None = None
     """Further columns in which the residual table lives: how much of a device a product leaves
     idle in its last wave of tiles and in the last of its tiles, one column for each tile; None
-    where nothing is tiled. Residuals of such forms may branch. [octave]"""
+    where nothing is tiled. [octave]"""
+    trees: Trees | None = None
+    """Size of the trees that its residual may have; None where it has none."""
 
 
 def summed(
@@ -105,6 +119,7 @@ def summed(
     equation: str = "",
     knee: str = "",
     waves: Callable[[Dims, Machine], Array] | None = None,
+    trees: Trees | None = None,
 ) -> Form:
     """Form whose time is a sum of terms and whose regime is the longest of them.
 
@@ -121,7 +136,7 @@ def summed(
     def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
         return longest(*terms(dims, machine, constants))
 
-    return Form(kind, constants, seconds, coordinates, regime, equation, waves)
+    return Form(kind, constants, seconds, coordinates, regime, equation, waves, trees)
 
 
 def soft_maximum(q: float, *times: Array | float) -> Array:

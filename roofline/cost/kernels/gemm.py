@@ -17,6 +17,7 @@ from roofline.cost.kernels.form import (
     Dims,
     Form,
     Machine,
+    Trees,
     Values,
     summed,
     warm_seconds,
@@ -39,6 +40,8 @@ TILES: Final = ((64, 128), (128, 128), (256, 128), (128, 256))
 """Rows and columns of Y that a multiprocessor makes at once, as libraries of kernels have them."""
 HEIGHTS: Final = (16, 64, 128, 256)
 """Rows of Y that one instruction or one tile makes."""
+TREES: Final = Trees(number=400, levels=8)
+"""Trees of its residual: libraries choose among dozens of kernels by the sizes of a product."""
 MOST_IDLE: Final = 1.0
 """Fewer tiles than half of the multiprocessors count as half: less has no last wave. [octave]"""
 
@@ -125,7 +128,7 @@ def linear(
     operands = partial(parts, width=width, stored=weight, output=output, quantised=quantised)
     constants = (*COMMON, QUANTISED) if quantised else COMMON
     equation = f"{EQUATION}{NARROWED * quantised}) · exp(residual)"
-    return summed("gemm", constants, operands, ("m", "n", "k"), equation, "knee", waves)
+    return summed("gemm", constants, operands, ("m", "n", "k"), equation, "knee", waves, TREES)
 
 
 SCALED_EIGHT: Final = 1.0 + SCALE_WIDTH / BLOCK**2
