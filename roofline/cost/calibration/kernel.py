@@ -103,6 +103,8 @@ BORROWED: Final[Mapping[str, float]] = {
 assumed. Of other kinds `ENGINES`."""
 ENGINES: Final = 0.45
 PASSES: Final = "passes"
+CHIPS: Final = (("h100-sxm", "h200-sxm"), ("b200-sxm", "gb200"), ("b300-sxm", "gb300"))
+"""Measured devices of one chip; their memories or hosts differ."""
 LAUNCHED: Final = "vidur"
 """Provider of passes that were launched one by one, by kernels of 2023: two to five times what the
 same pass takes in a graph on an H200 (``hwspecs/records``). In steps `PASSES` come before it."""
@@ -128,6 +130,9 @@ class Found(NamedTuple):
     """True where it was measured on another device, and where that is of another generation."""
     borrowed: bool
     """True where it is another engine's."""
+    same_chip: bool = False
+    """True where it is a pass that was measured on a device with the same chip, whose memory alone
+    has another rate."""
 
     @property
     def spread(self) -> float:
@@ -207,6 +212,8 @@ def nearest(
                     foreign=device != gpu.name,
                     far=MEASURED.get(device, (generation(gpu),))[0] != generation(gpu),
                     borrowed=provider != IDEAL and not (own or shared),
+                    same_chip=kind == "pointwise"
+                    and any({device, gpu.name} == set(pair) for pair in CHIPS),
                 )
     return None
 

@@ -9,7 +9,15 @@ from roofline.api.setting import deployed
 from roofline.bench.calibrations import calibration_of
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.by_kind import kernel_query
-from roofline.cost.calibration.kernel import MEASURED, Found, Kernel, Label, nearest, passed_over
+from roofline.cost.calibration.kernel import (
+    MEASURED,
+    PASSES,
+    Found,
+    Kernel,
+    Label,
+    nearest,
+    passed_over,
+)
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.deployment import Deployment
 from roofline.cost.kernels import calibrated, encoder, experts, hyper, recurrent
@@ -63,6 +71,20 @@ def test_what_a_step_does_otherwise_than_was_measured_is_another_engines(
         assert step.fit.label.provider != engine
         assert not row.borrowed
         assert row.fit.label.provider == engine
+
+
+@pytest.mark.parametrize("variant", ["add", "attn_rope", "emb", "input_layernorm", "mlp_act"])
+@pytest.mark.parametrize("device", ["a100-sxm", "h100-sxm", "h200-sxm", "b200-sxm"])
+def test_passes_of_a_step_are_those_of_a_graph(device: str, variant: str) -> None:
+    """Rows of passes that were launched one by one are predicted by their own fits."""
+    asked = gpu(device), "vllm", "pointwise", (variant,)
+    step = nearest(labels(), fit_of, *asked, in_steps=True)
+    row = nearest(labels(), fit_of, *asked, in_steps=False)
+    assert step is not None
+    assert row is not None
+    assert step.fit.label == Label("h200-sxm", PASSES, "pointwise", variant)
+    assert not step.borrowed
+    assert row.fit.label.provider == ("vidur" if device in ("a100-sxm", "h100-sxm") else PASSES)
 
 
 def deployment(
