@@ -73,6 +73,7 @@ def violations(root: Path) -> list[str]:
     return out
 
 
+@pytest.mark.slow
 def test_imports_run_one_way() -> None:
     assert violations(ROOT) == []
 
@@ -132,6 +133,7 @@ def bounded(node: ast.AST) -> bool:
     return isinstance(name, ast.Name) and name.id == "Constant"
 
 
+@pytest.mark.slow
 def test_prefixes_are_powers_only_in_units() -> None:
     """A scale like 1e9 or 1024**3 outside `units` is a unit conversion in the wrong place."""
     for path in files(ROOT):

@@ -64,6 +64,7 @@ DAMAGES: list[Callable[[bytes], bytes]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
 def test_a_damaged_file_is_made_again_once(module: Any, suffix: str) -> None:
     hit, files = kept(module)
@@ -78,6 +79,7 @@ def test_a_damaged_file_is_made_again_once(module: Any, suffix: str) -> None:
         assert set(again) == set(files)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_keeps_nothing_and_stops_nothing(
     module: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +103,7 @@ def test_every_function_that_is_compiled_is_kept_like_this() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_a_killed_program_was_writing_goes_when_it_is_written_again(module: Any) -> None:
     _, files = kept(module)
     (path,) = (path for path in files if path.suffix == ".nbi")

@@ -18,6 +18,7 @@ def test_there_are_examples() -> None:
     assert calls(README)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "command", "shown"), BLOCKS, ids=[f"{p.stem}: {c}" for p, c, _ in BLOCKS]
 )

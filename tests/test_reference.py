@@ -102,6 +102,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_every_public_name_is_on_a_page_with_its_parameters(pages: dict[str, str]) -> None:
     for name in set(roofline.__all__) - {"__version__"}:
         assert f'id="{name}"' in pages["roofline"]

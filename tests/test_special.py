@@ -22,6 +22,7 @@ assert special.compiled("scipy.special._ufuncs") is found
 """
 
 
+@pytest.mark.slow
 def test_functions_come_without_their_package_which_is_whole_afterwards() -> None:
     ran = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -126,6 +126,7 @@ def test_both_wheels_of_cupy_are_wrong_not_missing(monkeypatch: pytest.MonkeyPat
     assert "pip uninstall" in found["hint"]
 
 
+@pytest.mark.slow
 def test_the_users_own_calibration_is_listed_with_how_to_use_it(tmp_path: Path) -> None:
     folder = tmp_path / "home" / "calibrations"
     assert mine(tmp_path / "home", name="mine") == folder / "mine.yaml"

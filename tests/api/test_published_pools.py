@@ -37,6 +37,7 @@ def rate(asked: PublishedResult) -> PublishedPrediction:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [DECODE, PREFILL], ids=["decode", "prefill"])
 def test_a_rate_is_that_of_the_pool_of_disaggregate(load: dict[str, Any]) -> None:
     prompts = load["mode"] == "prefill"

@@ -113,6 +113,7 @@ def test_a_row_of_pools_is_what_disaggregate_says() -> None:
     assert here["gpus"] == answer.metadata["gpus_used"]
 
 
+@pytest.mark.slow
 def test_an_offload_takes_the_least_that_fits() -> None:
     found = sweep(
         BATCH,
@@ -366,6 +367,7 @@ def test_what_was_not_measured_pushes_nothing_measured_off_the_frontier() -> Non
     assert found.best(len(alone))["gpu"].unique().tolist() == ["h100-sxm"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["all", "feasible", "top-100"])
 def test_rows_of_several_row_groups_are_told_apart(
     keep: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

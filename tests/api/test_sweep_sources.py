@@ -62,6 +62,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_file_that_was_changed_is_named_and_its_rows_are_not_mixed(
     folder: Path, name: str

@@ -125,6 +125,7 @@ def test_the_fit_recovers_planted_constants(name: str) -> None:
     assert found.datasheet.median > 10 * found.errors.median
 
 
+@pytest.mark.slow
 def test_a_kind_without_a_form_of_its_own_is_fitted_as_a_roofline() -> None:
     rows = [
         replace(row, kind="scan", samples=(5e-6 + row.work["flops"] / 60e9 + traffic(row) / 12e9,))
@@ -179,6 +180,7 @@ def test_too_few_rows_are_a_note_and_no_fit() -> None:
     assert notes[0].startswith("gemm is measured, not fitted: ")
 
 
+@pytest.mark.slow
 def test_rows_that_others_slowed_down_count_only_where_there_are_too_few_others() -> None:
     rows = planted("rmsnorm")
     slow = [

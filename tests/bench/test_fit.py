@@ -228,6 +228,7 @@ def test_four_of_five_rows_lie_inside() -> None:
     assert float(np.median(spread)) == pytest.approx(0.2, rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_same_rows_give_the_same_fit() -> None:
     measured = noisy(0.05)
     first, second = (fit(FORM, DIMS, MACHINE, measured, families=FAMILIES) for _ in range(2))

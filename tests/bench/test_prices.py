@@ -77,6 +77,7 @@ def test_the_fastest_attention_that_was_measured_stands_for_prompts(
         assert mine.provider == PRICES[fastest][0]
 
 
+@pytest.mark.slow
 def test_products_are_priced_by_the_rate_at_the_power_limit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

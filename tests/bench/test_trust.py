@@ -55,6 +55,7 @@ def test_honest_rows_are_all_taken_and_nothing_is_said() -> None:
     assert asked([replace(row, clocks={}) for row in ROWS])[1] == []
 
 
+@pytest.mark.slow
 def test_a_fit_is_as_if_what_lies_had_not_been_measured() -> None:
     lying = [replace(row, point=f"{row.point}+", samples=(1e6,)) for row in ROWS]
     (one,), notes = fit_records(Records(header("rmsnorm"), (*ROWS, *lying)), PUBLISHED)

@@ -120,6 +120,7 @@ def roofline(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("calibrate",), ("bench", "run", "copy")])
 def test_no_gpu_is_one_line_and_exit_code_three(command: tuple[str, ...]) -> None:
     """In a process of its own, with whatever is or is not installed here."""

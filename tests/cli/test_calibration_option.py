@@ -91,6 +91,7 @@ def test_a_calibration_of_a_processor_has_no_kernel_of_a_gpu(
     assert "no kernel of" in err
 
 
+@pytest.mark.slow
 def test_one_kernel_of_a_file_prices_what_it_is_of(capsys: Captured, tmp_path: Path) -> None:
     path = mine(tmp_path)
     found = answer(capsys, f"analyze --calibration {path}")

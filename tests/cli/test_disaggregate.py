@@ -43,6 +43,7 @@ def test_sentences_say_the_ratio_what_binds_and_what_it_costs(capsys: Captured) 
     assert "note: TTFT ends with the prefill" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

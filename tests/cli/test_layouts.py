@@ -34,6 +34,7 @@ def test_wide_names_still_fit_a_hundred_columns(capsys: Captured) -> None:
     assert max(len(line) for line in out.splitlines()) <= 100
 
 
+@pytest.mark.slow
 def test_the_same_for_programs(capsys: Captured) -> None:
     code, out, _ = ask(capsys, "layouts llama-3.1-70b --gpus 16 --format json")
     result = json.loads(out)["result"]

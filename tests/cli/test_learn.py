@@ -89,6 +89,7 @@ def test_json_has_constants_errors_and_the_file(capsys: Captured, slower: Path) 
     assert whole["held out"] < whole["shipped"]
 
 
+@pytest.mark.slow
 def test_what_does_no_better_is_not_written(capsys: Captured, tmp_path: Path) -> None:
     code, out, err = ask(capsys, "--from", shifted(tmp_path / "alike.csv", 0.0))
     assert code == 0

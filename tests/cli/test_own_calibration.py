@@ -76,6 +76,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_own_kernels_price_what_they_are_of_and_shipped_ones_the_rest(
     home: Path, capsys: Captured
 ) -> None:
@@ -90,6 +91,7 @@ def test_own_kernels_price_what_they_are_of_and_shipped_ones_the_rest(
     assert "transferred" not in {told[op] for op in GEMMS}
 
 
+@pytest.mark.slow
 def test_it_says_which_kernels_are_own_and_which_are_shipped(home: Path, capsys: Captured) -> None:
     assert answer(capsys, "")["result"]["calibration"] == "h100-sxm"
     mine(home)
@@ -109,6 +111,7 @@ def test_a_calibration_of_another_device_is_left_alone(home: Path, capsys: Captu
     assert seconds(answer(capsys, "")) == shipped
 
 
+@pytest.mark.slow
 def test_own_kernels_come_before_those_of_a_like_device(home: Path, capsys: Captured) -> None:
     carried = answer(capsys, "--gpu h800-sxm")
     mine(home, device="h800-sxm", scale=1.0)
@@ -162,6 +165,7 @@ def test_a_damaged_own_calibration_is_one_error_that_names_it(home: Path, capsys
     assert f"{path}:" in err
 
 
+@pytest.mark.slow
 def test_a_file_that_is_named_serves_by_the_same_names(home: Path, capsys: Captured) -> None:
     path = mine(home)
     found = answer(capsys, f"--calibration {path}")

@@ -138,6 +138,7 @@ assert "numba" not in sys.modules
     assert "looser SLO, in closed form" in done.stdout
 
 
+@pytest.mark.slow
 def test_what_was_not_measured_is_shown_apart(cli: Any, tmp_path: Path) -> None:
     page = tmp_path / "plan.html"
     line = SMALL.replace("--calibration none", "--aggregated --gpu h100-sxm --gpu mi300x")
@@ -167,6 +168,7 @@ def test_a_plan_has_a_page_at_once_and_from_its_json(printing: Any, tmp_path: Pa
         assert "If traffic grows" in text
 
 
+@pytest.mark.slow
 def test_more_confidence_never_costs_less(cli: Any) -> None:
     line = SMALL.replace("--calibration none", "") + " --rate 70 --gpus 8 --aggregated"
     expected = cli(f"{line} --confidence 0% --format json").result
@@ -246,6 +248,7 @@ def test_memory_is_said_and_lifted(cli: Any) -> None:
     assert max(map(len, shown.splitlines())) <= 100
 
 
+@pytest.mark.slow
 def test_two_kinds_are_compared_and_priced(cli: Any) -> None:
     line = f"{SMALL} --rate 20 --gpus 2 --gpu h100-sxm --gpu h200-sxm --format json"
     dear = cli(f"{line} --price 1 --price 100").result
@@ -254,6 +257,7 @@ def test_two_kinds_are_compared_and_priced(cli: Any) -> None:
     assert rows(cheap, "verdict")[0]["gpu"] == "h200-sxm"
 
 
+@pytest.mark.slow
 def test_more_headroom_and_more_spares_never_cost_less(cli: Any) -> None:
     costs = [
         rows(cli(f"{SMALL} --rate 60 --gpus 8 --headroom {share} --format json").result, "verdict")

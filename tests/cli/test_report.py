@@ -206,6 +206,7 @@ def test_every_question_has_a_page(
     assert any(command[0] in element.text for element in page.all("code"))
 
 
+@pytest.mark.slow
 def test_an_analysis_can_be_explored_from_where_it_is(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     assert run(["analyze", "--batch", "12", "--prompt", "700", "--report", str(out)]) == 0
@@ -255,6 +256,7 @@ def test_a_sweep_whose_words_are_nested_too_deep_is_refused(swept: Path, tmp_pat
         read_result(other)
 
 
+@pytest.mark.slow
 def test_a_sweep_is_read_without_pandas(swept: Path) -> None:
     code = "import sys; from pathlib import Path; from roofline.api.saved import read_result"
     code += "; read_result(Path(sys.argv[1])); sys.exit('pandas' in sys.modules)"

@@ -46,6 +46,7 @@ def ask(capsys: Captured, *arguments: object) -> tuple[int, str, str]:
     return code, out, err
 
 
+@pytest.mark.slow
 def test_rows_that_follow_a_law_are_known_by_fits_that_never_saw_them(
     capsys: Captured, file: Path, tmp_path: Path
 ) -> None:
@@ -81,6 +82,7 @@ def test_rows_that_follow_a_law_are_known_by_fits_that_never_saw_them(
     )
 
 
+@pytest.mark.slow
 def test_rows_are_grouped_by_any_column_and_those_refused_count(
     capsys: Captured, file: Path
 ) -> None:
@@ -105,6 +107,7 @@ def test_rows_are_grouped_by_any_column_and_those_refused_count(
     assert whole == result["overall"]["n_total"]
 
 
+@pytest.mark.slow
 def test_bad_rows_are_refused_one_by_one_and_the_table_says_why(
     capsys: Captured, file: Path, tmp_path: Path
 ) -> None:
@@ -141,6 +144,7 @@ def test_a_file_without_a_row_that_can_be_predicted_says_so(
     assert "2 rows cannot fit" in " ".join(out.split())
 
 
+@pytest.mark.slow
 def test_the_places_of_rows_survive_where(capsys: Captured, file: Path, tmp_path: Path) -> None:
     rows = tmp_path / "some.csv"
     command = (file, "--kind", "quantize", "--cross-validate", "--where", "batch=10")

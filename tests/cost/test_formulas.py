@@ -196,6 +196,7 @@ def written(name: str) -> set[tuple[str, ...]]:
     return found
 
 
+@pytest.mark.slow
 def test_these_networks_have_every_formula_of_all_that_are_shipped() -> None:
     known = set().union(*(written(name) for name in NETWORKS))
     assert {name for name in catalog.names() if written(name) - known} == set()

@@ -59,6 +59,7 @@ def test_the_key_blocks_visited_are_those_that_hold_a_visible_key(
     assert ours == reference.key_blocks(new, new + cached, window, rows, columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["flash", "naive"])
 @SEVERAL
 @given(

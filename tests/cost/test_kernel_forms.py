@@ -306,6 +306,7 @@ def test_a_cache_that_fits_on_chip_is_read_faster() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [1, 7, 64, 5000])
 @pytest.mark.parametrize("groups", [1, 4, 64])
 def test_loads_add_up_and_the_busiest_has_its_share(tokens: int, groups: int) -> None:

@@ -59,6 +59,7 @@ def prices_alike(kind: str, layouts: list[Layout], groups: list[Group], **option
         assert ours[row] == pytest.approx(float(seconds(few, alone)), rel=1e-12)
 
 
+@pytest.mark.slow
 @SEVERAL
 @given(axes(), st.data())
 def test_an_axis_of_layouts_prefills_like_its_rows(
@@ -70,6 +71,7 @@ def test_an_axis_of_layouts_prefills_like_its_rows(
     prices_alike(kind, layouts, [prefill(8.0, prompts[0])] * len(layouts), mla=mla)
 
 
+@pytest.mark.slow
 @SEVERAL
 @given(axes(), st.data())
 def test_an_axis_of_layouts_decodes_like_its_rows(
@@ -84,6 +86,7 @@ def test_an_axis_of_layouts_decodes_like_its_rows(
     prices_alike(kind, layouts, groups, mla=mla)
 
 
+@pytest.mark.slow
 @SEVERAL
 @given(axes(), st.data())
 def test_an_axis_of_layouts_and_lengths_prefills_like_its_rows(

@@ -111,6 +111,7 @@ def test_devices_that_share_a_context_do_the_flops_of_one_in_prefill(
         assert ours == pytest.approx(float(alone), rel=1e-13)
 
 
+@pytest.mark.slow
 @SEVERAL
 @given(spreads(), PHASES)
 def test_devices_never_do_less_than_one_would(case: tuple[str, Layout], group: Group) -> None:
@@ -182,6 +183,7 @@ def test_groups_with_sequences_of_their_own_keep_their_own() -> None:
         assert ours.kv == mine * kv_bytes_per_sequence(alone, 20.0)
 
 
+@pytest.mark.slow
 @SEVERAL
 @given(spreads(), PHASES, st.lists(st.floats(0, 1), min_size=2, max_size=4))
 def test_the_more_is_hidden_the_less_time_but_never_less_than_the_larger(

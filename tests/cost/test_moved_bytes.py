@@ -22,6 +22,7 @@ def crowding(ops: dict[str, Op], layout: Layout, everyone: float) -> float:
     return float(ops["experts-gate-up"].dims["m"]) / even
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limited", [False, True])
 @pytest.mark.parametrize(
     "layout",

@@ -142,6 +142,7 @@ def test_no_more_tokens_than_the_vocabulary_has_are_the_likeliest() -> None:
 # --- several answers
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.integers(1, 64), st.integers(1, 5000), st.integers(0, 3000), st.sampled_from([1, 16, 64]))
 def test_pages_of_samples_hold_what_a_list_of_them_holds(

@@ -57,6 +57,7 @@ def test_a_rack_of_72_ports_of_400_gbit_sends_3_6_tb_per_s() -> None:
     assert node.network.bytes_per_s * node.gpus == parse("3.6 TB/s", "B/s")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", catalog.gpu_names())
 def test_the_default_node_holds_what_is_asked_for_and_no_smaller_one_does(name: str) -> None:
     gpu = catalog.gpu(name)
@@ -107,6 +108,7 @@ def test_more_than_a_node_without_network_holds_is_refused(name: str, largest: i
     assert f"a node of {gpu.name} a network" in caught.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", catalog.gpu_names())
 def test_more_than_a_node_holds_takes_the_largest_with_a_network(name: str) -> None:
     gpu = catalog.gpu(name)

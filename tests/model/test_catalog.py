@@ -15,6 +15,7 @@ from roofline.model.catalog import architecture, entry, names
 NAMES = names()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_network_of_the_catalog_has_the_total_its_file_states(name: str) -> None:
     network = architecture(name)

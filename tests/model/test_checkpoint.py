@@ -312,6 +312,7 @@ def test_a_network_in_a_folder_weighs_what_its_checkpoint_does(tmp_path: Path) -
     assert warning(found, network) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.stress
 @pytest.mark.parametrize(
     ("suffix", "content", "read"),

@@ -593,6 +593,7 @@ JSON: Final = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from(CATALOG), st.data())
 def test_a_mutated_config_loads_or_is_refused_at_its_place(

@@ -113,6 +113,7 @@ def mixes(network: Architecture) -> bool:
     return any(isinstance(block.feedforward, Moe) for block in network.layers)
 
 
+@pytest.mark.slow
 @needs_configs
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_published_config_loads_and_counts_as_built(path: Path) -> None:

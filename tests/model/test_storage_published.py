@@ -52,6 +52,7 @@ def published(path: Path) -> Architecture:
     return from_config(read(path, infinity=True))
 
 
+@pytest.mark.slow
 @needs_configs
 @pytest.mark.parametrize("path", QUANTISED, ids=lambda path: path.stem)
 def test_every_published_quantisation_is_understood(path: Path) -> None:
@@ -98,6 +99,7 @@ def test_layers_left_out_by_a_long_list_are_counted_one_by_one() -> None:
         assert network.layers[i].stored("down", network.weight_format) == "bf16"
 
 
+@pytest.mark.slow
 @pytest.mark.stress
 @needs_configs
 def test_damaged_lists_are_refused_or_understood() -> None:

@@ -119,6 +119,7 @@ def test_there_is_no_section_without_its_table(module: Any) -> None:
     assert module.build(Result("other", {"t": table([{"a": 1}], {})})) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ANSWERS, ids=lambda module: module.__name__.split(".")[-1])
 def test_a_figure_opens_in_a_notebook_and_on_a_page(module: Any) -> None:
     answer = ANSWERS[module]()
@@ -128,6 +129,7 @@ def test_a_figure_opens_in_a_notebook_and_on_a_page(module: Any) -> None:
     assert f'id="{_figure(module).key}-spec"' in render(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE[:12], ids=range(12))
 @pytest.mark.parametrize("module", ANSWERS, ids=lambda module: module.__name__.split(".")[-1])
 def test_a_hostile_name_adds_no_element(module: Any, text: str) -> None:

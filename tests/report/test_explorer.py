@@ -128,6 +128,7 @@ def test_a_plan_has_a_section_for_everything() -> None:
     assert len([e for e in page.all("div") if "plot" in str(e.attributes.get("class"))]) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(0, len(MANY), 15))
 def test_texts_of_a_plan_are_inert(place: int) -> None:
     def shape(texts: list[str]) -> list[tuple[str, list[str]]]:

@@ -12,6 +12,7 @@ def _shape(page: Page) -> list[tuple[str, list[str], tuple[str, ...]]]:
     return [(entry.tag, sorted(entry.attributes), entry.around) for entry in page.elements]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_text_adds_no_element_and_no_attribute(either: Result, text: str) -> None:
     plain = taken_apart(render(poisoned(either, ["h" * len(text)])))

@@ -52,6 +52,7 @@ def test_every_table_and_note_and_figure_of_a_result_is_there(result: Result) ->
     assert '.plot("roofline-chart")' in names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_text_is_inert(result: Result, text: str) -> None:
     named = replace(poisoned(result, [text]), tables={text: result.tables["memory"]})
@@ -65,6 +66,7 @@ def test_a_hostile_text_is_inert(result: Result, text: str) -> None:
         assert {entry.tag for entry in shown.elements} <= ALLOWED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_derivation_and_column_are_inert(text: str) -> None:
     def tree(word: str) -> Derivation:
@@ -159,6 +161,7 @@ KINDS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_every_answer_shows_itself_and_is_frames(name: str) -> None:
     question, given = KINDS[name]
@@ -195,6 +198,7 @@ def test_a_sweep_shows_its_rows_and_draws_them() -> None:
     assert points == len(found.to_pandas())
 
 
+@pytest.mark.slow
 def test_showing_takes_no_plotly() -> None:
     """Tables of a result are there at once; only a figure takes the time to import plotly."""
     import subprocess

@@ -37,6 +37,7 @@ def test_the_same_result_gives_the_same_bytes(either: Result) -> None:
     assert render(either) == render(either)
 
 
+@pytest.mark.slow
 def test_the_page_is_small_enough_to_send(result: Result) -> None:
     assert len(render(result).encode()) < MOST_BYTES
     assert len(render(roofline.analyze()).encode()) < MOST_BYTES
@@ -104,6 +105,7 @@ def test_every_figure_has_a_role_a_name_and_a_summary(either: Result) -> None:
     assert len(summaries) == len(plots)
 
 
+@pytest.mark.slow
 def test_figures_are_what_plotly_accepts_and_colours_are_of_the_theme(either: Result) -> None:
     import plotly.graph_objects as go
 
@@ -175,6 +177,7 @@ def test_a_section_without_its_table_is_left_out(result: Result) -> None:
     assert len(render(bare)) < 100_000  # no figures, no plotly
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["headline", "ops", "roofs", "memory", "batch_curve", "what_if", "kernels"]
 )
@@ -196,6 +199,7 @@ def test_the_page_says_that_it_is_a_floor(result: Result) -> None:
     assert "datasheet floor" not in render(measured)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "question",
     [{}, {"tp": 8}, {"batch": 100_000}, {"output": 1}, {"convention": "textbook"},
@@ -209,6 +213,7 @@ def test_real_results_make_pages(question: dict[str, Any]) -> None:
     taken_apart(render(roofline.analyze(**question)))
 
 
+@pytest.mark.slow
 def test_the_header_names_the_layout_and_its_replicas() -> None:
     question: dict[str, Any] = {
         "model": "llama-3.1-8b",

@@ -161,6 +161,7 @@ def test_a_scoreboard_has_one_verdict_and_its_date_in_the_subtitle() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_is_markup_and_no_script_is_linked_to(text: str) -> None:
     plain = board()

@@ -244,6 +244,7 @@ def test_strange_keys_are_named_and_do_no_harm(key: str) -> None:
         assert "not a known key" in caught.value.message or "has no" in caught.value.message
 
 
+@pytest.mark.slow
 def test_a_document_with_very_many_problems_is_refused_like_any_other() -> None:
     class Machines(RootModel[list[Machine]]):
         pass

@@ -190,6 +190,7 @@ documents = st.recursive(
 ).filter(lambda data: data is not None)
 
 
+@pytest.mark.slow
 @given(documents, st.booleans(), st.booleans())
 def test_yaml_means_the_same_as_to_pyyaml_where_both_versions_agree(
     data: object, flow: bool, unicode: bool
@@ -208,6 +209,7 @@ def test_a_float_is_read_to_the_last_bit(number: float) -> None:
 plain_words = st.from_regex(r"[a-z]{1,6}", fullmatch=True)
 
 
+@pytest.mark.slow
 @given(st.recursive(plain_words, lambda d: st.lists(d) | st.dictionaries(plain_words, d)))
 def test_the_text_at_a_place_is_the_value(data: object) -> None:
     for flow in (False, True):

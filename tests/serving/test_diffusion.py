@@ -201,6 +201,7 @@ def test_rates_are_tokens_over_latency() -> None:
     assert (ours.blocks, ours.tokens_per_step) == (8, 2.0)
 
 
+@pytest.mark.slow
 def test_a_long_answer_in_small_blocks_is_priced_at_nodes_and_still_summed() -> None:
     deployment = deployed(dense())
     ours = denoise(deployment, batch=1, prompt=7, output=6000, steps=6000, block=2, cached=True)

@@ -71,6 +71,7 @@ def test_more_network_is_never_slower() -> None:
             last = pools
 
 
+@pytest.mark.slow
 def test_a_slow_network_binds_and_says_so() -> None:
     slow = Link("ethernet", bytes_per_s=1.25e8)
     first, rest = (networked(laid_out(layout), slow) for layout in ("tp2", "tp4"))

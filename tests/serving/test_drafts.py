@@ -82,6 +82,7 @@ def test_a_model_of_its_own_is_held_whole() -> None:
     assert cache == 8 * 100 * 16 * 2 * 8 * 64 * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_largest_batch_that_fits_is_the_last_one(kind: str) -> None:
     most = made(kind).most

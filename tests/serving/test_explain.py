@@ -136,6 +136,7 @@ def test_every_basis_is_one_that_is_known(batch: StaticBatch) -> None:
             assert entry.basis in ("", *BASES), entry
 
 
+@pytest.mark.slow
 def test_numbers_put_into_a_formula_give_its_value(batch: StaticBatch) -> None:
     # Quantities are shown to three digits, so a few of them together are right to a few per cent.
     wrong = {

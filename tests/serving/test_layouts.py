@@ -99,6 +99,7 @@ def test_next_tokens_come_as_often_as_the_events_say(
     assert static_batch(deployment, work).tpot_s == pytest.approx(steady)
 
 
+@pytest.mark.slow
 @FEW
 @given(spreads(), WORKLOADS, st.sampled_from(["link", "network"]), st.floats(1, 8))
 def test_better_wires_never_let_users_wait_longer(
@@ -165,6 +166,7 @@ def test_shares_of_operators_add_up_to_their_stage(
         assert shown == pytest.approx(max(batch.decode_stages))
 
 
+@pytest.mark.slow
 @FEW
 @given(spreads(), WORKLOADS)
 def test_every_batch_of_the_curve_is_answered_as_if_it_were_asked(

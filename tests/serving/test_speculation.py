@@ -106,6 +106,7 @@ def every_path(widths: tuple[int, ...]) -> dict[tuple[int, ...], int]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("acceptance", "widths"),
     [
@@ -134,6 +135,7 @@ def test_a_tree_one_wide_is_a_chain(rate: float, length: int) -> None:
     assert best(alike(rate), length).tokens == pytest.approx(wide.tokens)
 
 
+@pytest.mark.slow
 @given(ranks=st.lists(RANKS, min_size=1, max_size=4), wider=st.booleans())
 def test_more_alternatives_never_yield_less(ranks: list[tuple[float, ...]], wider: bool) -> None:
     acceptance = Acceptance(tuple(ranks))

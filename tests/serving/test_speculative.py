@@ -26,6 +26,7 @@ from tests.serving.speculating import KINDS, WORK, alike, deepseek, drafted, gai
 FEW: Final = settings(max_examples=15, deadline=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_drafts_it_is_the_static_batch(kind: str) -> None:
     speculation = made(kind)
@@ -45,6 +46,7 @@ def test_what_is_never_accepted_costs_its_drafting_and_a_wider_step(kind: str) -
     assert speculation.least_acceptance is None or 0.0 < speculation.least_acceptance < 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("length", [1, 4])
 def test_what_is_always_accepted_yields_all_and_one_more(kind: str, length: int) -> None:
@@ -114,6 +116,7 @@ def test_drafting_with_the_target_itself_gains_nothing(
     assert gain(itself, target(), rate, length, batch) < 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_tree_one_wide_is_priced_as_a_chain(kind: str) -> None:
     wide, row, best = (
@@ -155,6 +158,7 @@ def test_experts_make_a_small_batch_gain_less_than_a_middling_one() -> None:
     assert gains[0] < gains[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 2, 5])
 @pytest.mark.parametrize("rate", [0.0, 0.6, 1.0])
 def test_every_round_of_an_answer_priced_by_itself(length: int, rate: float) -> None:
@@ -235,6 +239,7 @@ def test_an_acceptance_may_be_known_further_than_anybody_drafts() -> None:
     assert len(made("ngram", ",".join(["0.9"] * 20), length=2).choices) == 16
 
 
+@pytest.mark.slow
 def test_other_batches_are_priced_as_if_asked_for() -> None:
     wide = made(work=Workload(8, 512, 200))
     for at in wide.batches[::2]:

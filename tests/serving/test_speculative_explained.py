@@ -36,6 +36,7 @@ def case(request: pytest.FixtureRequest) -> Speculation:
     return made(**EXPLAINED[request.param])
 
 
+@pytest.mark.slow
 def test_every_figure_is_explained_by_its_own_value(case: Speculation) -> None:
     every, headline = explain_all(case), result_of(case).tables["headline"]
     shown = {row["metric"]: row["value"] for row in headline.rows()}

@@ -65,6 +65,7 @@ def metrics(result: Result, table: str = "headline") -> dict[str, dict[str, Any]
     return {str(row["metric"]): row for row in result.tables[table].rows()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "engine", "batch", "prompt", "output"),
     [
@@ -203,6 +204,7 @@ def test_an_ideal_engine_is_the_sum_of_its_kernels() -> None:
     assert pools.overlap.prompt_s == pytest.approx(kernels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constant", GROWING)
 def test_a_larger_constant_of_the_engine_is_never_faster(constant: str) -> None:
     assert {field.name for field in fields(EngineProfile)} >= set(GROWING)
@@ -225,6 +227,7 @@ def test_a_larger_constant_of_the_engine_is_never_faster(constant: str) -> None:
         assert getattr(later.overlap, name) >= getattr(apart.overlap, name) * (1 - 1e-12)
 
 
+@pytest.mark.slow
 def test_a_round_is_one_step_of_the_engine() -> None:
     target, work = measured(), Workload(8, 500, 50)
     bare = ideal(target)
@@ -277,6 +280,7 @@ def errors(deployment: Deployment, batches: Iterable[int], lengths: Iterable[Len
     return np.array(off)
 
 
+@pytest.mark.slow
 def test_columns_are_near_the_closed_form() -> None:
     lengths = ((200, 1000), (1000, 200), (4000, 500), (500, 100))
     found = np.abs(errors(measured(), (1, 8, 32, 128), lengths))
@@ -287,6 +291,7 @@ def test_columns_are_near_the_closed_form() -> None:
     assert idle < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "asked", "median", "most"),
     [
@@ -358,6 +363,7 @@ def test_paging_and_layouts_have_the_engine_in_their_throughput() -> None:
     assert np.all(later.steady_tok_s < quick.steady_tok_s)
 
 
+@pytest.mark.slow
 def test_layouts_in_the_steady_state_are_what_analyze_says_of_each() -> None:
     rows = roofline.layouts(gpus=2, batch=8, prompt=1000, output=400).tables["layouts"].rows()
     for row in rows:

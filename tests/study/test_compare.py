@@ -72,6 +72,7 @@ def test_the_lecture_compares_mha_and_gqa_at_one_batch() -> None:
 SAME: Final = ("ttft_s", "tpot_s", "throughput_tok_s", "usd_per_mtok")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "asked"),
     [
@@ -107,6 +108,7 @@ def test_base_and_variant_are_what_an_analysis_of_each_gives(
         assert row["fits"] == analysed.metadata["fits"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", ["none", "auto"])
 @settings(deadline=None, max_examples=25)
 @given(size=st.integers(320, 10_000))

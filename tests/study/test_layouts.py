@@ -70,6 +70,7 @@ def test_the_layouts_found_are_those_that_can_be_deployed(model: str, gpus: int)
     assert set(mine) == possible
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["gemma-2-9b", "deepseek-v2-lite", "qwen3-30b-a3b"])
 def test_each_is_priced_as_it_is_alone(model: str) -> None:
     deployment = base(model)
@@ -140,6 +141,7 @@ def test_the_reason_says_where_it_passes_over_a_variant_of_the_best() -> None:
     assert f"; {other}, the next of other degrees, has " in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", ["none", "auto"])
 def test_analyze_takes_the_layout_that_is_chosen(rates: str) -> None:
     asked: dict[str, Any] = {"gpus": 16, "objective": "throughput", "calibration": rates}
@@ -184,6 +186,7 @@ def test_the_largest_batch_fits_and_one_more_does_not() -> None:
         assert priced.filled_tok_s[number] == pytest.approx(rate, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "gpus"), [("llama-3.1-70b", 16), ("mixtral-8x7b", 16), ("deepseek-v3", 16)]
 )
@@ -199,6 +202,7 @@ def test_measured_layouts_are_priced_together_as_each_is_alone(model: str, gpus:
         assert priced.tpot_log_sd[number] == pytest.approx(alone.tpot_log_sd, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_one_prompt_on_an_idle_layout_is_priced_as_it_is_alone() -> None:
     """Rows of an operator may have different kernels: each has its own beside any others."""
     deployment = replace(base("llama-3.1-70b"), calibration=calibration_of("auto", H100, "vllm"))

@@ -84,6 +84,7 @@ MIXED: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_what_is_looked_up_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

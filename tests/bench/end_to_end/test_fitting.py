@@ -126,6 +126,7 @@ def test_constants_that_no_row_speaks_of_stay_at_their_priors() -> None:
     assert spread[silent] == pytest.approx(sd[silent])
 
 
+@pytest.mark.slow
 def test_rows_at_the_priors_move_nothing() -> None:
     before, _ = priors()
     found = rows(before, each=6)

@@ -201,6 +201,7 @@ def test_without_drafted_tokens_a_row_is_a_plain_one() -> None:
     assert dict(found.predicted) == dict(plain.predicted(profile_of(plain, logs)))
 
 
+@pytest.mark.slow
 def test_drafting_makes_a_few_sequences_faster_and_less_sure() -> None:
     row = drafted_row(0, dict(DRAFTED))
     some, none = predicted(row), predicted(replace(row, length=0))
@@ -264,6 +265,7 @@ def test_benchmarks_that_cannot_be_described_are_refused(
 # --- all kinds
 
 
+@pytest.mark.slow
 def test_kinds_stay_apart() -> None:
     plain = {**POOLED, "mode": "steady_concurrency", "n_gpus": 1, "tp": 1, "quality": "ok"}
     rows = [plain, dict(POOLED), dict(DRAFTED), dict(MLPERF), {**plain, "quality": "wip"}]

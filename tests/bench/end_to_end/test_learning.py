@@ -50,6 +50,7 @@ def errors(found: Learnt) -> tuple[float, float]:
     return found.scores[-1].shipped, found.scores[-1].held
 
 
+@pytest.mark.slow
 def test_runs_as_predicted_move_nothing() -> None:
     found = learn(planted({}, at(LOADS)))
     assert [each.after / each.before for each in found.moved] == pytest.approx(

@@ -29,6 +29,7 @@ def vectors() -> Array:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many", [1, 500])
 def test_each_vector_has_what_it_has_alone(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "MANY", many)

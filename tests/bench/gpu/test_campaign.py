@@ -189,6 +189,7 @@ def test_a_gpu_s_profile_that_says_something_else_is_refused_at_its_place(
     assert said in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_loses_no_finished_point(
     gpu: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,6 +298,7 @@ def test_what_cannot_be_captured_is_timed_as_the_host_launches_it(
     assert row.median.value == pytest.approx(gpu.launch_s)
 
 
+@pytest.mark.slow
 def test_everything_is_given_back(
     gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

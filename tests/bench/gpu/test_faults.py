@@ -121,6 +121,7 @@ def test_a_campaign_survives_a_thousand_random_faults(
     assert {row.point for row in again.records.rows} == kept | lost
 
 
+@pytest.mark.slow
 def test_a_lost_device_ends_a_campaign_and_its_point_comes_last_when_it_goes_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -113,6 +113,7 @@ def test_a_chunk_holds_its_own_tokens_only() -> None:
     assert seconds(prefill(1.0, 65536.0)) == pytest.approx(seconds(prefill(8.0, 8192.0)), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_summaries_of_groups_of_tokens_are_not_taken_for_a_window_alone() -> None:
     """They have kernels of their own, and longer contexts more of them to read."""
     given = deployment("deepseek-v4-flash", "h200-sxm", Layout(tp=8))

@@ -43,6 +43,7 @@ def same(found: Served, asked: Served, lost: frozenset[str]) -> None:
             assert kept_outside(found.offloaded, "layers", ROOM) == round(asked.offloaded.value, 4)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(served=servers())
 def test_a_server_is_read_back_from_its_command(served: Served) -> None:
@@ -67,6 +68,7 @@ def test_a_server_is_read_back_from_the_file_around_its_command(
     same(found.served, served, lost)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(served=servers(), target=st.sampled_from(["", *AROUND]))
 def test_whatever_is_lost_is_in_a_note(served: Served, target: str) -> None:
@@ -92,6 +94,7 @@ def test_whatever_is_lost_is_in_a_note(served: Served, target: str) -> None:
         assert any(sought in note for note in written.notes), (name, written.notes)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(served=servers())
 def test_a_command_that_was_read_is_written_the_same(served: Served) -> None:

@@ -167,6 +167,7 @@ def test_noise_is_that_of_other_requests() -> None:
     assert 0.5 * np.std(means) <= said <= 2.0 * np.std(means)
 
 
+@pytest.mark.slow
 def test_answers_that_all_end_together_have_a_rate_too() -> None:
     run = crowd()
     whole = replace(run.fleet, server=replace(run.fleet.server, policy="static", max_sequences=32))

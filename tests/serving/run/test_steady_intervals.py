@@ -89,6 +89,7 @@ def test_clients_are_as_far_off_as_is_stated() -> None:
         assert ratio == pytest.approx(np.full(3, exp(half)), rel=0.005)
 
 
+@pytest.mark.slow
 def test_prices_that_are_off_are_followed() -> None:
     # By brute force: the closed form at many prices, and its own error beside.
     doubt, rates = Doubt(0.1, 0.2, 0.5, {}), np.array([0.2, 0.6]) * saturation()

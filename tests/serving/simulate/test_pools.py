@@ -64,6 +64,7 @@ def test_wires_carry_one_cache_after_the_other() -> None:
     assert (np.diff(np.sort(served.handed)) >= 0.2 - 1e-9).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("prefill", "decode"), [(1, 1), (1, 2), (2, 1), (3, 2)])
 @pytest.mark.parametrize("slow", [0.0, 1e-4])
 def test_an_overloaded_split_serves_what_the_closed_form_says(

@@ -59,6 +59,7 @@ DEPLOYMENTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEPLOYMENTS)
 def test_tables_price_a_step_within_half_a_percent(name: str) -> None:
     deployment = DEPLOYMENTS[name]()
@@ -145,6 +146,7 @@ def test_an_engine_adds_what_its_record_says() -> None:
     assert step_s(slow, 8, 8 * 500.0, []) == decode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "tp"), [("llama-3.1-8b", 1), ("llama-3.1-70b", 8)])
 def test_tables_of_measured_kernels_follow_the_price_of_a_step(model: str, tp: int) -> None:
     """Tiles make jumps that straight lines cut: nine of ten steps are within half a percent."""

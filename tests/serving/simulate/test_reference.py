@@ -78,6 +78,7 @@ def same(ours: Served, theirs: Outcome) -> None:
         assert totals.kv_internal_tokens == pytest.approx(internal, rel=CLOSE, abs=CLOSE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 def test_skipping_steps_changes_nothing(part: int) -> None:
     for seed in range(part, TRACES, 10):
@@ -124,6 +125,7 @@ def test_where_a_stream_is_cut_makes_no_difference(part: int) -> None:
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

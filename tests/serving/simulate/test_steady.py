@@ -150,6 +150,7 @@ def test_saturation_is_what_a_queue_that_is_never_empty_reaches() -> None:
     assert np.abs(errors).max() < 0.08
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["open to 70 %", "open to 85 %"])
 def test_an_open_loop_is_as_far_off_as_is_stated(kind: str) -> None:
     errors: dict[str, list[float]] = {name: [] for name in ERRORS[kind]}
@@ -177,6 +178,7 @@ def test_an_open_loop_is_as_far_off_as_is_stated(kind: str) -> None:
         assert 0.74 <= np.mean(met) <= 0.90, name
 
 
+@pytest.mark.slow
 def test_a_closed_loop_is_as_far_off_as_is_stated() -> None:
     errors = closed_errors("closed", TABLES)
     check("closed", errors)
@@ -185,6 +187,7 @@ def test_a_closed_loop_is_as_far_off_as_is_stated() -> None:
         assert 0.78 <= within.mean() <= 0.92, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOUND)
 def test_a_closed_loop_that_software_binds_is_as_far_off_as_is_stated(name: str) -> None:
     check(
@@ -277,6 +280,7 @@ def test_loads_that_make_no_sense_are_refused(wrong: float) -> None:
         closed(share, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_any_server_has_a_long_run(seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -91,6 +91,7 @@ def test_a_change_of_one_axis_leaves_the_others_as_they_were() -> None:
     assert np.array_equal(with_prefix.prompt, base.prompt + 64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("traffic", [CHAT, SESSIONS, SAMPLES], ids=["chat", "sessions", "samples"])
 def test_the_rate_is_that_of_requests_whatever_they_belong_to(traffic: Traffic) -> None:
     made = draw(replace(traffic, requests=60_000), 5)

@@ -94,6 +94,7 @@ def came(runner: Executor, work: Any, count: int = len(NUMBERS)) -> dict[int, An
     return dict(sorted(pairs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_each_chunk_comes_once(workers: int) -> None:
     assert came(Local(workers), Square()) == {n: n * n for n in NUMBERS}
@@ -146,18 +147,21 @@ def test_chunks_are_taken_as_results_are_fetched() -> None:
             assert taken <= fetched + 2 * 2
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
     survived = came(Local(2), Dying(3, times=2, folder=tmp_path))
     assert sorted(survived) == NUMBERS
     assert len(list(tmp_path.glob("death-*"))) == 2
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_amid_its_answer_is_replaced(tmp_path: Path) -> None:
     answers = came(Local(2), Exploding(tmp_path), count=3)
     assert [content for content, _ in answers.values()] == [bytes(3_000_000)] * 3
     assert len(list(tmp_path.glob("fuse-*"))) == 3
 
 
+@pytest.mark.slow
 def test_a_chunk_that_kills_every_worker_ends_the_sweep(tmp_path: Path) -> None:
     with pytest.raises(PartialError, match=r"chunk 3 \(configurations 30 to 39\)") as caught:
         came(Local(2), Dying(3, times=99, folder=tmp_path))
@@ -166,6 +170,7 @@ def test_a_chunk_that_kills_every_worker_ends_the_sweep(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("death-*"))) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_users_error_is_located(workers: int) -> None:
     with pytest.raises(InputError) as caught:
@@ -175,6 +180,7 @@ def test_a_users_error_is_located(workers: int) -> None:
     assert (error.hint, error.where, error.exit_code) == ("give a smaller one", "a.yaml:3", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_bug_keeps_its_kind_and_its_place(workers: int) -> None:
     with pytest.raises(ZeroDivisionError, match="a bug") as caught:
@@ -223,6 +229,7 @@ def workers_of(log: Path) -> set[int]:
     return {int(line.split()[1]) for line in log.read_text().splitlines()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_workers_do_not_outlive_their_sweep(tmp_path: Path, ending: signal.Signals) -> None:
     process = sweep(tmp_path / "s", tmp_path / "log")
@@ -234,6 +241,7 @@ def test_workers_do_not_outlive_their_sweep(tmp_path: Path, ending: signal.Signa
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_an_interrupt_of_all_is_for_the_sweep_alone(tmp_path: Path) -> None:
     """Ctrl-C reaches every process of a terminal; one of them says so."""
     process = sweep(tmp_path / "s", tmp_path / "log")
@@ -262,6 +270,7 @@ list(Local(2).run(Square(), cut()))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0.0, 0.03, 0.06, 0.1])
 def test_an_interrupt_while_workers_start_is_for_the_sweep_alone(delay: float) -> None:
     done = subprocess.run(

@@ -70,6 +70,7 @@ def test_a_cluster_that_is_not_there_is_an_environment_error(
         list(Ray().run(Process(), chunks(10, 10)))
 
 
+@pytest.mark.slow
 @needs_ray
 @pytest.mark.ray
 def test_a_cluster_of_its_own_gives_the_bytes_of_this_process_and_prints_nothing(
@@ -103,6 +104,7 @@ def test_the_folder_of_a_cluster_goes_with_it_and_that_of_a_killed_one_with_the_
     assert list(tmp_path.iterdir()) == [foreign]
 
 
+@pytest.mark.slow
 @needs_ray
 @pytest.mark.ray
 def test_a_killed_sweep_goes_on_with_another_executor(tmp_path: Path) -> None:
@@ -202,6 +204,7 @@ class TestOnACluster:
                 assert taken <= fetched + 2 * 2
 
 
+@pytest.mark.slow
 def test_without_ray_it_is_said_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

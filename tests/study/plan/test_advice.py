@@ -3,6 +3,8 @@
 from dataclasses import replace
 from functools import cache
 
+import pytest
+
 from roofline.bench.calibrations import calibration_of
 from roofline.serving.objectives import parse_slo
 from roofline.study.plan.candidate import Kind
@@ -36,6 +38,7 @@ def told(rate: float = 40.0) -> Result:
     return result_of(made, lambda gpus, weights: (), given={"engine": "vllm", "model": "any"})
 
 
+@pytest.mark.slow
 def test_what_is_recommended_keeps_the_confidence_asked_for() -> None:
     made = planned()
     assert made.best is not None
@@ -97,6 +100,7 @@ def test_an_impossible_slo_is_refused_by_bounds_alone() -> None:
     assert all("limit is" in reason for reason in made.found.dropped.values())
 
 
+@pytest.mark.slow
 def test_an_impossible_slo_comes_with_one_that_is_kept() -> None:
     goal = Goal(IMPOSSIBLE, cases.GPUS, confidence=0.9)
     made = plan([measured()], cases.demand(5.0), goal)

@@ -59,6 +59,7 @@ def whole(option: Option, demand: Demand, objective: Objective) -> float:
     return found.value_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [45.0, 150.0, 400.0])
 @pytest.mark.parametrize("model", list(RATES))
 def test_time_between_tokens_by_curve_is_that_of_both_pools_together(

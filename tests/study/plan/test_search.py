@@ -77,6 +77,7 @@ def simulated(question: Question) -> float:
     return math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.5, 0.8, 1.0, 2.0])
 @pytest.mark.parametrize("rate", [2.0, 23.0, 52.0])
 def test_nothing_cheaper_was_left_out(factor: float, rate: float) -> None:

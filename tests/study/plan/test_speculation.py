@@ -169,6 +169,7 @@ def test_a_plan_is_sensitive_to_the_acceptance() -> None:
     )
 
 
+@pytest.mark.slow
 def test_plain_decoding_is_planned_beside_it() -> None:
     goal = Goal(cases.SLO, 4)
     made = plan([kind()], demand(), goal, pools=False)

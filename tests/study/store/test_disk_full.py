@@ -139,6 +139,7 @@ def check(folder: Path, disk: Disk, result: bytes) -> bool:
     return full is not None
 
 
+@pytest.mark.slow
 def test_it_may_be_full_at_any_byte(tmp_path: Path, whole: tuple[bytes, Disk]) -> None:
     result, took = whole
     for room in range(0, took.written, took.written // 60):
@@ -146,6 +147,7 @@ def test_it_may_be_full_at_any_byte(tmp_path: Path, whole: tuple[bytes, Disk]) -
     assert not check(tmp_path / "enough", Disk(room=took.written), result)
 
 
+@pytest.mark.slow
 def test_any_flush_and_rename_may_fail(tmp_path: Path, whole: tuple[bytes, Disk]) -> None:
     result, took = whole
     assert took.stepped > 5 * CHUNKS
@@ -179,6 +181,7 @@ def swept(folder: Path, workers: int = 1, **options: Any) -> str:
     return done.stderr
 
 
+@pytest.mark.slow
 def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path: Path) -> None:
     """That of the shell's ulimit: parts fit in it, the result does not."""
 
@@ -194,6 +197,7 @@ def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path: Path) -> None:
     assert len(results) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="mounts a small disk")
 def test_a_small_disk_that_fills_up_keeps_what_was_finished(tmp_path: Path) -> None:
     disk = tmp_path / "disk"

@@ -74,6 +74,7 @@ def test_rows_are_reduced_as_if_they_were_in_one_table(
     assert reduced(cut(total, places), Least(least)).to_pylist() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [10, 5 * ROWS])
 def test_a_reduction_looks_at_rows_a_few_times_and_never_at_many(keep: int) -> None:
     largest, looked = 0, 0

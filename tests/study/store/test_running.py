@@ -76,6 +76,7 @@ def test_the_result_says_what_it_is(result: bytes, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [2])
 def test_workers_give_the_same_bytes(tmp_path: Path, result: bytes, workers: int) -> None:
     assert run(tmp_path, TASK, Local(workers)).result.read_bytes() == result
@@ -88,6 +89,7 @@ def test_a_reduction_is_of_all_rows(tmp_path: Path, result: bytes) -> None:
     assert pq.read_table(outcome.result).to_pylist() == expected.to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", range(1, CHUNKS + 1))
 def test_an_interrupted_sweep_goes_on_where_it_was(
     tmp_path: Path, result: bytes, after: int
@@ -308,6 +310,7 @@ def test_what_a_killed_sweep_was_writing_is_removed(tmp_path: Path, result: byte
     assert not list(tmp_path.rglob("*.part"))
 
 
+@pytest.mark.slow
 def test_an_error_of_the_work_names_its_chunk_and_keeps_what_is_finished(tmp_path: Path) -> None:
     for workers in (1, 2):
         folder = tmp_path / str(workers)

@@ -83,6 +83,7 @@ def killed(folder: Path, log: Path, workers: int, early: bool, delay: float) -> 
     return running, said
 
 
+@pytest.mark.slow
 @pytest.mark.stress
 def test_killed_sweeps_lose_and_repeat_nothing(tmp_path: Path, result: bytes) -> None:
     left = KILLS

@@ -29,6 +29,7 @@ TASK = Task("abc", 100, 16, Counting())
 WHOLE = {"kept": 67, "left out": 33}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_counts_are_of_all_configurations(tmp_path: Path, workers: int) -> None:
     assert run(tmp_path, TASK, Local(workers)).tally == WHOLE

@@ -27,6 +27,7 @@ def table(pairs: list[Pair], feasible: list[bool] | None = None) -> pa.Table:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["pareto", "top-1", "top-5"])
 @settings(deadline=None)
 @given(pairs=PAIRS, cut=st.integers(0, 40))

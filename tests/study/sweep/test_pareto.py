@@ -28,6 +28,7 @@ def test_unbeaten_points_are_those_of_comparing_every_pair(objectives: int) -> N
         assert unbeaten(values).tolist() == by_pairs(values), (trial, count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objectives", [2, 3, 4])
 @pytest.mark.parametrize("kind", ["cloud", "front", "ties"])
 def test_grids_and_blocks_lose_nothing(objectives: int, kind: str) -> None:

@@ -105,6 +105,7 @@ def some_of(where: Lane) -> tuple[Columns, Any, list[int]]:
     return price(priced(where), asked), asked, rows.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_row_of_a_sweep_is_the_static_batch_of_that_row(case: str) -> None:
     where = lane(**CASES[case])
@@ -178,6 +179,7 @@ def test_more_work_is_never_faster_at_published_rates() -> None:
             assert np.all(np.diff(columns[name].reshape(shape), axis=axis) >= 0), (axis, name)
 
 
+@pytest.mark.slow
 def test_axes_of_many_values_are_priced_between_some_of_them() -> None:
     """A sweep of millions of points of one deployment takes no longer than one of thousands."""
     where = lane("llama-3.1-8b")
