@@ -15,7 +15,8 @@ MEASURED: Final = frozenset({"measured", "interpolated", "extrapolated", "transf
 MEANINGS: Final[Mapping[str, str]] = {
     "measured": "this kernel was measured at this shape",
     "interpolated": "a fit to kernels measured on this device, within the shapes measured",
-    "extrapolated": "such a fit beyond the shapes measured, with a wider interval",
+    "extrapolated": "such a fit beyond the shapes measured, or of the same chip with other memory; "
+    "a wider interval",
     "transferred": "a fit of another device or engine stands in, with a wider interval",
     BOUND: "nothing like it was measured: a floor at datasheet rates, without an interval",
     "assumed": "kernels of other number formats stand in, with a wider interval",

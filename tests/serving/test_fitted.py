@@ -42,7 +42,7 @@ def test_the_least_at_published_rates_is_no_more_than_the_time(weights: float) -
     [("l40s", 128, True), ("h100-sxm", 128, True), ("h100-sxm", 16384, False)],
 )
 def test_a_roof_above_the_time_is_explained(device: str, prompt: int, cached: bool) -> None:
-    """What a layer hands to the next may stay in the last-level cache, if it is small."""
+    """Activations that are small may stay in the last-level cache from one layer to the next."""
     answer = batch(device, 1, prompt=prompt)
     above = any("above 100 %" in note for note in notes(answer, 1))
     entries = [*answer.prefill.values(), *answer.decode.values()]

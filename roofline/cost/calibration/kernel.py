@@ -103,8 +103,8 @@ BORROWED: Final[Mapping[str, float]] = {
 assumed. Of other kinds `ENGINES`."""
 ENGINES: Final = 0.45
 PASSES: Final = "passes"
-CHIPS: Final = (("h100-sxm", "h200-sxm"), ("b200-sxm", "gb200"), ("b300-sxm", "gb300"))
-"""Measured devices of one chip; their memories or hosts differ."""
+SAME_CHIP: Final = frozenset({"h100-sxm", "h200-sxm"})
+"""Devices of one chip with other memories, on one of which passes were measured in graphs."""
 LAUNCHED: Final = "vidur"
 """Provider of passes that were launched one by one, by kernels of 2023: two to five times what the
 same pass takes in a graph on an H200 (``hwspecs/records``). In steps `PASSES` come before it."""
@@ -212,8 +212,7 @@ def nearest(
                     foreign=device != gpu.name,
                     far=MEASURED.get(device, (generation(gpu),))[0] != generation(gpu),
                     borrowed=provider != IDEAL and not (own or shared),
-                    same_chip=kind == "pointwise"
-                    and any({device, gpu.name} == set(pair) for pair in CHIPS),
+                    same_chip=kind == "pointwise" and {device, gpu.name} == SAME_CHIP,
                 )
     return None
 

@@ -268,7 +268,7 @@ def _crossed(*columns: Array) -> tuple[Array, ...]:
 
 
 def _run(values: Array) -> int:
-    """How many values at the beginning are equal."""
+    """Number of values at the beginning that are equal."""
     other = values != values[:1]
     return int(np.argmax(other)) if other.any() else len(values)
 

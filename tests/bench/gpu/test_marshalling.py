@@ -173,7 +173,7 @@ def test_a_product_has_operands_of_its_type(arithmetic: str) -> None:
 
 
 def test_scales_of_blocks_lie_as_the_library_wants_them() -> None:
-    """Those of rows side by side, the weight's by row with a stride that is a multiple of 4."""
+    """Scales of rows lie side by side; those of the weight by row, padded to a multiple of 4."""
     at = {"m": 5, "n": 272, "k": 640}
     first, call = calls(find("gemm-fp8-block").probe, at)
     assert first.kernel == "quantise_blocks"
