@@ -42,7 +42,9 @@ STEPS_REACH: Final = 3.0
 GAIN: Final = 0.98
 """A residual table must take the typical error left out below this share of that without it."""
 BRANCHED_GAIN: Final = 0.96
-"""The same of branches, which are five times the bytes of a table without."""
+"""The same of branches, which are five times the bytes of a table without; but for `ALWAYS`."""
+ALWAYS: Final = frozenset({"gemm"})
+"""Kinds whose branches are kept wherever they gain: products are most of nearly every step."""
 INNER: Final = 4
 FEW_INNER: Final = 8
 FEW: Final = 64
@@ -259,7 +261,7 @@ def _left_out(
             for shape in _finalists(tables, typical, chosen)
         }
         error = {shape: float(np.abs(missed).mean()) for shape, (missed, _) in finals.items()}
-        chosen = min(error, key=lambda shape: error[shape] * _handicap(shape))
+        chosen = min(error, key=lambda shape: error[shape] * _handicap(shape, rows.form.kind))
         (missed,), far = finals[chosen]
     return (
         chosen,
@@ -293,9 +295,9 @@ def _finalists(
         yield min(rivals)[1]
 
 
-def _handicap(table: _Shape) -> float:
-    """Factor on the error of a table before it is compared with others. [1]"""
-    return 1.0 / BRANCHED_GAIN if table is not None and table[1] == BRANCHED else 1.0
+def _handicap(table: tuple[float, str], kind: str) -> float:
+    """Factor on the error of a table of a kind of kernel, as it is compared with others. [1]"""
+    return 1.0 / BRANCHED_GAIN if table[1] == BRANCHED and kind not in ALWAYS else 1.0
 
 
 def _points(table: _Shape) -> int:

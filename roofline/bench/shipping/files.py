@@ -185,7 +185,7 @@ def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
         with zipfile.ZipFile(into / device / f"{provider}.zip", "w") as archive:
             for entry, packed in inside:
                 member = zipfile.ZipInfo(f"{entry.kind}/{entry.variant}", LONG_AGO)
-                archive.writestr(member, packed, zipfile.ZIP_DEFLATED)
+                archive.writestr(member, packed, zipfile.ZIP_LZMA)
     with text_output(into / INDEX) as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(each.name for each in fields(Entry))

@@ -166,12 +166,17 @@ def meant(kind: str, kernel: str, wanted: Iterable[str]) -> bool:
     return any(KINDS[each] == kind and part in kernel for each, _, part in asked)
 
 
+def filed(wanted: Iterable[str]) -> list[str]:
+    """Keys of `FILES` that have rows of kinds of fits: those of one kind may be in several."""
+    kinds = {KINDS[each.partition("/")[0]] for each in wanted}
+    return [key for key in FILES if KINDS[key] in kinds]
+
+
 def made(folder: Path, wanted: Sequence[str]) -> Iterator[tuple[Entry, Kernel]]:
     """Fits of all groups that are wanted, the largest first; what cannot be fitted is told."""
-    kinds = dict.fromkeys(each.partition("/")[0] for each in wanted)
     jobs = [
         (label, group)
-        for label, group in jobs_of(folder, kinds)
+        for label, group in jobs_of(folder, filed(wanted))
         if meant(label.kind, group.name.get("kernel", ""), wanted)
     ]
     _JOBS[:] = sorted(jobs, key=lambda job: -len(job[1]))

@@ -8,7 +8,7 @@ import pytest
 
 from roofline.bench.kernel_rows import Group
 from roofline.bench.shipping.files import entries
-from roofline.bench.shipping.making import meant
+from roofline.bench.shipping.making import filed, meant
 from roofline.bench.shipping.scatter import FEW, floor, lines, near, outside, scatter
 from roofline.cost.kernels.form import machine
 from roofline.cost.kernels.gemm import GEMM
@@ -67,3 +67,7 @@ def test_kernels_are_meant_by_their_kind_or_by_a_part_of_their_names() -> None:
     assert not meant("sparse-attention", "FLASHMLA_SPARSE", wanted)
     assert meant("moe", "any", wanted)
     assert not meant("gemm", "topk", wanted)
+
+
+def test_fits_of_one_kind_are_made_of_all_files_that_have_its_rows() -> None:
+    assert filed(("sparse-attention/topk", "gemm")) == ["gemm", "sparse-attention", "msa"]
