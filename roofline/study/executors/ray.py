@@ -3,6 +3,7 @@
 import importlib
 import os
 import shutil
+import socket
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from roofline.study.store.chunk import Chunk
 SESSION: Final = "roofline-"
 """Begins the names of folders for the files of clusters."""
 LOCK: Final = "lock"
+LOOK_S: Final = 5.0
+"""Between two looks at whether the cluster is there, while no chunk is done. [s]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +136,29 @@ def _computed(
                 flying[task.remote(shared, chunk)] = chunk
             if not flying:
                 return
-            [ready], _ = ray.wait(list(flying), num_returns=1)
-            chunk = flying.pop(ready)
-            yield chunk, value(chunk, _fetched(ray, ready, chunk))
+            ready, _ = ray.wait(list(flying), num_returns=1, timeout=LOOK_S)
+            if not ready and not _answers(ray):
+                flying.clear()  # nobody is there to be told that they are not wanted
+                raise MissingEnvironmentError(
+                    f"the Ray cluster at {ray.get_runtime_context().gcs_address} is gone",
+                    hint="run it again, on a cluster or this machine: what was computed is kept",
+                )
+            for each in ready:
+                chunk = flying.pop(each)
+                yield chunk, value(chunk, _fetched(ray, each, chunk))
     finally:
         for late in flying:
             ray.cancel(late, force=True)
+
+
+def _answers(ray: Any) -> bool:
+    """Whether somebody listens where the cluster's head is; Ray ends the process a minute later."""
+    host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=LOOK_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def _fetched(ray: Any, ready: Any, chunk: Chunk) -> Any:

@@ -125,6 +125,57 @@ def test_a_killed_sweep_goes_on_with_another_executor(tmp_path: Path) -> None:
     assert outcome.result.read_bytes() == whole.result.read_bytes()
 
 
+def losing(folder: Path, part: str) -> tuple[int, str]:
+    """Sweep on a cluster of a head and a node, one of which is lost: exit code and last words."""
+    utilities = importlib.import_module("ray.cluster_utils")
+    cores = {"num_cpus": 1}
+    cluster = utilities.Cluster(
+        initialize_head=True, head_node_args={**cores, "include_dashboard": False}
+    )
+    try:
+        node = cluster.add_node(**cores)
+        line = [victim.__name__, str(folder / "s"), str(folder / "log"), "ray", "2", "0.1"]
+        paths = {"PYTHONPATH": os.pathsep.join(sys.path), "RAY_ADDRESS": cluster.address}
+        with subprocess.Popen(
+            [sys.executable, "-m", *line],
+            env=os.environ | paths,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            lost = node if part == "node" else cluster.head_node
+            lost.kill_all_processes(check_alive=False, allow_graceful=False)
+            _, errors = process.communicate(timeout=300)
+        return process.returncode, errors
+    finally:
+        cluster.shutdown()
+
+
+@pytest.mark.slow
+@needs_ray
+@pytest.mark.ray
+def test_a_lost_node_costs_nothing(tmp_path: Path) -> None:
+    code, errors = losing(tmp_path, "node")
+    assert code == 0, errors
+    whole = run(tmp_path / "whole", victim.task(), Local(1))
+    assert (tmp_path / "s" / "result.parquet").read_bytes() == whole.result.read_bytes()
+
+
+@pytest.mark.slow
+@needs_ray
+@pytest.mark.ray
+def test_a_lost_head_is_told_and_what_was_computed_is_kept(tmp_path: Path) -> None:
+    code, errors = losing(tmp_path, "head")
+    assert code == 1
+    assert "MissingEnvironmentError: the Ray cluster at" in errors
+    outcome = run(tmp_path / "s", victim.task(), Local(1))
+    assert outcome.resumed > 0
+    whole = run(tmp_path / "whole", victim.task(), Local(1))
+    assert outcome.result.read_bytes() == whole.result.read_bytes()
+
+
 @dataclass(frozen=True, slots=True)
 class Slow:
     """Leaves a file when it ends."""

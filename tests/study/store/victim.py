@@ -12,8 +12,8 @@ SECONDS = 0.002
 """Of a chunk: so little that most of the time a part is being written."""
 
 
-def task(log: Path | None = None) -> Task:
-    return Task("abc", 200 * CHUNKS, 200, Rows(SECONDS, log))
+def task(log: Path | None = None, seconds: float = SECONDS) -> Task:
+    return Task("abc", 200 * CHUNKS, 200, Rows(seconds, log))
 
 
 def say(now: Progress) -> None:
@@ -23,5 +23,6 @@ def say(now: Progress) -> None:
 
 
 if __name__ == "__main__":
-    folder, log, name, workers = sys.argv[1:]
-    run(Path(folder), task(Path(log)), executor(name, int(workers)), say)
+    folder, log, name, workers, *seconds = sys.argv[1:]
+    work = task(Path(log), *(float(each) for each in seconds))
+    run(Path(folder), work, executor(name, int(workers)), say)
