@@ -96,6 +96,7 @@ class Lanes:
                     overlap=technique.overlap,
                     routing=Routing(),
                     cuda_graphs=technique.cuda_graphs,
+                    sampling=technique.sampling,
                 ),
                 offload=technique.offload,
                 calibration=self.scenario.calibration,

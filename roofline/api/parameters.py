@@ -476,7 +476,7 @@ class Comparison(Batch, Deployed, Sampled, Attended, Ranked):
     )
 
 
-class Pools(Subject, Housed, Batch, Deployed, Overlapped):
+class Pools(Subject, Housed, Batch, Deployed, Sampled, Overlapped):
     """Parameters of `roofline.disaggregate`."""
 
     model: str | Architecture = network(usual=DEFAULT_MODEL, kw_only=False)
@@ -600,7 +600,7 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned):
     port: int = parameter("Where the server listens.", default=8000)
 
 
-class Simulation(Subject, Offered, Parallel, Deployed, Overlapped):
+class Simulation(Subject, Offered, Parallel, Deployed, Sampled, Overlapped):
     """Parameters of `roofline.simulate`."""
 
     rate: float | None = parameter("Requests a second, in an open loop.", default=None, unit="1/s")
@@ -694,7 +694,7 @@ Placed = Analysis | Drafting | Layouts | Pools | Simulation
 """Questions of one network on devices of one kind at a price."""
 
 
-class Planning(Housed, Offered, Engined, Computed, Overlapped):
+class Planning(Housed, Offered, Engined, Computed, Sampled, Overlapped):
     """Parameters of `roofline.plan`."""
 
     model: str | Architecture = network(default=DEFAULT_MODEL, kw_only=False)

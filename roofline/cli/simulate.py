@@ -28,7 +28,8 @@ SUFFIXES: Final = (".parquet", ".csv")
     "model gpu workload trace rate cv concurrency prompt output requests warmup "
     "length_spread ramp_up prompt_pool harness slo seed policy first max_sequences token_budget "
     "timeout preemption recv_interval stream_interval dp_timeout_iters cold contiguous "
-    "prefix_caching host_cache draft acceptance draft_length node gpus layout tp pp ep dp cp "
+    "prefix_caching host_cache temperature top_k top_p draft acceptance draft_length node gpus "
+    "layout tp pp ep dp cp "
     "weights kv engine calibration profile mla routing_skew expert_loads overlap cuda_graphs "
     "memory_utilization price intervals out timeline report format_",
 )

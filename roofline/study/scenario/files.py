@@ -81,7 +81,15 @@ class DisaggregationFile(Strict):
     overlapped: bool = False
 
 
-class TechniqueFile(Strict):
+class SampledFile(Strict):
+    """How the next token is chosen: see `roofline.cost.sampling.Sampling`."""
+
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    top_k: Annotated[int, Field(ge=0)] = 0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1
+
+
+class TechniqueFile(SampledFile):
     """How a batch is run."""
 
     name: Label | None = None
@@ -172,7 +180,7 @@ class BatchFile(_Common):
     rank: Literal["steady", "static"] = "steady"
 
 
-class TrafficFile(_Common):
+class TrafficFile(_Common, SampledFile):
     """Requests that come at a rate, or from clients that ask again when answered."""
 
     kind: Literal["traffic"]

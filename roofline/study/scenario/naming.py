@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from roofline.content import there
 from roofline.cost import layout as layouts
 from roofline.cost.deployment import KEPT, Offload
+from roofline.cost.sampling import Sampling
 from roofline.errors import InputError
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named
@@ -16,7 +17,14 @@ from roofline.model.changes import settings
 from roofline.schema import Document
 from roofline.schema.document import shown
 from roofline.serving.acceptance import parse as acceptance_of
-from roofline.study.scenario.files import NetworkFile, OffloadFile, PatchFile, T, TechniqueFile
+from roofline.study.scenario.files import (
+    NetworkFile,
+    OffloadFile,
+    PatchFile,
+    SampledFile,
+    T,
+    TechniqueFile,
+)
 from roofline.study.scenario.limits import is_number
 from roofline.study.scenario.scenario import (
     AUTO,
@@ -175,6 +183,7 @@ def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
         if file.memory_utilization is None
         else float(file.memory_utilization),
         cuda_graphs=file.cuda_graphs,
+        sampling=sampling(file),
         kv_cache=file.kv_cache,
         offload=_offload(moved),
         speculation=None
@@ -204,6 +213,12 @@ def _offload(file: OffloadFile | None) -> Offload:
     return Offload(weights, float(file.kv), file.to, file.prefetch, least)
 
 
+def sampling(file: SampledFile) -> Sampling:
+    """Choice of the next token that a file asks for; InputError where it has no meaning."""
+    heat = None if file.temperature is None else float(file.temperature)
+    return Sampling(heat, file.top_k, float(file.top_p))
+
+
 def _called(file: TechniqueFile) -> str:
     """Differences from a plain batch, in short."""
     parts = []
@@ -221,6 +236,12 @@ def _called(file: TechniqueFile) -> str:
         parts.append(f"overlap {file.overlap:g}")
     if file.memory_utilization is not None:
         parts.append(f"memory {file.memory_utilization:g}")
+    if file.temperature is not None:
+        parts.append(f"temperature {file.temperature:g}")
+    if file.top_k:
+        parts.append(f"top-k {file.top_k}")
+    if file.top_p < 1:
+        parts.append(f"top-p {file.top_p:g}")
     if not file.cuda_graphs:
         parts.append("no CUDA graphs")
     if not file.kv_cache:

@@ -137,7 +137,7 @@ def _resolved(document: Document, folder: Path) -> Scenario:
             each_once(document, "techniques", file.techniques, technique, lambda found: found.name)
         )
         if isinstance(file, BatchFile)
-        else (Technique(memory_utilization=file.memory_utilization, cuda_graphs=file.cuda_graphs),),
+        else (_plain(document, file),),
         patches=patches(document, file.patches, [model.model for model in models], weights),
         workloads=() if isinstance(file, BatchFile) else tuple(_workloads(document, file, folder)),
         policies=()
@@ -170,6 +170,15 @@ def _models(
             naming.once(found.name, before)
         before.append(found.name)
         yield found
+
+
+def _plain(document: Document, file: TrafficFile) -> Technique:
+    """The one technique of traffic."""
+    with document.at("temperature"):
+        chosen = naming.sampling(file)
+    return Technique(
+        memory_utilization=file.memory_utilization, cuda_graphs=file.cuda_graphs, sampling=chosen
+    )
 
 
 def _layouts(document: Document, file: BatchFile | TrafficFile) -> tuple[str, ...] | Every:

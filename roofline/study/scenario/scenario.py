@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from roofline.cost.deployment import KEPT, Deployment, Offload
+from roofline.cost.sampling import LIKELIEST, Sampling
 from roofline.serving.acceptance import Acceptance
 from roofline.serving.asking import Objective as Choosing
 from roofline.serving.drafts import Draft
@@ -70,6 +71,8 @@ class Technique:
     """Share of device memory; None for the engine's default. [1]"""
     cuda_graphs: bool = True
     """False where engines are told to run without CUDA graphs."""
+    sampling: Sampling = LIKELIEST
+    """Choice of the next token."""
     kv_cache: bool = True
     """False to compute the whole context again for every token."""
     offload: Offload = KEPT
