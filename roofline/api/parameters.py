@@ -26,6 +26,7 @@ DEFAULT_GPU: Final = "h100-sxm"
 
 Convention = Literal["engine", "textbook"]
 Attending = Literal["flash", "naive"]
+Fusing = Literal["engine", "none", "all"]
 Masking = Literal["causal", "square"]
 Form = Literal["auto", "expanded", "absorbed"]
 Outside = Literal["cpu", "nvme"]
@@ -292,6 +293,11 @@ class Attended(Question):
         "Keep keys and values, or recompute.", default=True, option="--kv-cache/--no-kv-cache"
     )
     attention: Attending = parameter("Fused, or with scores in device memory.", default="flash")
+    fusion: Fusing = parameter(
+        "Passes over activations as kernels of their own: as engines have them, for each operation "
+        "of the code, or none that a neighbour could do.",
+        default="engine",
+    )
     mask: Masking = parameter(
         "Pairs that count: what a causal kernel does, or the square.", default="causal"
     )

@@ -9,6 +9,7 @@ from roofline.api.parameters import (
     Attending,
     Calibrated,
     Form,
+    Fusing,
     Masking,
     Parallel,
     Placed,
@@ -217,7 +218,8 @@ def check_share(share: float | None) -> None:
 
 def options_of(**choices: Any) -> Options:
     """Choices of how the network is run and counted: see `Options`; InputError for other words."""
-    for name, kind in (("attention", Attending), ("mask", Masking), ("mla", Form)):
+    kinds = {"attention": Attending, "fusion": Fusing, "mask": Masking, "mla": Form}
+    for name, kind in kinds.items():
         if name in choices:
             one_of(name, choices[name], get_args(kind))
     return Options(**choices)

@@ -24,7 +24,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "recv_interval stream_interval dp_timeout_iters page reserved profile port",
     "Decoding": "samples beams temperature top_k top_p denoising_steps block",
     "Drafts": "draft_length draft_tokens draft_model draft_weights draft_tp length tree tokens",
-    "Model and kernels": "mla routing_skew expert_loads attention mask kv_cache "
+    "Model and kernels": "mla routing_skew expert_loads attention fusion mask kv_cache "
     "offload_weights offload_kv offload_to prefetch convention calibration",
     "Cost and risk": "price training_tokens headroom confidence intervals",
 }

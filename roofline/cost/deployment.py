@@ -1,7 +1,7 @@
 """Deployments, constant along the scenario axis: network, node, formats, layout, options."""
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from roofline.model.architecture import (
 )
 from roofline.model.precision import Precision
 
+Fusing: TypeAlias = Literal["engine", "none", "all"]
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -34,6 +36,10 @@ class Options:
 
     attention: Literal["flash", "naive"] = "flash"
     """``"flash"``: scores stay on chip. ``"naive"``: they go through device memory."""
+    fusion: Fusing = "engine"
+    """Passes over activations that are kernels of their own: those of serving engines; ``"none"``
+    for one kernel for each operation of the published code; ``"all"`` where every pass that a
+    neighbour could do at its end or beginning is part of it."""
     mask: Mask = "causal"
     """Pairs that count as work: what a causal kernel does, or the whole square."""
     logits: Literal["last", "all"] = "last"
@@ -159,6 +165,8 @@ class Deployment:
         if self.calibration is None:
             return ALONE
         gains = self.calibration.profile.gains
+        if self.options.fusion == "none":  # part of what engines save is that they fuse
+            gains = replace(gains, passes=1.0, start_pass=1.0)
         return gains if self.options.cuda_graphs else eager(gains)
 
     @property

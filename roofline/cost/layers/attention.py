@@ -40,10 +40,20 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
     turned = queries + keys
     if part.norm_parameters:
         yield elementwise(p, "qk-norm", turned, turned, layers, parameters=part.norm_parameters)
-    if part.rotary:
-        yield elementwise(p, "rotary", turned, turned, layers)
-    if part.cached and not part.reuses_kv:
-        yield kv_store(p, cached, layers)
+    stored = part.cached and not part.reuses_kv
+    if part.rotary and stored and p.fusion == "all":
+        # Keys are turned on their way to the cache: read once, and not written beside it.
+        turn = elementwise(p, "rotary", turned, queries, layers)
+        store = kv_store(p, cached, layers, read=cached - keys)
+        dims = {name: turn.dims[name] + store.dims[name] for name in ("reads", "writes")}
+        yield replace(store, work=turn.work + store.work, dims={**store.dims, **dims})
+    else:
+        if part.rotary and p.fusion == "none":
+            yield from turned_apart(p, turned, layers)
+        elif part.rotary:
+            yield elementwise(p, "rotary", turned, turned, layers)
+        if stored:
+            yield kv_store(p, cached, layers)
     if part.index is not None:
         yield from index(p, part.index, layers, queries=heads, kv_heads=kv_heads)
 
@@ -91,6 +101,19 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
         yield elementwise(p, "output-gate", out + gate + head_gate, out, layers)
     bias = d if part.out_bias else 0.0
     yield from product(p, "attn-out", d, heads * v, layers, biased=bias)
+
+
+def turned_apart(p: Pass, turned: Number, layers: int) -> Iterator[Op]:
+    """Rotation as published code writes it: x·cos + halves(x)·sin, of which halves(x) is (−x₂, x₁).
+
+    Two products, a negation of one half, the halves joined, a sum: five kernels. Source:
+    ``apply_rotary_pos_emb`` and ``rotate_half`` of Hugging Face transformers.
+    """
+    half = turned / 2.0
+    yield elementwise(p, "rotary-products", turned, turned, 2 * layers)
+    yield elementwise(p, "rotary-negation", half, half, layers)
+    yield elementwise(p, "rotary-halves", turned, turned, layers)
+    yield elementwise(p, "rotary-sum", 2.0 * turned, turned, layers)
 
 
 def _seen(part: Attention, context: Number, cp: Number) -> Number:

@@ -63,7 +63,7 @@ def embedding(p: Pass) -> Iterator[Op]:
     for op in _combined(p, d, 1, after=after):
         yield replace(op, name=f"{after}-embedding")
     if network.embedding_norm_parameters:
-        yield norm(p, "embedding-norm", network.embedding_norm_parameters, 1)
+        yield from norm(p, "embedding-norm", network.embedding_norm_parameters, 1)
     if d != network.d_model:
         yield from product(p, "project-in", network.d_model, d, 1)
 
@@ -74,7 +74,7 @@ def block(p: Pass, layer: Block, layers: int) -> Iterator[Op]:
     p = replace(p, block=layer)
     if layer.norms:
         each = layer.norm_parameters / layer.norms
-        yield norm(p, "norm", each, layer.norms * layers, layer.streams)
+        yield from norm(p, "norm", each, layer.norms * layers, layer.streams)
     for matrix in layer.extra:
         yield from split(p, matrix, layers)
     if layer.mixer is not None:
@@ -158,7 +158,7 @@ def head(p: Pass) -> Iterator[Op]:
     d = float(network.embedding_width)
     rows = p.tokens if p.deployment.options.logits == "all" else p.rows
     if network.final_norm_parameters:
-        yield norm(p, "final-norm", network.final_norm_parameters, 1)
+        yield from norm(p, "final-norm", network.final_norm_parameters, 1)
     if d != network.d_model:
         yield from product(p, "project-out", d, network.d_model, 1)
     if p.deployment.layout.sequence_parallel:

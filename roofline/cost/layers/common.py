@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from roofline.cost import linear
 from roofline.cost.algorithms import Ranks, Transfer
-from roofline.cost.deployment import Deployment
+from roofline.cost.deployment import Deployment, Fusing
 from roofline.cost.work import NOTHING, Formula, Kind, Made, Number, Op, Part, Work, anywhere, by
 from roofline.model.architecture import Block, Linear
 from roofline.model.precision import Product, dequantisation, quantisation
@@ -37,6 +37,11 @@ class Pass:
     """New tokens of all devices of the stage. [token]"""
     block: Block | None = None
     """The layer whose operators are being made; None outside the layers."""
+
+    @property
+    def fusion(self) -> Fusing:
+        """Which passes over activations are kernels of their own."""
+        return self.deployment.options.fusion
 
     @property
     def width(self) -> float:
@@ -78,7 +83,7 @@ def product(
     copied = dequantisation(made, n, k)
     if anywhere(copied):
         work = work + other("weight_bytes", "converted copy", copied + copied)
-    if made.quantised is not None:
+    if made.quantised is not None and p.fusion != "all":
         yield quantised(made, name, m, k, layers)
     shape = {"m": m, "n": n, "k": k}
     formats = {"weights": made.stored.name, "activations": made.multiplied.name}
@@ -161,15 +166,23 @@ def attending(
     )
 
 
-def kv_store(p: Pass, cached: Number, layers: int) -> Op:
-    """Store of each new token's keys and values, as they are computed and as they are kept."""
+def kv_store(p: Pass, cached: Number, layers: int, read: Number | None = None) -> Op:
+    """Store of each new token's keys and values, as they are computed and as they are kept.
+
+    Args:
+        p, layers: The step; how often.
+        cached: Elements that are stored, of a token. [1]
+        read: Those of them that are read; all if not given. [1]
+    """
     kv_width = p.deployment.precision.kv.width
+    read = cached if read is None else read
+    told = {"m": p.tokens, "read": read, "cached": cached, "width": p.width, "kv_width": kv_width}
     store = Work(
-        activation_bytes=(cached * p.width) * p.tokens,
+        activation_bytes=(read * p.width) * p.tokens,
         kv_bytes=(cached * kv_width) * p.tokens,
-        made=by(_STORE, {"m": p.tokens, "cached": cached, "width": p.width, "kv_width": kv_width}),
+        made=by(_STORE, told),
     )
-    dims = {"m": p.tokens, "reads": cached, "writes": cached}
+    dims = {"m": p.tokens, "reads": read, "writes": cached}
     return Op("kv-store", "pointwise", store, layers, dims=dims)
 
 
@@ -181,19 +194,26 @@ def index_store(p: Pass, entry_bytes: float, layers: int) -> Op:
     return Op("index-store", "pointwise", work, layers, dims=dims)
 
 
-def norm(p: Pass, name: str, parameters: float, layers: int, streams: int = 1) -> Op:
-    """Norm fused with the residual add: reads the stream and the update, writes both."""
+def norm(p: Pass, name: str, parameters: float, layers: int, streams: int = 1) -> Iterator[Op]:
+    """Norm fused with the residual add: reads the stream and the update, writes both.
+
+    Unfused, the add reads both and writes the stream, which the norm reads and writes normed.
+    """
     d = float(p.deployment.architecture.d_model)
     moved = (1 + streams) * d
     mine = p.tokens / p.tp if p.deployment.layout.sequence_parallel else p.tokens
+    if p.fusion == "none" and streams == 1:
+        yield elementwise(p, f"add-before-{name}", 2 * d, d, layers, tokens=mine)
+        yield elementwise(p, f"lone-{name}", d, d, layers, parameters=parameters, tokens=mine)
+        return
     op = elementwise(p, name, moved, moved, layers, parameters=parameters, tokens=mine)
-    if p.block is None or not p.block.hyper_connected:
-        return op
-    return replace(op, dims={**op.dims, "streams": float(streams)})
+    if p.block is not None and p.block.hyper_connected:
+        op = replace(op, dims={**op.dims, "streams": float(streams)})
+    yield op
 
 
 _QUANTISED: Final = Formula(activation_bytes="m · (read + written)")
-_STORE: Final = Formula(activation_bytes="m · cached · width", kv_bytes="m · cached · kv_width")
+_STORE: Final = Formula(activation_bytes="m · read · width", kv_bytes="m · cached · kv_width")
 _INDEX_STORE: Final = Formula(kv_bytes="m · entry_bytes")
 
 

@@ -29,10 +29,21 @@ def dense(p: Pass, part: Mlp, d: float, layers: int) -> Iterator[Op]:
 
 
 def _mlp(p: Pass, up: Linear, down: Linear, gated: bool, layers: int) -> Iterator[Op]:
-    inner = down.k / p.tp
-    yield from split(p, up, layers)
+    inner, wide = down.k / p.tp, 2 if gated else 1
     name = "activation" if up.name in ("up", "gate-up") else "shared-activation"
-    yield elementwise(p, name, inner * (2 if gated else 1), inner, layers)
+    if p.fusion == "all":  # of what is before it
+        spared = other(
+            "activation_bytes", "never written", -(wide - 1) * inner * p.width * p.tokens
+        )
+        for op in split(p, up, layers):
+            yield replace(op, work=op.work + spared) if gated and op.kind == "gemm" else op
+    else:
+        yield from split(p, up, layers)
+        if p.fusion == "none" and gated:
+            yield elementwise(p, f"lone-{name}", inner, inner, layers)
+            yield elementwise(p, f"product-after-{name}", 2 * inner, inner, layers)
+        else:
+            yield elementwise(p, name, wide * inner, inner, layers)
     yield from split(p, down, layers)
 
 

@@ -67,7 +67,8 @@ def _unescaped(word: str, where: str) -> str:
 
 def is_manifest(text: str) -> bool:
     """True for a text of one or more objects of Kubernetes."""
-    return bool(re.search(r"(?m)^\s*apiVersion:", text) and re.search(r"(?m)^\s*kind:", text))
+    lines = (rf"(?m)^[^\S\n]*{key}:" for key in ("apiVersion", "kind"))
+    return all(re.search(line, text) for line in lines)
 
 
 def documents(text: str, source: str) -> list[Document]:

@@ -1,7 +1,7 @@
 """Targets that commands are written for, and commands in texts of any of them."""
 
 import re
-import shlex
+from bisect import bisect
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -20,9 +20,7 @@ WRITERS: Final[Mapping[str, Callable[[Served, Site], Command]]] = {
     kubernetes.NAME: kubernetes.write,
     ray_serve.NAME: ray_serve.write,
 }
-_HEREDOC: Final = re.compile(
-    r"^cat > (?P<name>[\w./-]+) <<'(?P<end>\w+)'\n(?P<text>.*?)\n(?P=end)$", re.M | re.S
-)
+_HEREDOC: Final = re.compile(r"cat > (?P<name>[\w./-]+) <<'(?P<end>\w+)'")
 PRICED_AS: Final[Mapping[str, str]] = {
     vllm.NAME: "vllm",
     sglang.NAME: "sglang",
@@ -56,6 +54,25 @@ def write(target: str, served: Served, site: Site) -> Command:
     return WRITERS[target](served, site)
 
 
+def _apart(text: str) -> tuple[str, dict[str, str]]:
+    """A script without the files that it writes, whose lines are blank, and those files by name."""
+    lines, written = text.split("\n"), dict[str, str]()
+    where: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        where.setdefault(line, []).append(number)
+    at = 0
+    while at < len(lines):
+        if begun := _HEREDOC.fullmatch(lines[at]):
+            ends = where.get(begun["end"], [])
+            after = bisect(ends, at)
+            if after < len(ends):
+                written[begun["name"]] = "\n".join(lines[at + 1 : ends[after]])
+                lines[at : ends[after] + 1] = [""] * (ends[after] + 1 - at)
+                at = ends[after]
+        at += 1
+    return "\n".join(lines), written
+
+
 def read(text: str, files: Files, source: str = "command") -> Read:
     """Read a command, a script with one, a Kubernetes manifest or a Ray Serve configuration.
 
@@ -65,13 +82,7 @@ def read(text: str, files: Files, source: str = "command") -> Read:
         return kubernetes.read(text, source, files)
     if ray_serve.is_config(text):
         return ray_serve.read(text, source, files)
-    written: dict[str, str] = {}
-
-    def blank(match: re.Match[str]) -> str:
-        written[shlex.split(match["name"])[0]] = match["text"]
-        return "\n" * match[0].count("\n")  # lines stay where they are
-
-    script = _HEREDOC.sub(blank, text)
+    script, written = _apart(text)
 
     def named(name: str) -> Document:
         return parse_yaml(written[name], name) if name in written else files(name)

@@ -1,6 +1,7 @@
 """What people write: short flags, older spellings, contradictions, flags that are not modelled."""
 
 import re
+import time
 from dataclasses import replace
 
 import pytest
@@ -267,3 +268,11 @@ def test_prompts_wait_for_other_copies_of_attention_where_they_are_balanced(
     if steps:
         written = targets.write("trtllm", replace(served, speculation=None), SITE)
         assert read_back(written).served.dp_timeout_iters == steps
+
+
+@pytest.mark.parametrize("text", ["\n" * 140_000, "cat > a <<'EOF'\n" * 4_000, " " * 140_000])
+def test_texts_of_nothing_are_read_in_no_time(text: str) -> None:
+    start = time.process_time()
+    with pytest.raises(RooflineError):
+        targets.read(text, lambda _: parse_yaml("", "none"))
+    assert time.process_time() - start < 0.5  # quadratic matching took 24 s
