@@ -101,7 +101,7 @@ def test_what_is_not_priced_is_refused(asked: dict[str, Any], said: str) -> None
 
 
 def test_clients_who_draw_wait_for_the_passes_over_the_logits() -> None:
-    """Of 32 sequences, in bytes of a logit by hand: convert 6, temperature 8, softmax 12, draw 16."""
+    """Bytes of a logit by hand: convert 6, temperature 8, softmax 12, draw 16."""
     asked: dict[str, Any] = {"gpu": "h100-sxm", "prompt": 16, "output": 400, "calibration": "none"}
     asked |= {"concurrency": 32, "requests": 320, "length_spread": 0.0}
     greedy = roofline.simulate("llama-3.1-8b", **asked).tpot.value
