@@ -92,11 +92,13 @@ def _lines(content: bytes, source: str, number: int, whole: bool) -> Iterator[Li
         yield from _lines(before, source, number, True)
         raise located(source, number + before.count(b"\n"), problem, hint)
     text = text.removeprefix("\ufeff") if number == 1 else text
-    for place, line in enumerate(text.split("\n"), number):
-        if len(line) > LONGEST:
+    each = text.split("\n")
+    too_long, returns = max(map(len, each)) > LONGEST, "\r" in text
+    for place, line in enumerate(each, number):
+        if too_long and len(line) > LONGEST:
             raise _too_long(source, place)
         if line and not line.isspace():
-            yield Line(place, line.rstrip("\r"), whole)
+            yield Line(place, line.rstrip("\r") if returns else line, whole)
 
 
 def _too_long(source: str, line: int) -> DocumentError:

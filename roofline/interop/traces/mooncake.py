@@ -7,6 +7,7 @@ id for each block and what is before it; the last block may be a part of one.
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,42 +24,57 @@ BLOCK: Final = 512
 MILLISECONDS: Final = PREFIX["m"]
 _KEYS: Final = ("timestamp", "input_length", "output_length")
 _MOST_IDS: Final = 2**63
-_DECODER: Final[Any] = json.JSONDecoder()
-_SCAN: Final = _DECODER.scan_once
-"""Reads a value at a place of a text, without a look at what is around it."""
 
 
 def convert(read: Sequence[Line], source: str, block: int) -> Rows:
     """Rows of lines, each one object, with blocks of so many tokens; else DocumentError."""
+    if (rows := _together([line.text for line in read], block)) is not None:
+        return rows
     place = Place(source, read)
-    entries = [_entry(line.text, row, place) for row, line in enumerate(read)]
+    entries = [_checked(line.text, row, place) for row, line in enumerate(read)]
+    times, prompts, outputs = ([entry[key] for entry in entries] for key in _KEYS)
     return Rows(
-        seconds=np.array([entry["timestamp"] for entry in entries], np.float64) * MILLISECONDS,
-        prompt=np.array([entry["input_length"] for entry in entries], np.int64),
-        output=np.array([entry["output_length"] for entry in entries], np.int64),
+        seconds=np.array(times, np.float64) * MILLISECONDS,
+        prompt=np.array(prompts, np.int64),
+        output=np.array(outputs, np.int64),
         blocks=tuple(_blocks(entry, row, place, block) for row, entry in enumerate(entries)),
     )
 
 
-def _entry(text: str, row: int, place: Place) -> dict[str, Any]:
-    """Object of a line, most of which are right at the first look."""
+def _together(texts: list[str], block: int) -> Rows | None:
+    """Rows of lines that are read at once, where nothing is wrong with any; else None.
+
+    A line with one brace that opens, at its start, and one that closes at its end is an object of
+    its own where as many are read as there are lines.
+    """
+    if not all(text[0] == "{" and text[-1] == "}" and text.count("{") == 1 for text in texts):
+        return None
     try:
-        entry, end = _SCAN(text, 0)
-        time, prompt = entry["timestamp"], entry["input_length"]
-        output = entry["output_length"]
-    except (LookupError, RecursionError, StopIteration, TypeError, ValueError):
-        return _checked(text, row, place)
-    whole = type(prompt) is int and type(output) is int and type(time) in (int, float)
-    if (
-        whole
-        and end == len(text)
-        and 0 <= time <= _MOST_IDS
-        and 1 <= prompt <= MOST_TOKENS
-        and 1 <= output <= MOST_TOKENS
-    ):
-        found: dict[str, Any] = entry
-        return found
-    return _checked(text, row, place)
+        entries = json.loads(f"[{','.join(texts)}]")
+        times, *lengths = ([entry[key] for entry in entries] for key in _KEYS)
+        ids = [entry.get("hash_ids", []) for entry in entries]
+        kinds = [set(map(type, each)) for each in (times, *lengths, ids, chain.from_iterable(ids))]
+        if not kinds[0] <= {int, float} or any(
+            not found <= {kind}
+            for found, kind in zip(kinds[1:], (int, int, list, int), strict=True)
+        ):
+            return None
+        seconds = np.array(times, np.float64)
+        prompt, output = (np.array(each, np.int64) for each in lengths)
+        np.fromiter(chain.from_iterable(ids), np.int64)  # none is too large
+    except (LookupError, OverflowError, RecursionError, TypeError, ValueError):
+        return None
+    most = np.fromiter(map(len, ids), np.int64, len(ids))
+    right = (
+        (seconds >= 0) & (seconds <= _MOST_IDS)
+        & (prompt >= 1) & (prompt <= MOST_TOKENS) & (output >= 1) & (output <= MOST_TOKENS)
+        & (most <= -(-prompt // block))
+    )  # fmt: skip
+    if len(entries) != len(texts) or not right.all():
+        return None
+    whole = (prompt // block).tolist()
+    blocks = tuple(tuple(each[:count]) for each, count in zip(ids, whole, strict=True))
+    return Rows(seconds=seconds * MILLISECONDS, prompt=prompt, output=output, blocks=blocks)
 
 
 def _checked(text: str, row: int, place: Place) -> dict[str, Any]:
