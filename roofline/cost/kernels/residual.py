@@ -122,7 +122,10 @@ def located(
             (id(residual), id(hull)), _Rows((residual, hull), {}, np.empty(0), np.empty(0))
         )
         places, count = known.places, len(known.places)
-        place = np.array([places.setdefault(key, len(places)) for key in keys], np.intp)
+        found = list(map(places.get, keys))
+        if None in found:
+            found = [places.setdefault(key, len(places)) for key in keys]
+        place = np.array(found, np.intp)
         if len(places) > count:
             _, first = np.unique(place, return_index=True)
             new = first[count - len(places) :]

@@ -296,7 +296,7 @@ def mixed(shift: Array, mean: Array, variance: Array, percent: float) -> Array:
             (requests, loads).
         percent: Which. [1]
     """
-    from roofline.special import gammainc, gammaln
+    from roofline.special import gammainc, gammaln, ndtri
 
     shift, mean, variance = np.broadcast_arrays(shift, mean, variance)
     tiny = 2.0**-20 * (shift + mean) + 2.0**-60
@@ -306,7 +306,9 @@ def mixed(shift: Array, mean: Array, variance: Array, percent: float) -> Array:
     constant = gammaln(shape) + np.log(scale)
     low = shift.min(axis=0)
     high = (shift + mean + FAR * np.sqrt(variance)).max(axis=0)
-    found: Array = np.percentile(shift + mean, percent, axis=0)
+    # As if all were one normal distribution.
+    spread = np.sqrt((shift + mean).var(axis=0) + variance.mean(axis=0))
+    found: Array = np.clip((shift + mean).mean(axis=0) + ndtri(percent / 100.0) * spread, low, high)
     before, out, places = np.ones_like(found), found, np.arange(len(found))
     for _ in range(ROUNDS):
         beyond = np.maximum(found - shift, 0.0) / scale
@@ -316,7 +318,7 @@ def mixed(shift: Array, mean: Array, variance: Array, percent: float) -> Array:
         density = np.exp(np.minimum(logs, 300.0)).mean(axis=0, where=beyond > 0.0)
         step = found + missing / np.maximum(density, 2.0**-500)
         fast = (np.abs(missing) <= before / 2.0) & (step > low) & (step < high)
-        open_ = (np.abs(missing) > NEAR) & (high - low > NEAR * high)
+        open_ = (np.abs(missing) > NEAR) & (high - low > NEAR * high / 4.0)
         if not open_.any():
             break
         found = np.where(open_, np.where(fast, step, (low + high) / 2.0), found)
