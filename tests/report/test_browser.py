@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import roofline
+from roofline.cli import run
 from roofline.report import write
 from roofline.report.page import pack
 from roofline.table import Result
@@ -208,6 +209,25 @@ ON_PAPER = """
 """
 
 
+@pytest.mark.slow
+def test_a_page_is_eight_screens_and_no_higher_column_than_another_is_empty(
+    browser: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "report.html"
+    asked = "analyze llama-3.1-70b --gpu h100-sxm --gpus 8 --batch 64 --weights fp8 --report"
+    assert run([*asked.split(), str(path)]) == 0
+    visit = Visit(browser, path, viewport={"width": 1440, "height": 900})
+    assert visit.page.evaluate("document.documentElement.scrollHeight") <= 8 * 900
+    left, memory, right = (
+        visit.page.evaluate(f"document.getElementById('{name}').getBoundingClientRect().toJSON()")
+        for name in ("batch", "memory", "pareto-section")
+    )
+    assert left["top"] == memory["top"]
+    assert left["right"] < memory["left"]
+    assert left["bottom"] == right["bottom"]
+    visit.context.close()
+
+
 def test_tables_and_figures_are_as_wide_as_paper_and_come_back(
     browser: Any, tmp_path: Path
 ) -> None:
@@ -215,7 +235,7 @@ def test_tables_and_figures_are_as_wide_as_paper_and_come_back(
     write(roofline.analyze(tp=8), path)
     visit = Visit(browser, path, viewport={"width": 1280, "height": 844}, color_scheme="dark")
     screen = visit.page.evaluate(ON_PAPER)
-    assert (screen["zoomed"], screen["folded"]) == (0, 9)
+    assert (screen["zoomed"], screen["folded"]) == (0, 11)
     visit.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     visit.page.wait_for_timeout(500)
     paper = visit.page.evaluate(ON_PAPER)

@@ -81,4 +81,4 @@ def build(result: Result) -> Block | None:
     grids = tuple(grid for name in TABLES for grid in grids_of(result, name))
     if not grids:
         return None
-    return Block(63, "alternatives", "Alternatives", "figures.html", None, figures, grids)
+    return Block(14, "alternatives", "Alternatives", "figures.html", None, figures, grids)

@@ -63,4 +63,4 @@ def build(result: Result) -> Block | None:
     planned = (result.rows("verdict") or [{}])[0]
     figures = (draw_rates(steps, planned.get("rate_per_s")),)
     grids = grids_of(result, "gpus_by_rate")
-    return Block(64, "rates", "If traffic grows", "figures.html", None, figures, grids)
+    return Block(15, "rates", "If traffic grows", "figures.html", None, figures, grids)

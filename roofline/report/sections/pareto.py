@@ -67,7 +67,7 @@ def draw(lanes: Lanes) -> Figure | None:
         line = {"color": colour("muted"), "width": 1, "shape": "vh"}
         x, y = zip(*best, strict=True)
         data.insert(0, scatter(x, y, mode="lines", line=line))
-    figure: dict[str, Any] = layout(380)
+    figure: dict[str, Any] = layout(340)
     for place, name, title in (
         ("xaxis", SPEED, "Speed for one user [token/s]"),
         ("yaxis", rate, "Throughput of a GPU [token/s]"),

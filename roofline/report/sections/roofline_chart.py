@@ -41,7 +41,7 @@ def draw_roofline(facts: RooflineFacts) -> Figure:
     spec = {
         "data": data,
         "layout": layout(
-            520,
+            490,
             xaxis=log_axis("Arithmetic intensity [FLOP per byte of HBM]", *facts.x),
             yaxis=log_axis("Performance", *facts.y, "FLOP/s"),
             annotations=[*_roof_names(facts), *_point_names(facts)],
@@ -262,6 +262,9 @@ def build(result: Result) -> Block | None:
         return None
     facts = roofline_facts(result)
     figures = (draw_roofline(facts),)
-    left_out = tuple((entry, percent(entry.share)) for entry in facts.left_out)
+    left_out: dict[tuple[str, ...], list[str]] = {}
+    for entry in facts.left_out:
+        said = f"{percent(entry.share)} of {entry.phase}"
+        left_out.setdefault(tuple(sorted(entry.ops)), []).append(said)
     given = {"left_out": left_out, "calibrated": facts.calibrated}
     return Block(30, "roofline", "Roofline", "roofline.html", given, figures)

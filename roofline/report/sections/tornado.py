@@ -188,5 +188,5 @@ def build(result: Result) -> Block | None:
         return None
     figures = (draw_tornado(facts),)
     return Block(
-        66, "sensitivity-section", "What it depends on", "figures.html", None, figures, (grid,)
+        16, "sensitivity-section", "What it depends on", "figures.html", None, figures, (grid,)
     )
