@@ -112,6 +112,7 @@ def analyze(asked: Analysis) -> Result:
                 "degrees beside --tp": arranged.devices != arranged.tp or bool(arranged.ep != 1),
                 "--no-kv-cache": not asked.kv_cache,
                 "--attention naive": asked.attention == "naive",
+                "--fusion": asked.fusion != "engine",
                 "--mask square": asked.mask == "square",
                 "--memory-utilization": asked.memory_utilization is not None,
                 "--no-cuda-graphs": not asked.cuda_graphs,

@@ -37,7 +37,10 @@ def compare(asked: Comparison) -> Result:
     textbook = asked.convention == "textbook"
     refuse_unused(
         "--convention textbook",
-        {"--temperature, --top-k or --top-p": textbook and options.sampling.given},
+        {
+            "--temperature, --top-k or --top-p": textbook and options.sampling.given,
+            "--fusion": textbook and asked.fusion != "engine",
+        },
     )
     network = setting.network_of(asked.model)
     device, _ = setting.machine_of(asked.gpu, None, asked.usd_per_hour)

@@ -91,6 +91,7 @@ def test_a_result_says_what_was_asked_and_has_its_operators() -> None:
         ({"beams": 2, "kv_cache": False}, "does not take --no-kv-cache"),
         ({"beams": 2, "convention": "textbook"}, "does not take --samples or --beams"),
         ({"top_k": 5, "convention": "textbook"}, "does not take --temperature, --top-k"),
+        ({"fusion": "none", "convention": "textbook"}, "does not take --fusion"),
         ({"samples": 0}, "samples is 0"),
         ({"top_k": 200_000}, "top-k is 200,000"),
     ],

@@ -195,6 +195,7 @@ class Calibration:
             left += any(name.endswith(".part") for name in listed(folder))
         ended(CALIBRATE, folder, CALIBRATED)
         assert known <= self.read(folder)
+        assert self.read(folder) or not (folder / "mine.yaml").exists()
         assert not [name for name in listed(folder) if name.endswith(".part")]
         shutil.rmtree(folder)
         return kills, left

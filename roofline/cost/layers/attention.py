@@ -17,6 +17,7 @@ from roofline.cost.layers.common import (
     is_one,
     kv_store,
     product,
+    rotary,
     split,
 )
 from roofline.cost.placement import kv_heads_per_device, qkv_biased_per_device
@@ -48,10 +49,8 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
         dims = {name: turn.dims[name] + store.dims[name] for name in ("reads", "writes")}
         yield replace(store, work=turn.work + store.work, dims={**store.dims, **dims})
     else:
-        if part.rotary and p.fusion == "none":
-            yield from turned_apart(p, turned, layers)
-        elif part.rotary:
-            yield elementwise(p, "rotary", turned, turned, layers)
+        if part.rotary:
+            yield from rotary(p, turned, layers)
         if stored:
             yield kv_store(p, cached, layers)
     if part.index is not None:
@@ -101,19 +100,6 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
         yield elementwise(p, "output-gate", out + gate + head_gate, out, layers)
     bias = d if part.out_bias else 0.0
     yield from product(p, "attn-out", d, heads * v, layers, biased=bias)
-
-
-def turned_apart(p: Pass, turned: Number, layers: int) -> Iterator[Op]:
-    """Rotation as published code writes it: x·cos + halves(x)·sin, of which halves(x) is (−x₂, x₁).
-
-    Two products, a negation of one half, the halves joined, a sum: five kernels. Source:
-    ``apply_rotary_pos_emb`` and ``rotate_half`` of Hugging Face transformers.
-    """
-    half = turned / 2.0
-    yield elementwise(p, "rotary-products", turned, turned, 2 * layers)
-    yield elementwise(p, "rotary-negation", half, half, layers)
-    yield elementwise(p, "rotary-halves", turned, turned, layers)
-    yield elementwise(p, "rotary-sum", 2.0 * turned, turned, layers)
 
 
 def _seen(part: Attention, context: Number, cp: Number) -> Number:

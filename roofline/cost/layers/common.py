@@ -40,7 +40,7 @@ class Pass:
 
     @property
     def fusion(self) -> Fusing:
-        """Which passes over activations are kernels of their own."""
+        """Passes over activations that are kernels of their own, as of `Options`."""
         return self.deployment.options.fusion
 
     @property
@@ -131,6 +131,23 @@ def elementwise(
     m = p.tokens if tokens is None else tokens
     work = linear.pointwise(m, reads=reads, writes=writes, width=p.width, parameters=parameters)
     return Op(name, "pointwise", work, layers, dims={"m": m, "reads": reads, "writes": writes})
+
+
+def rotary(p: Pass, turned: Number, layers: int) -> Iterator[Op]:
+    """Rotation of queries and keys by position, of so many elements of a token.
+
+    As published code has it x·cos + halves(x)·sin, of which halves(x) is (−x₂, x₁): two products, a
+    negation of one half, the halves joined, a sum. Source: ``apply_rotary_pos_emb`` and
+    ``rotate_half`` of Hugging Face transformers.
+    """
+    if p.fusion != "none":
+        yield elementwise(p, "rotary", turned, turned, layers)
+        return
+    half = turned / 2.0
+    yield elementwise(p, "rotary-products", turned, turned, 2 * layers)
+    yield elementwise(p, "rotary-negation", half, half, layers)
+    yield elementwise(p, "rotary-halves", turned, turned, layers)
+    yield elementwise(p, "rotary-sum", 2.0 * turned, turned, layers)
 
 
 def attending(

@@ -8,7 +8,15 @@ from roofline.cost import latent
 from roofline.cost.attention import MET, keys_read, pairs
 from roofline.cost.latent import chosen
 from roofline.cost.layers.attention import mask_of
-from roofline.cost.layers.common import Pass, attending, elementwise, index_store, kv_store, split
+from roofline.cost.layers.common import (
+    Pass,
+    attending,
+    elementwise,
+    index_store,
+    kv_store,
+    rotary,
+    split,
+)
 from roofline.cost.work import Formula, Op, Work, by, times
 from roofline.model.architecture import CompressedAttention
 
@@ -35,7 +43,7 @@ def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iter
     widths = float(part.query_rank) + h
     yield elementwise(p, "latent-norm", widths, widths, layers, parameters=widths)
     turned = heads * h + h
-    yield elementwise(p, "rotary", turned, turned, layers)
+    yield from rotary(p, turned, layers)
     if part.ratio:
         pooled = 2.0 * part.series * h
         yield elementwise(p, "compress", pooled, h / part.ratio, layers)

@@ -18,6 +18,7 @@ from roofline.cost.layers.common import (
     kv_store,
     other,
     product,
+    rotary,
     split,
 )
 from roofline.cost.work import Formula, Number, Op, Work, by
@@ -40,7 +41,7 @@ def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
     yield from split(p, matrices["q-up" if part.query_rank else "q"], layers)
     heads = part.heads / p.tp
     turned = heads * part.rope_dim + part.rope_dim
-    yield elementwise(p, "rotary", turned, turned, layers)
+    yield from rotary(p, turned, layers)
     yield kv_store(p, float(part.kv_elements), layers)
     if part.index is not None:
         yield from index(p, part.index, layers, queries=heads, latent=float(part.latent))

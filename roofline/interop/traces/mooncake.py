@@ -53,10 +53,11 @@ def _together(texts: list[str], block: int) -> Rows | None:
         entries = json.loads(f"[{','.join(texts)}]")
         times, *lengths = ([entry[key] for entry in entries] for key in _KEYS)
         ids = [entry.get("hash_ids", []) for entry in entries]
-        kinds = [set(map(type, each)) for each in (times, *lengths, ids, chain.from_iterable(ids))]
-        if not kinds[0] <= {int, float} or any(
-            not found <= {kind}
-            for found, kind in zip(kinds[1:], (int, int, list, int), strict=True)
+        numbers = (*lengths, chain.from_iterable(ids))
+        if (
+            not set(map(type, times)) <= {int, float}
+            or not set(map(type, ids)) <= {list}
+            or not all(set(map(type, each)) <= {int} for each in numbers)
         ):
             return None
         seconds = np.array(times, np.float64)

@@ -265,6 +265,6 @@ def build(result: Result) -> Block | None:
     left_out: dict[tuple[str, ...], list[str]] = {}
     for entry in facts.left_out:
         said = f"{percent(entry.share)} of {entry.phase}"
-        left_out.setdefault(tuple(sorted(entry.ops)), []).append(said)
+        left_out.setdefault(entry.ops, []).append(said)
     given = {"left_out": left_out, "calibrated": facts.calibrated}
     return Block(30, "roofline", "Roofline", "roofline.html", given, figures)

@@ -22,6 +22,8 @@ SESSION: Final = "roofline-"
 LOCK: Final = "lock"
 LOOK_S: Final = 5.0
 """Between two looks at whether the cluster is there, while no chunk is done. [s]"""
+LOOKS: Final = 3
+"""In a row that find nobody where its head was, before it is gone; Ray itself waits a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ def _computed(
     task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(attempt)
     shared = ray.put(work)
     flying: dict[Any, Chunk] = {}
+    missed = 0
     try:
         while True:
             for chunk in islice(chunks, room - len(flying)):
@@ -137,7 +140,8 @@ def _computed(
             if not flying:
                 return
             ready, _ = ray.wait(list(flying), num_returns=1, timeout=LOOK_S)
-            if not ready and not _answers(ray):
+            missed = 0 if ready or _answers(ray) else missed + 1
+            if missed == LOOKS:
                 flying.clear()  # nobody is there to be told that they are not wanted
                 raise MissingEnvironmentError(
                     f"the Ray cluster at {ray.get_runtime_context().gcs_address} is gone",
@@ -152,7 +156,7 @@ def _computed(
 
 
 def _answers(ray: Any) -> bool:
-    """Whether somebody listens where the cluster's head is; Ray ends the process a minute later."""
+    """Whether somebody listens where the cluster's head is."""
     host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=LOOK_S).close()

@@ -82,7 +82,7 @@ class DisaggregationFile(Strict):
 
 
 class SampledFile(Strict):
-    """How the next token is chosen: see `roofline.cost.sampling.Sampling`."""
+    """Choice of the next token: see `roofline.cost.sampling.Sampling`."""
 
     temperature: Annotated[float, Field(ge=0)] | None = None
     top_k: Annotated[int, Field(ge=0)] = 0
