@@ -47,10 +47,11 @@ def _together(texts: list[str], block: int) -> Rows | None:
     A line with one brace that opens, at its start, and one that closes at its end is an object of
     its own where as many are read as there are lines.
     """
-    if not all(text[0] == "{" and text[-1] == "}" and text.count("{") == 1 for text in texts):
+    joined = ",\n".join(["", *texts, ""])
+    if not len(texts) == joined.count("{") == joined.count("\n{") == joined.count("},\n"):
         return None
     try:
-        entries = json.loads(f"[{','.join(texts)}]")
+        entries = json.loads(f"[{joined[2:-2]}]")
         times, *lengths = ([entry[key] for entry in entries] for key in _KEYS)
         ids = [entry.get("hash_ids", []) for entry in entries]
         numbers = (*lengths, chain.from_iterable(ids))
