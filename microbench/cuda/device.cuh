@@ -33,6 +33,9 @@ DEVICE void wait_copies() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(Pending) : "memory");
 }
 
+// 16 bytes of shared memory that this thread itself copied there, and waited for.
+DEVICE uint4 own_copy(const void* shared) { return *(const uint4*)shared; }
+
 // Four 8x8 tiles for a warp: lane i names row i % 8 of tile i / 8, and receives of each tile the
 // two elements at row i / 4, columns 2 (i % 4) and the next.
 DEVICE void load_tiles(u32 (&tile)[4], const void* row) {
@@ -51,9 +54,13 @@ DEVICE void load_tiles_transposed(u32 (&tile)[4], const void* row) {
 #if ELEMENT_FP16
 #define MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 #define PACK "cvt.rn.f16x2.f32"
+#define FMA_PAIRS "fma.rn.f16x2"
+#define ONES 0x3c003c00u
 #else
 #define MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 #define PACK "cvt.rn.bf16x2.f32"
+#define FMA_PAIRS "fma.rn.bf16x2"
+#define ONES 0x3f803f80u
 #endif
 
 // sum[16x8] += a[16x16] b[16x8] on the tensor cores; a lane holds rows lane / 4 and 8 below it.
@@ -68,6 +75,12 @@ DEVICE u32 pack(float low, float high) {
   u32 word;
   asm(PACK " %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   return word;
+}
+// Sums of two words' elements.
+DEVICE u32 add_pairs(u32 a, u32 b) {
+  u32 sum;
+  asm(FMA_PAIRS " %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(ONES), "r"(b));
+  return sum;
 }
 #if ELEMENT_FP16
 DEVICE float widen(u16 element) {

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 KINDS: Final[Mapping[str, str]] = {
     "gemm": "gemm",
     "decode-attention": "attention-decode",
+    "latent-decode": "mla-decode",
     "prefill-attention": "attention-prefill",
     "pointwise": "pointwise",
     "collective": "collective",
@@ -31,6 +32,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "kv_heads": "n_kv_heads",
         "head_dim": "head_dim",
     },
+    "mla-decode": {"count": "batch", "context": "seq_kv", "heads": "n_heads"},
     "attention-prefill": {
         "count": "batch",
         "new": "seq_q",

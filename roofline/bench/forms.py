@@ -13,6 +13,7 @@ from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.collective import moved
 from roofline.cost.kernels.decode import decode_dims
 from roofline.cost.kernels.form import Constant, Dims, Machine, free
+from roofline.cost.kernels.latent import latent_dims
 from roofline.cost.kernels.prefill import prefill_dims
 from roofline.cost.kernels.processor import OF_KIND
 from roofline.cost.work import Array
@@ -28,6 +29,7 @@ PRODUCTS: Final[Mapping[str, str]] = {
 }
 ON_GPU: Final[Mapping[str, str]] = {
     "decode-attention": "decode-own",
+    "latent-decode": "latent-decode",
     "prefill-attention": "prefill-own",
     "pointwise": "memory",
 }
@@ -36,6 +38,8 @@ WIDTHS: Final[Mapping[str, float]] = {"fp32": 4.0, "tf32": 4.0, "fp8": 1.0}
 """Bytes of an element by arithmetic, where they are not 2."""
 KERNEL: Final = "roofline"
 """Schedule of decoding in ``microbench/cuda``, a key of `roofline.cost.kernels.decode`."""
+SCHEDULES: Final = {"flashinfer-decode": "vllm_flashinfer_fidecode"}
+"""The same of other probes."""
 PATHS: Final = {"send_recv": "direct"}
 """Algorithm that the bytes of a collective are counted by, where it is not a ring."""
 SPARE: Final = 1.5
@@ -136,8 +140,17 @@ def _collective(rows: Sequence[Record], out: _Columns, published: Published | No
     }
 
 
+def _latent(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Columns:
+    ones = np.ones(len(rows))
+    width = np.array([WIDTHS.get(row.arithmetic, 2.0) for row in rows])
+    return latent_dims(out["count"], ones, out["context"], out["heads"], width, width)
+
+
 _MORE: Final[Mapping[str, Callable[[Sequence[Record], _Columns, Published | None], _Columns]]] = {
-    "decode": lambda rows, out, _: decode_dims(*_heads(rows, out), kernel=KERNEL),
+    "decode": lambda rows, out, _: decode_dims(
+        *_heads(rows, out), kernel=SCHEDULES.get(rows[0].probe, KERNEL)
+    ),
+    "latent": _latent,
     "prefill": lambda rows, out, _: prefill_dims(*_heads(rows, out)),
     "pass": lambda rows, out, _: (
         {} if "width" in out else {"width": out["heads"] * out["head_dim"]}

@@ -13,6 +13,7 @@ PROJECT: Final = "roofline"
 `roofline.cost.kernels.decode.KERNELS`."""
 LIBRARY: Final = "cublaslt"
 """Provider of products in 8 bits: engines have kernels of their own, which come before it."""
+FLASHINFER: Final = "flashinfer"
 PAIR: Final = "bfloat16-bfloat16"
 PRICES: Final[Mapping[str, tuple[str, str]]] = {
     "gemm-bf16": (CUBLAS, "bfloat16"),
@@ -25,6 +26,9 @@ PRICES: Final[Mapping[str, tuple[str, str]]] = {
     "torch-flash": ("torch", PAIR),
     "flash-attn-3": ("flash-attention-3", PAIR),
     "flash-prefill": (PROJECT, PAIR),
+    "flashinfer-decode": (FLASHINFER, PAIR),
+    "flashinfer-prefill": (FLASHINFER, PAIR),
+    "flashinfer-mla": (FLASHINFER, PAIR),
     "rmsnorm-bf16": (PASSES, "input_layernorm"),
     "rope-bf16": (PASSES, "attn_rope"),
     "silu-mul-bf16": (PASSES, "mlp_act"),
@@ -47,13 +51,19 @@ REFERENCES: Final[Mapping[str, str]] = {
     "copy-host": "rate of the host's link that offloading is held against",
     "sampling": "choice of a token: steps have it in what the engine takes",
     "experts-bf16": "products of a mixture: without sorting rows by expert and summing them up",
-    "w4a16-gemv": "four tokens at most: no price of larger batches",
+    "w4a16-gemm": "sixteen tokens at most: no price of larger batches",
     "w4a16-torch": "PyTorch's kernel: engines have faster ones of their own",
 }
 """Probes that price nothing, and what they are for; they come last."""
 RATES: Final = frozenset({"copy-host"})
 """References that no form is fitted to: their points are the rates."""
-RIVALS: Final = ("torch-cudnn", "torch-flash", "flash-attn-3", "flash-prefill")
+RIVALS: Final = (
+    "torch-cudnn",
+    "torch-flash",
+    "flash-attn-3",
+    "flashinfer-prefill",
+    "flash-prefill",
+)
 """Attention to prompts: of those that were measured the fastest stands for what engines run."""
 PROMPTS: Final = ((1, 2048), (1, 8192), (4, 4096))
 """Sequences and tokens of the prompts by which the fastest is told. [sequence], [token]"""
@@ -63,7 +73,6 @@ HEADS: Final = (32.0, 8.0, 128.0)
 WITHOUT: Final[Mapping[str, str]] = {
     "moe": "grouped products: the engine's own kernels, as shipped",
     "latent-heads": "batched products of latent attention: as shipped",
-    "latent-decode": "attention inside the latent: the engine's own kernels, as shipped",
     "latent-prefill": "attention on expanded latents: the engine's own kernels, as shipped",
     "linear-attention": "recurrent states: the engine's own kernels, as shipped",
     "sparse-attention": "chosen keys: the engine's own kernels, as shipped",

@@ -23,6 +23,8 @@ from roofline.errors import DocumentError, UnknownNameError
 
 Shape: TypeAlias = Mapping[str, int]
 """Values of the axes at one point, by name: ``{"m": 16, "n": 2048, "k": 2048}``."""
+KINDS: Final = (*get_args(Kind), "latent-decode")
+"""Kinds that a probe can be of."""
 State: TypeAlias = Literal["warm", "near", "cold"]
 """Place of the streamed arguments of a run: as the run before left them, in the last-level cache
 that cores share, or in memory."""
@@ -59,8 +61,8 @@ class Probe:
     version: int
     """Name of the file; version, raised whenever what is measured changes, so that older records
     stop applying."""
-    kind: Kind
-    """Kind of operator, as in `roofline.cost.work.Op`."""
+    kind: str
+    """Kind of operator, as in `roofline.cost.work.Op`, or of a kernel that is part of one."""
     axes: Mapping[str, Sequence[Any]]
     """Values by name; a name of several words binds as many values at once: ``"n k"``."""
     arguments: Callable[[Maker, Shape], Mapping[str, Any]]
@@ -233,8 +235,8 @@ def _check(probe: Probe, path: Path) -> None:
 
     if probe.name != path.stem:
         raise refuse(f"the probe is called {probe.name!r}", f"call it {path.stem!r}, as its file")
-    if probe.kind not in get_args(Kind):
-        raise refuse(f"there is no kind {probe.kind!r}", f"use one of {', '.join(get_args(Kind))}")
+    if probe.kind not in KINDS:
+        raise refuse(f"there is no kind {probe.kind!r}", f"use one of {', '.join(KINDS)}")
     if probe.launch is only_kernels and probe.kernels is None:
         raise refuse("it launches nothing", "give it a launch, or kernels for a GPU")
     if probe.launch is only_kernels and "numpy" in probe.backends:

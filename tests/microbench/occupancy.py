@@ -14,7 +14,7 @@ import numpy as np
 
 from roofline.bench.gpu.attention import HEAD_DIMS, decode_attention, prefill_attention
 from roofline.bench.gpu.compiling import compiled
-from roofline.bench.gpu.kernels import quantise, rms_norm, rope, row_pass, silu_mul, w4a16_gemv
+from roofline.bench.gpu.kernels import quantise, rms_norm, rope, row_pass, silu_mul, w4a16_gemm
 from roofline.bench.gpu.launch import WARP, Launch
 from tests.microbench.test_compile import ARCHITECTURES, Resources, resources
 
@@ -68,7 +68,10 @@ def launches(architecture: int) -> Iterator[tuple[str, Launch]]:
     for of in ("fp8", "int8"):
         yield f"rows of 4096, {of}", quantise(row, row, row, of=of, element="bf16")[0]
     yield "heads of 128", rope(np.empty((1, 1, 128), np.uint16), row, row, element="bf16")[0]
-    yield "one row", w4a16_gemv(row, row, row, row, row, element="bf16")[0]
+    for tokens, wide in ((1, 4096), (16, 28672)):
+        values, output = np.empty((tokens, 128), np.uint16), np.empty((tokens, wide), np.uint16)
+        launch = w4a16_gemm(row, row, row, values, output, element="bf16", multiprocessors=132)
+        yield f"{tokens} by {wide}", launch[0]
 
 
 def blocks(launch: Launch, used: Resources, limits: Limits) -> int:

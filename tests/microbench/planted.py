@@ -18,6 +18,7 @@ DECODE: Final = ("decode, grouped, one split empty",)
 EIGHT_BITS: Final = ("decode, 8-bit cache",)
 VERIFY: Final = ("verify 4 tokens",)
 WIDE: Final = ("decode, pages of 32, scores of a wide range",)
+FOUR: Final = ("4-bit weights, wide parts", "4-bit weights, sixteen rows")
 PREFILL: Final = ("prefill, a chunk after 130 tokens",)
 GROUPS: Final = ("warpgroups, a chunk after 230 tokens",)
 
@@ -234,14 +235,27 @@ BUGS: Final[dict[str, Bug]] = {
         ("rms norm, not all threads at work",),
     ),
     "rotation the other way": Bug("rope.cu", "c.y, s.y, -1.f", "c.y, s.y, 1.f", ("rope",)),
-    "fifth weight scaled like the fourth": Bug(
-        "w4a16_gemv.cu", "x[4] *= p4;", "x[4] *= p3;", ("4-bit weights, one row",)
+    "early weights for late ones": Bug(
+        "w4a16_gemm.cu", "late[half] = add_pairs(raised<2>", "late[half] = add_pairs(raised<0>", FOUR
     ),
     "zero point of the first group for all": Bug(
-        "w4a16_gemv.cu",
-        "zero[row * groups + chunk * 32 / GROUP]",
-        "zero[row * groups]",
-        ("4-bit weights, one row",),
+        "w4a16_gemm.cu", "less = zeros[tile][half]", "less = zeros[tile][0]", FOUR
+    ),
+    "scale of the upper row for both": Bug(
+        "w4a16_gemm.cu", "scales[tile][i >> 1]", "scales[tile][0]", FOUR
+    ),
+    "weights not waited for": Bug(
+        "w4a16_gemm.cu", "wait_copies<STAGES - 1>();", "wait_copies<STAGES>();", FOUR
+    ),
+    "weights replaced while they are read": Bug(
+        "w4a16_gemm.cu", "fetch(turn + STAGES - 1);", "fetch(turn + STAGES);", FOUR
+    ),
+    "sums of the first warp": Bug("w4a16_gemm.cu", "w < WARPS; w++) total", "w < 1; w++) total", FOUR),
+    "sums over weights that others read": Bug(
+        "w4a16_gemm.cu", "(float*)memory;\n  __syncthreads();", "(float*)memory;", FOUR
+    ),
+    "rows past the last written": Bug(
+        "w4a16_gemm.cu", "i < rows * OUTPUTS", "i < rows * OUTPUTS - 1", FOUR
     ),
     "copy without its tail": Bug(
         "bandwidth.cu",

@@ -16,7 +16,7 @@ from roofline.bench.gpu.kernels import (
     rope,
     row_pass,
     silu_mul,
-    w4a16_gemv,
+    w4a16_gemm,
 )
 from roofline.bench.gpu.launch import Element, Launch, Program
 
@@ -67,7 +67,9 @@ def others() -> list[Program]:
         out += [_of(rope(heads[width], row, row, element=element)) for width in HEAD_DIMS]
         for rows in (1, MOST_ROWS):
             values = np.empty((rows, 128), np.uint16)
-            out.append(_of(w4a16_gemv(row, row, row, values, values, element=element)))
+            for outputs in (16, 64, 128):  # on one multiprocessor: narrow parts and wide ones
+                arrays = row, row, row, values, np.empty((rows, outputs), np.uint16)
+                out.append(_of(w4a16_gemm(*arrays, element=element, multiprocessors=1)))
     return out
 
 

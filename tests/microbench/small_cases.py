@@ -9,6 +9,7 @@ from roofline.bench.gpu.kernels import (
     BLOCK,
     GROUP,
     LARGEST,
+    packed,
     quantise,
     quantise_blocks,
     rms_norm,
@@ -16,7 +17,7 @@ from roofline.bench.gpu.kernels import (
     row_pass,
     silu_mul,
     stream,
-    w4a16_gemv,
+    w4a16_gemm,
 )
 from roofline.bench.gpu.launch import Element
 from tests.microbench.case import Case
@@ -143,26 +144,27 @@ def in_blocks(rows: int, width: int, element: Element, result: str) -> Case:
     )
 
 
-def four_bits(rows: int, outputs: int, depth: int, element: Element) -> Case:
+def four_bits(
+    rows: int, outputs: int, depth: int, element: Element, multiprocessors: int = 132
+) -> Case:
     rng = RNG(5)
     weight = rng.integers(0, 16, (outputs, depth))
-    groups = (outputs, depth // GROUP)
+    groups = (depth // GROUP, outputs)
     scale = narrow(0.1 * rng.random(groups), element)
     zero = narrow(rng.integers(0, 16, groups).astype(np.float64), element)
     values = normal(rng, (rows, depth), element)
-    words = (weight.reshape(outputs, -1, 8) << (4 * np.arange(8))).sum(axis=2).astype(np.uint32)
-    whole = (weight - np.repeat(widen(zero), GROUP, 1)) * np.repeat(widen(scale), GROUP, 1)
+    whole = (weight.T - np.repeat(widen(zero), GROUP, 0)) * np.repeat(widen(scale), GROUP, 0)
     return Case(
         {
-            "weight": words,
+            "weight": packed(weight),
             "scale": scale,
             "zero": zero,
             "values": values,
             "output": nan((rows, outputs), element),
         },
-        lambda placed: w4a16_gemv(**placed, element=element),
+        lambda placed: w4a16_gemm(**placed, element=element, multiprocessors=multiprocessors),
         "output",
-        widen(values) @ whole.T,
+        widen(values) @ whole,
         TOLERANCE * ROUNDING[element],
     )
 
@@ -201,8 +203,10 @@ BUILDERS: Final[dict[str, Callable[[], Case]]] = {
     "rope, several blocks per token": lambda: rotary(2, 70, 64, "fp16"),
     "silu · mul": lambda: gate(2, 1376, "bf16"),
     "silu · mul, several blocks per row": lambda: gate(2, 4104, "fp16"),
-    "4-bit weights, one row": lambda: four_bits(1, 37, 1024, "bf16"),
-    "4-bit weights, four rows": lambda: four_bits(4, 18, 1280, "fp16"),
+    "4-bit weights, one row": lambda: four_bits(1, 48, 1152, "bf16"),
+    "4-bit weights, wide parts": lambda: four_bits(9, 192, 2176, "bf16", multiprocessors=1),
+    "4-bit weights, sixteen rows": lambda: four_bits(16, 96, 9600, "fp16", multiprocessors=1),
+    "4-bit weights, fewer groups than warps": lambda: four_bits(3, 32, 256, "fp16"),
     "residual": lambda: added(3, 1000, "bf16"),
     "residual, several blocks per row": lambda: added(2, 4104, "fp16"),
     "embedding": lambda: taken(3, 4104, "bf16"),

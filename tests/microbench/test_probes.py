@@ -66,11 +66,12 @@ def test_the_small_kernels_of_a_layer(tmp_path: Path) -> None:
     near(a["output"], gate / (1.0 + np.exp(-gate)) * up)
     a = ran(tmp_path, "add-bf16", {"m": 3, "width": 64})
     near(a["output"], widen(a["residual"]) + widen(a["update"]))
-    a = ran(tmp_path, "w4a16-gemv", {"m": 2, "n": 24, "k": 256})
-    nibbles = a["weight"][:, :, None] >> (4 * np.arange(8, dtype=np.uint32)) & 15
-    spread = [np.repeat(widen(a[name]), 128, axis=1) for name in ("zero", "scale")]
-    whole = (nibbles.reshape(24, 256) - spread[0]) * spread[1]
-    near(a["output"], widen(a["values"]) @ whole.T)
+    a = ran(tmp_path, "w4a16-gemm", {"m": 2, "n": 32, "k": 256})
+    places = [0, 16, 4, 20, 8, 24, 12, 28]  # of neighbours along k
+    nibbles = a["weight"][:, :, None] >> np.array(places, np.uint32) & 15
+    weight = nibbles.reshape(32, 2, 4, 4, 8).swapaxes(2, 3).reshape(32, 256)
+    spread = [np.repeat(widen(a[name]), 128, axis=0) for name in ("zero", "scale")]
+    near(a["output"], widen(a["values"]) @ ((weight.T - spread[0]) * spread[1]))
 
 
 def test_memory_is_copied_and_read(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ Also those that read and copy memory, and one that does nothing.
 """
 
 from math import prod
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.bench.gpu.launch import WARP, Array, Element, Launch, ceil_div, program
 from roofline.errors import InputError
@@ -23,10 +24,15 @@ BLOCK: Final = 128
 """Elements of a row that share a scale where rows have several."""
 GROUP: Final = 128
 """Weights of 4 bits that share a scale and a zero point."""
-MOST_ROWS: Final = 4
-WARPS: Final = 4
-OUTPUTS: Final = 4
-"""Outputs of a warp: the input is read once for all of them."""
+TILE: Final = 16
+COLUMN: Final = 8
+"""Outputs and rows of a product of the tensor cores."""
+MOST_ROWS: Final = 2 * COLUMN
+WARPS: Final = 8
+STAGES: Final = 8
+"""Tiles that a warp has under way: 8 KiB."""
+HELD_TILES: Final = 4
+"""Products whose sums a thread keeps in registers."""
 STREAM_THREADS: Final = 512
 BLOCKS: Final = 4
 """Blocks per multiprocessor: all threads that it holds."""
@@ -184,37 +190,70 @@ def _divides(unit: int, width: int) -> None:
         )
 
 
-def w4a16_gemv(
-    weight: Array, scale: Array, zero: Array, values: Array, output: Array, *, element: Element
+def w4a16_gemm(
+    weight: Array,
+    scale: Array,
+    zero: Array,
+    values: Array,
+    output: Array,
+    *,
+    element: Element,
+    multiprocessors: int,
 ) -> tuple[Launch, ...]:
     """Launch for ``values @ ((weight - zero) · scale).T``, a product of few rows as in decoding.
 
     Args:
-        weight: Eight 4-bit weights per uint32, the first in the lowest bits: [outputs, depth / 8].
-        scale, zero: Of each group of 128 weights: [outputs, depth / 128].
-        values, output: Of shape [rows, depth] and [rows, outputs], at most 4 rows.
+        weight: Eight 4-bit weights per uint32, in the order of `packed`: [outputs, depth / 8].
+        scale, zero: Of each group of 128 weights: [depth / 128, outputs].
+        values, output: Of shape [rows, depth] and [rows, outputs], at most 16 rows.
+        multiprocessors: Of the device; blocks are narrow enough that all of them have some. [1]
 
     Raises:
         InputError: If the kernel does not serve the shape.
     """
     rows, depth = values.shape
     outputs = output.shape[1]
-    if rows > MOST_ROWS or depth % GROUP:
+    if rows > MOST_ROWS or depth % GROUP or outputs % TILE:
         raise InputError(
-            f"{rows} rows of {depth} elements are not served",
-            hint=f"take at most {MOST_ROWS} rows, and a multiple of {GROUP} elements",
+            f"{rows} rows of {depth} elements to {outputs} are not served",
+            hint=f"take at most {MOST_ROWS} rows, multiples of {GROUP} elements and of {TILE}",
         )
-    constants = {"ROWS": rows, "GROUP": GROUP, "WARPS": WARPS, "OUTPUTS": OUTPUTS}
+    columns = ceil_div(rows, COLUMN)
+    widest = min(HELD_TILES // columns, outputs // (2 * TILE * multiprocessors))
+    tiles = next((t for t in (4, 2) if t <= widest and outputs % (TILE * t) == 0), 1)
+    constants = {
+        "TILES": tiles,
+        "COLUMNS": columns,
+        "STAGES": STAGES // tiles,
+        "WARPS": WARPS,
+    }
     return (
         Launch(
-            program("w4a16_gemv", element, constants),
-            "w4a16_gemv",
-            (ceil_div(outputs, WARPS * OUTPUTS), 1, 1),
+            program("w4a16_gemm", element, constants),
+            "w4a16_gemm",
+            (outputs // (TILE * tiles), 1, 1),
             WARPS * WARP,
-            0,
-            (weight, scale, zero, values, output, np.int32(outputs), np.int32(depth)),
+            WARPS * WARP * STAGES * 2 * 16,
+            (weight, scale, zero, values, output, *map(np.int32, (rows, outputs, depth))),
         ),
     )
+
+
+def packed(weight: NDArray[Any]) -> NDArray[np.uint32]:
+    """Words of 4-bit weights as `w4a16_gemm` takes them.
+
+    Args:
+        weight: Whole numbers from 0 to 15. [outputs, depth]
+
+    Returns:
+        Of shape [outputs, depth / 8]. Word ``4 q + w`` of each sixteen has the weights
+        ``32 w + 8 q + i``, the even ones in its low half, the odd ones in its high half.
+    """
+    outputs, depth = weight.shape
+    words = weight.reshape(outputs, depth // GROUP, 4, 4, 4, 2).swapaxes(2, 3)
+    places = 4 * np.arange(4)[:, None] + 16 * np.arange(2)
+    summed = (words.astype(np.uint32) << places.astype(np.uint32)).sum(axis=(-2, -1))
+    return summed.astype(np.uint32).reshape(outputs, depth // CHUNK)
 
 
 def nothing() -> tuple[Launch, ...]:

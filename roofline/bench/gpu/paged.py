@@ -75,6 +75,11 @@ def paged_decode(name: str, cache: str) -> Probe:
     )
 
 
+def paged_shape(at: Shape) -> tuple[int, int, int, int]:
+    """Shape of all sequences' keys: pages, their tokens, heads and width."""
+    return at["count"] * -(-at["context"] // PAGE), PAGE, at["kv_heads"], at["head_dim"]
+
+
 def splits(count: int, kv_heads: int, context: int, multiprocessors: int) -> int:
     """Parts of a context."""
     return decode_splits(count, kv_heads, context, multiprocessors, most=MOST_SPLITS)
@@ -84,14 +89,14 @@ def _arguments(make: Maker, at: Shape, cache: str) -> dict[str, object]:
     """Queries, the cache in pages, where they are, and room for parts of the result."""
     count, new, context = at["count"], at["new"], at["context"]
     heads, kv, width = at["heads"], at["kv_heads"], at["head_dim"]
-    each = -(-context // PAGE)
+    shape = paged_shape(at)
     parted = splits(count, kv, context, LARGEST)
     rows = count * new * heads * parted if parted > 1 else 0
     return {
         "query": make.normal(count, new, heads, width, of="bf16"),
-        "keys": make.normal(count * each, PAGE, kv, width, of=cache),
-        "values": make.normal(count * each, PAGE, kv, width, of=cache),
-        "table": make.constant(pages, count, each),
+        "keys": make.normal(*shape, of=cache),
+        "values": make.normal(*shape, of=cache),
+        "table": make.constant(pages, count, shape[0] // count),
         "contexts": make.constant(same, count, context),
         "parts": make.empty(rows, width),
         "sums": make.empty(rows),

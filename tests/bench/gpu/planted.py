@@ -154,8 +154,8 @@ def _wires(form: str) -> Callable[[Kernel], float]:
 
 
 def _packed(call: Kernel) -> float:
-    n, k = call.arguments[5:7]
-    return _time("product-packed", "fp32", m=call.constants["ROWS"], n=n, k=k)
+    m, n, k = call.arguments[5:8]
+    return _time("product-packed", "bf16", m=m, n=n, k=k)
 
 
 def _matmul(call: Kernel) -> float:
@@ -182,7 +182,7 @@ TIMES: Final[Mapping[str, Callable[[Kernel], float]]] = {
     "combine_splits": lambda call: 0.0,
     "prefill_attention": _prefill,
     "prefill_warpgroup": _prefill,
-    "w4a16_gemv": _packed,
+    "w4a16_gemm": _packed,
     "memcpy": lambda call: LINK[int(call.arguments[1])] + call.arguments[0] / HOST_BYTES_PER_S,
     "allReduce": _wires("collective-all-reduce"),
     "allGather": _wires("collective-all-gather"),

@@ -60,7 +60,7 @@ TOLD = {
     "gemm-fp8": {"compute": 0.01, "memory": 0.01},
     "gemm-fp8-block": {"compute": 0.01, "memory": 0.01},
     "gemm-int8": {"compute": 0.01, "memory": 0.01},
-    "w4a16-gemv": {"memory": 0.01, "start": 0.02},
+    "w4a16-gemm": {"memory": 0.01, "start": 0.02},
     "copy": {"start": 0.02, "memory": 0.01, "cache": 0.02, "resident": 0.02},
     "read": {"start": 0.02, "memory": 0.01, "cache": 0.02, "resident": 0.02},
     "add-bf16": {"start": 0.02, "memory": 0.02, "cache": 0.03},

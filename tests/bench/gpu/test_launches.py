@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roofline.bench.gpu.attention import decode_attention, decode_splits, prefill_attention
-from roofline.bench.gpu.kernels import rms_norm, rope, silu_mul, w4a16_gemv
+from roofline.bench.gpu.kernels import rms_norm, rope, silu_mul, w4a16_gemm
 from roofline.bench.gpu.launch import program
 from roofline.errors import InputError
 
@@ -30,9 +30,10 @@ def norm(width: int) -> object:
     return rms_norm(room(2, width), room(width), room(2, width), element="bf16")
 
 
-def gemv(rows: int, depth: int) -> object:
+def packed(rows: int, depth: int) -> object:
     words = room(8, depth // 8)
-    return w4a16_gemv(words, words, words, room(rows, depth), room(rows, 8), element="bf16")
+    arrays = words, words, words, room(rows, depth), room(rows, 16)
+    return w4a16_gemm(*arrays, element="bf16", multiprocessors=132)
 
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
@@ -44,8 +45,8 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: norm(12), "a width of 12 elements"),
     (lambda: silu_mul(room(1, 24), room(1, 12), element="bf16"), "a width of 12 elements"),
     (lambda: rope(room(1, 1, 24), room(1, 24), room(1), element="bf16"), "a width of 24 elements"),
-    (lambda: gemv(5, 128), "5 rows of 128 elements"),
-    (lambda: gemv(1, 96), "1 rows of 96 elements"),
+    (lambda: packed(17, 128), "17 rows of 128 elements"),
+    (lambda: packed(1, 96), "1 rows of 96 elements"),
     (lambda: program("rope", cast(Any, "fp8")), "no kernel computes in fp8"),
 ]
 

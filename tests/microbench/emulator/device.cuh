@@ -352,6 +352,12 @@ DEVICE void wait_copies() {
   }
 }
 
+DEVICE uint4 own_copy(const void* shared) {
+  emulator::check_shared(shared);
+  emulator::land();
+  return *(const uint4*)shared;
+}
+
 namespace emulator {
 struct Tiles {
   const void* row;
@@ -428,6 +434,10 @@ DEVICE u32 pack(float low, float high) {
   return emulator::narrowed(low) | (u32)emulator::narrowed(high) << 16;
 }
 DEVICE float widen(u16 element) { return emulator::widened(element); }
+DEVICE u32 add_pairs(u32 a, u32 b) {
+  return pack(emulator::widened_half(a, 0) + emulator::widened_half(b, 0),
+              emulator::widened_half(a, 1) + emulator::widened_half(b, 1));
+}
 // The nearest of all e4m3 numbers, ties to the even one: their order is that of their bits.
 DEVICE u32 to_e4m3(float value) {
   const float size = std::min(std::fabs(value), 448.f);

@@ -1,0 +1,5 @@
+"""Attention of one new token per sequence over a paged cache by FlashInfer, where it is installed."""
+
+from roofline.bench.gpu.flashinfer_attention import decode
+
+PROBE = decode("flashinfer-decode")

@@ -1,0 +1,5 @@
+"""Attention of one new token per sequence over paged latents by FlashInfer, where it is installed."""
+
+from roofline.bench.gpu.flashinfer_attention import latent
+
+PROBE = latent("flashinfer-mla")

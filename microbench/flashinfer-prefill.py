@@ -1,0 +1,5 @@
+"""Attention to prompts and chunks over a paged cache by FlashInfer, where it is installed."""
+
+from roofline.bench.gpu.flashinfer_attention import prefill
+
+PROBE = prefill("flashinfer-prefill")
