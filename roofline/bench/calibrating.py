@@ -15,7 +15,7 @@ from roofline.bench.held_out import coverage, errors
 from roofline.bench.prices import RATES, SUSTAINED
 from roofline.bench.profile import Fitted
 from roofline.bench.published import Published
-from roofline.bench.records import Record, Records
+from roofline.bench.records import Record, Records, alike
 from roofline.bench.stopping import SLOWED
 from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.catalog import FORMS
@@ -39,6 +39,7 @@ LONGEST_S: Final = 1.0
 """Times the published rates, and beyond that, in which any kernel ends; assumed."""
 CLOCK: Final = 0.5
 """Share of the usual clock of a run below which something held a device down; assumed."""
+LAUNCHED: Final = "launched one by one, unlike the others of their probe"
 FAULTY: Final = frozenset(
     {"hardware slowdown", "temperature", "hardware temperature", "power brake"}
 )
@@ -177,7 +178,13 @@ def trusted(records: Records, published: Published) -> tuple[list[Record], list[
         )
     clocks = sorted(clock for row in records.rows if (clock := row.clocks.get("sm_hz", 0.0)) > 0)
     usual = clocks[len(clocks) // 2] if clocks else 0.0
-    doubts = [_doubt(row, published.of(row.arithmetic), usual) for row in records.rows]
+    as_most = {
+        row.point for probe in records.header.probes for row in alike(records.of(probe))
+    }
+    doubts = [
+        _doubt(row, published.of(row.arithmetic), usual) if row.point in as_most else LAUNCHED
+        for row in records.rows
+    ]
     notes = []
     if counts := Counter(filter(None, doubts)):
         why = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())

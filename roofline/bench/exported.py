@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from roofline.bench.prices import PRICES
-from roofline.bench.records import Record, Records
+from roofline.bench.records import Record, Records, alike
 from roofline.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,11 +64,8 @@ def exported(records: Records, kind: str, backend: str = "") -> "pandas.DataFram
     import pandas as pd
 
     device = records.header.environment.get("datasheet") or records.header.environment["machine"]
-    rows = [
-        {"gpu": device, "backend": backend, **_row(row, kind)}
-        for row in records.rows
-        if KINDS.get(row.kind) == kind and row.probe in PRICES
-    ]
+    wanted = [row for row in records.rows if KINDS.get(row.kind) == kind and row.probe in PRICES]
+    rows = [{"gpu": device, "backend": backend, **_row(row, kind)} for row in alike(wanted)]
     if not rows:
         there = sorted({KINDS[row.kind] for row in records.rows if row.probe in PRICES})
         raise InputError(

@@ -9,7 +9,7 @@ import json
 import re
 import tarfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -161,6 +161,15 @@ def _unpack(packed: Path, place: Path) -> None:
                 (place / name).write_bytes(file.read() if file else b"")
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise _refused(packed, f"it is no packed run: {error}", AGAIN) from None
+
+
+def alike(rows: Sequence[Record]) -> list[Record]:
+    """Rows that were timed as most are, as graphs or launch by launch.
+
+    What a capture refused was timed as the host launches it, which no graph of kernels takes.
+    """
+    as_graphs = 2 * sum(row.replayed for row in rows) >= len(rows)
+    return [row for row in rows if row.replayed == as_graphs]
 
 
 def _versions(header: Header, probes: Mapping[str, Loaded], folder: Path) -> list[str]:

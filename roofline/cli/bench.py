@@ -146,6 +146,7 @@ class Exported(StrEnum):
 
     GEMM = "gemm"
     ATTENTION_DECODE = "attention-decode"
+    MLA_DECODE = "mla-decode"
     ATTENTION_PREFILL = "attention-prefill"
     POINTWISE = "pointwise"
     COLLECTIVE = "collective"

@@ -48,6 +48,13 @@ def test_a_reading_that_cannot_be_is_said_and_kept_out(lie: str) -> None:
     assert said in note
 
 
+def test_launches_among_graphs_are_kept_out() -> None:
+    rows = [replace(row, replayed=place % 7 != 0) for place, row in enumerate(ROWS)]
+    kept, (note,) = asked(rows)
+    assert kept == [row for row in rows if row.replayed]
+    assert "launched one by one" in note
+
+
 def test_honest_rows_are_all_taken_and_nothing_is_said() -> None:
     assert asked(ROWS) == (ROWS, [])
     held = [replace(row, stopped="slowed", dropped={"power cap": 9}) for row in ROWS]

@@ -4,7 +4,7 @@ Its compiled kernels must be there too (``flashinfer-jit-cache``): compiling one
 """
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -145,42 +145,43 @@ def _decode(
 ) -> None:
     count, _, context = shape
     heads = query.shape[1], *keys.shape[2:]
-    _run(xp, lambda: planned_decode(count, context, *heads), (query,), (keys, values), output)
+    _run(xp, lambda: planned_decode(count, context, *heads), query, (keys, values), output)
 
 
 def _prefill(
     xp: Any, query: Any, keys: Any, values: Any, output: Any, shape: tuple[int, int, int]
 ) -> None:
     heads = query.shape[1], *keys.shape[2:]
-    _run(xp, lambda: planned_prefill(*shape, *heads), (query,), (keys, values), output)
+    _run(xp, lambda: planned_prefill(*shape, *heads), query, (keys, values), output)
 
 
-def _run(
-    xp: Any, planned: Callable[[], Any], queries: tuple[Any, ...], cache: Any, output: Any
-) -> None:
-    held = tuple(view(Borrowed(array)) for array in cache)
+def _run(xp: Any, planned: Callable[[], Any], query: Any, cache: Any, output: Any) -> None:
     with on_stream(xp, "FlashInfer"):
-        planned().run(view(Borrowed(queries[0])), held, out=view(Borrowed(output)))
+        plan = planned()
+        held = tuple(view(Borrowed(array)) for array in cache)
+        plan.run(view(Borrowed(query)), held, out=view(Borrowed(output)))
 
 
 def _latent(
     xp: Any, query: Any, turned: Any, latents: Any, rotated: Any, output: Any, context: int
 ) -> None:
     count, heads, _ = query.shape
-    arrays = [view(Borrowed(array)) for array in (query, turned, latents, rotated)]
     with on_stream(xp, "FlashInfer"):
-        planned_latent(count, context, heads).run(*arrays, out=view(Borrowed(output)))
+        plan = planned_latent(count, context, heads)
+        arrays = [view(Borrowed(array)) for array in (query, turned, latents, rotated)]
+        plan.run(*arrays, out=view(Borrowed(output)))
 
 
-@lru_cache(maxsize=512)
+@cache
 def view(borrowed: Borrowed) -> Any:
-    """PyTorch's view of an array in bfloat16. Kept: a capture cannot wait for a stream."""
+    """PyTorch's view of an array in bfloat16. Kept, as a capture cannot wait for a stream, until the
+    next plan: of small caches there are thousands of copies."""
     import torch
 
     return torch.from_dlpack(borrowed.array).view(torch.bfloat16)
 
 
-@lru_cache(maxsize=1)
+@cache
 def workspace() -> Any:
     """Room that all plans share; one runs at a time."""
     import torch
@@ -189,8 +190,10 @@ def workspace() -> Any:
 
 
 def _placed(*arrays: NDArray[np.int32]) -> list[Any]:
+    """What a plan is made of, on the device; views of the arrays of the plan before are forgotten."""
     import torch
 
+    view.cache_clear()
     return [torch.from_numpy(np.ascontiguousarray(array)).cuda() for array in arrays]
 
 

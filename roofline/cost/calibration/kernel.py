@@ -103,11 +103,9 @@ BORROWED: Final[Mapping[str, float]] = {
 assumed. Of other kinds `ENGINES`."""
 ENGINES: Final = 0.45
 PASSES: Final = "passes"
-SAME_CHIP: Final = frozenset({"h100-sxm", "h200-sxm"})
-"""Devices of one chip with other memories, on one of which passes were measured in graphs."""
 LAUNCHED: Final = "vidur"
 """Provider of passes that were launched one by one, by kernels of 2023: two to five times what the
-same pass takes in a graph on an H200 (``hwspecs/records``). In steps `PASSES` come before it."""
+same pass takes in a graph (``hwspecs/records``). In steps `PASSES` come before it."""
 CUBLAS: Final = "cublas"
 NCCL: Final = "nccl"
 NEUTRAL: Final = frozenset({"vidur", NCCL, "torch-nccl", "deepep", PASSES, CUBLAS})
@@ -130,9 +128,6 @@ class Found(NamedTuple):
     """True where it was measured on another device, and where that is of another generation."""
     borrowed: bool
     """True where it is another engine's."""
-    same_chip: bool = False
-    """True where it is a pass that was measured on a device with the same chip, whose memory alone
-    has another rate."""
 
     @property
     def spread(self) -> float:
@@ -212,7 +207,6 @@ def nearest(
                     foreign=device != gpu.name,
                     far=MEASURED.get(device, (generation(gpu),))[0] != generation(gpu),
                     borrowed=provider != IDEAL and not (own or shared),
-                    same_chip=kind == "pointwise" and {device, gpu.name} == SAME_CHIP,
                 )
     return None
 
