@@ -1,4 +1,4 @@
-"""Attention of one new token per sequence over paged latents by FlashInfer, where it is installed."""
+"""Attention of one new token per sequence over paged latents by FlashInfer."""
 
 from roofline.bench.gpu.flashinfer_attention import latent
 

@@ -1,4 +1,4 @@
-"""Attention to prompts and chunks over a paged cache by FlashInfer, where it is installed."""
+"""Attention to prompts and chunks over a paged cache by FlashInfer."""
 
 from roofline.bench.gpu.flashinfer_attention import prefill
 

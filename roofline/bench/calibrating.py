@@ -178,9 +178,7 @@ def trusted(records: Records, published: Published) -> tuple[list[Record], list[
         )
     clocks = sorted(clock for row in records.rows if (clock := row.clocks.get("sm_hz", 0.0)) > 0)
     usual = clocks[len(clocks) // 2] if clocks else 0.0
-    as_most = {
-        row.point for probe in records.header.probes for row in alike(records.of(probe))
-    }
+    as_most = {row.point for probe in records.header.probes for row in alike(records.of(probe))}
     doubts = [
         _doubt(row, published.of(row.arithmetic), usual) if row.point in as_most else LAUNCHED
         for row in records.rows

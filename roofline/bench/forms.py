@@ -40,7 +40,7 @@ KERNEL: Final = "roofline"
 """Schedule of decoding in ``microbench/cuda``, a key of `roofline.cost.kernels.decode`."""
 SCHEDULES: Final = {"flashinfer-decode": "vllm_flashinfer_fidecode"}
 """The same of other probes."""
-PATHS: Final = {"send_recv": "direct"}
+PATHS: Final = {"send_recv": "direct", "all_to_all": "direct"}
 """Algorithm that the bytes of a collective are counted by, where it is not a ring."""
 SPARE: Final = 1.5
 """Points that a form gets for each that it needs: a fifth of them is left out of every fit that

@@ -37,6 +37,7 @@ PRICES: Final[Mapping[str, tuple[str, str]]] = {
     "all-reduce": (NCCL, "all_reduce"),
     "all-gather": (NCCL, "all_gather"),
     "reduce-scatter": (NCCL, "reduce_scatter"),
+    "all-to-all": (NCCL, "all_to_all"),
     "send-recv": ("torch-nccl", "send_recv-dpn2"),
 }
 """Provider and variant, by probe."""

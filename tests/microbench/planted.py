@@ -236,7 +236,10 @@ BUGS: Final[dict[str, Bug]] = {
     ),
     "rotation the other way": Bug("rope.cu", "c.y, s.y, -1.f", "c.y, s.y, 1.f", ("rope",)),
     "early weights for late ones": Bug(
-        "w4a16_gemm.cu", "late[half] = add_pairs(raised<2>", "late[half] = add_pairs(raised<0>", FOUR
+        "w4a16_gemm.cu",
+        "late[half] = add_pairs(raised<2>",
+        "late[half] = add_pairs(raised<0>",
+        FOUR,
     ),
     "zero point of the first group for all": Bug(
         "w4a16_gemm.cu", "less = zeros[tile][half]", "less = zeros[tile][0]", FOUR
@@ -250,7 +253,9 @@ BUGS: Final[dict[str, Bug]] = {
     "weights replaced while they are read": Bug(
         "w4a16_gemm.cu", "fetch(turn + STAGES - 1);", "fetch(turn + STAGES);", FOUR
     ),
-    "sums of the first warp": Bug("w4a16_gemm.cu", "w < WARPS; w++) total", "w < 1; w++) total", FOUR),
+    "sums of the first warp": Bug(
+        "w4a16_gemm.cu", "w < WARPS; w++) total", "w < 1; w++) total", FOUR
+    ),
     "sums over weights that others read": Bug(
         "w4a16_gemm.cu", "(float*)memory;\n  __syncthreads();", "(float*)memory;", FOUR
     ),

@@ -9,7 +9,6 @@ from roofline.bench.gpu.kernels import (
     BLOCK,
     GROUP,
     LARGEST,
-    packed,
     quantise,
     quantise_blocks,
     rms_norm,
@@ -21,7 +20,7 @@ from roofline.bench.gpu.kernels import (
 )
 from roofline.bench.gpu.launch import Element
 from tests.microbench.case import Case
-from tests.microbench.elements import E4M3, ROUNDING, nan, narrow, normal, widen
+from tests.microbench.elements import E4M3, ROUNDING, Array, nan, narrow, normal, widen
 
 RNG: Final = np.random.default_rng
 TOLERANCE: Final = 0.75
@@ -142,6 +141,18 @@ def in_blocks(rows: int, width: int, element: Element, result: str) -> Case:
         expected,
         1e-9,
     )
+
+
+def packed(weight: Array) -> Array:
+    """Words of 4-bit weights, [outputs, depth / 8], in the order of the kernel's tensor cores.
+
+    Word 4 q + w of each sixteen has the weights 32 w + 8 q + i: even ones in its low half, odd ones
+    in its high half.
+    """
+    outputs, depth = weight.shape
+    words = weight.reshape(outputs, depth // GROUP, 4, 4, 4, 2).swapaxes(2, 3)
+    places = 4 * np.arange(4)[:, None] + 16 * np.arange(2)
+    return (words << places).sum(axis=(-2, -1)).astype(np.uint32).reshape(outputs, -1)
 
 
 def four_bits(

@@ -174,8 +174,11 @@ def _latent(
 
 @cache
 def view(borrowed: Borrowed) -> Any:
-    """PyTorch's view of an array in bfloat16. Kept, as a capture cannot wait for a stream, until the
-    next plan: of small caches there are thousands of copies."""
+    """PyTorch's view of an array in bfloat16.
+
+    Kept until the next plan, as a capture cannot wait for a stream; there are thousands of copies
+    of a small cache.
+    """
     import torch
 
     return torch.from_dlpack(borrowed.array).view(torch.bfloat16)
@@ -190,7 +193,7 @@ def workspace() -> Any:
 
 
 def _placed(*arrays: NDArray[np.int32]) -> list[Any]:
-    """What a plan is made of, on the device; views of the arrays of the plan before are forgotten."""
+    """Arrays of a plan on the device; views of those of the plan before are forgotten."""
     import torch
 
     view.cache_clear()
@@ -258,9 +261,14 @@ def planned_latent(count: int, context: int, heads: int) -> Any:
 
 def _work(at: Shape) -> Work:
     """Work as the cost model counts it."""
-    shape = {name: at[name] for name in ("heads", "kv_heads", "head_dim")}
-    width = {"width": WIDTH, "kv_width": WIDTH}
-    return attention(at["count"], at["new"], at["context"], **shape, **width)
+    return attention(
+        *(at["count"], at["new"], at["context"]),
+        heads=at["heads"],
+        kv_heads=at["kv_heads"],
+        head_dim=at["head_dim"],
+        width=WIDTH,
+        kv_width=WIDTH,
+    )
 
 
 def _latent_work(at: Shape) -> Work:

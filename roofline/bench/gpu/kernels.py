@@ -4,10 +4,9 @@ Also those that read and copy memory, and one that does nothing.
 """
 
 from math import prod
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roofline.bench.gpu.launch import WARP, Array, Element, Launch, ceil_div, program
 from roofline.errors import InputError
@@ -201,7 +200,8 @@ def w4a16_gemm(
     """Launch for ``values @ ((weight - zero) · scale).T``, a product of few rows as in decoding.
 
     Args:
-        weight: Eight 4-bit weights per uint32, in the order of `packed`: [outputs, depth / 8].
+        weight: Eight 4-bit weights per uint32, in the order that ``w4a16_gemm.cu`` says:
+            [outputs, depth / 8].
         scale, zero: Of each group of 128 weights: [depth / 128, outputs].
         values, output: Of shape [rows, depth] and [rows, outputs], at most 16 rows.
         multiprocessors: Of the device; blocks are narrow enough that all of them have some. [1]
@@ -232,23 +232,6 @@ def w4a16_gemm(
             (weight, scale, zero, values, output, *map(np.int32, (rows, outputs, depth))),
         ),
     )
-
-
-def packed(weight: NDArray[Any]) -> NDArray[np.uint32]:
-    """Words of 4-bit weights as `w4a16_gemm` takes them.
-
-    Args:
-        weight: Whole numbers from 0 to 15. [outputs, depth]
-
-    Returns:
-        Of shape [outputs, depth / 8]. Word ``4 q + w`` of each sixteen has the weights
-        ``32 w + 8 q + i``, the even ones in its low half, the odd ones in its high half.
-    """
-    outputs, depth = weight.shape
-    words = weight.reshape(outputs, depth // GROUP, 4, 4, 4, 2).swapaxes(2, 3)
-    places = 4 * np.arange(4)[:, None] + 16 * np.arange(2)
-    summed = (words.astype(np.uint32) << places.astype(np.uint32)).sum(axis=(-2, -1))
-    return summed.astype(np.uint32).reshape(outputs, depth // CHUNK)
 
 
 def nothing() -> tuple[Launch, ...]:

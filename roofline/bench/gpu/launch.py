@@ -17,7 +17,9 @@ from roofline.errors import InputError
 Element: TypeAlias = Literal["bf16", "fp16"]
 """Two bytes; bfloat16 is kept as ``uint16`` where a library has no such type."""
 
-Operation: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "send_recv"]
+Operation: TypeAlias = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"
+]
 
 WARP: Final = 32
 """Threads that run in step. [thread]"""

@@ -180,6 +180,11 @@ def start(
         communicator.allGather(sent, got, count // call.ranks, kind, stream)
     elif call.operation == "reduce_scatter":
         communicator.reduceScatter(sent, got, count // call.ranks, kind, nccl.NCCL_SUM, stream)
+    elif call.operation == "all_to_all":
+        each, part = count // call.ranks, call.payload // call.ranks
+        for peer in range(call.ranks):
+            communicator.send(sent + peer * part, each, kind, peer, stream)
+            communicator.recv(got + peer * part, each, kind, peer, stream)
     elif rank == 0:
         communicator.send(sent, count, kind, 1, stream)
     elif rank == 1:

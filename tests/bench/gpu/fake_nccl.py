@@ -6,6 +6,26 @@ from typing import Any
 import numpy as np
 
 
+def paired(parts: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """One call for each rank, where each message is received by whom it is sent to.
+
+    Messages between all ranks, each from a place of its own, are an all-to-all; one is a send.
+    """
+    ways = {(rank, peer) for rank, _, how, *_, peer, _ in parts if how == "send"}
+    assert ways == {(peer, rank) for rank, _, how, *_, peer, _ in parts if how == "recv"}
+    ranks, size = parts[0][1], parts[0][3]
+    assert {part[3] for part in parts} == {size}
+    if len(ways) == 1:
+        return [(rank, ranks, "sendRecv", size, stream) for rank, *_, stream, _, _ in parts]
+    assert ways == {(rank, peer) for rank in range(ranks) for peer in range(ranks)}
+    for rank in range(ranks):
+        for how in ("send", "recv"):
+            at = sorted(place for r, _, h, *_, place in parts if (r, h) == (rank, how))
+            assert [place - at[0] for place in at] == [size * n for n in range(ranks)]
+    streams = {rank: stream for rank, *_, stream, _, _ in parts}
+    return [(rank, ranks, "allToAll", size * ranks, stream) for rank, stream in streams.items()]
+
+
 def fake_nccl(gpu: Any) -> ModuleType:
     """Collectives count as one call when their group ends; every rank must have joined."""
 
@@ -36,12 +56,10 @@ def fake_nccl(gpu: Any) -> ModuleType:
             self.put("reduceScatter", 2 * count * self.ranks, s)
 
         def send(self, sent: int, count: int, kind: int, peer: int, s: int) -> None:
-            assert peer == 1
-            self.put("sendRecv", 2 * count, s)
+            self.put("send", 2 * count, s, peer, sent)
 
         def recv(self, got: int, count: int, kind: int, peer: int, s: int) -> None:
-            assert peer == 0
-            self.put("sendRecv", 2 * count, s)
+            self.put("recv", 2 * count, s, peer, got)
 
     def start() -> None:
         gpu.group = []
@@ -49,6 +67,8 @@ def fake_nccl(gpu: Any) -> ModuleType:
     def end() -> None:
         assert gpu.group is not None
         parts, gpu.group = gpu.group, None
+        if parts[0][2] == "send":
+            parts = paired(parts)
         ranks, name, payload = parts[0][1:4]
         assert sorted(part[0] for part in parts) == list(range(ranks))
         assert {part[2:4] for part in parts} == {(name, payload)}

@@ -86,6 +86,7 @@ PLANTED: Final[Mapping[str, Mapping[str, float]]] = {
     "collective-all-reduce": NCCL,
     "collective-all-gather": {k: v for k, v in NCCL.items() if not k.endswith("_3")},
     "collective-reduce-scatter": {k: v for k, v in NCCL.items() if not k.endswith("_3")},
+    "collective-all-to-all": {k: v for k, v in NCCL.items() if not k.endswith("_3")},
     "collective-send-recv": {k: v for k, v in NCCL.items() if not k.endswith("_3")},
 }
 NOTHING: Final = 1.2e-6
@@ -187,6 +188,7 @@ TIMES: Final[Mapping[str, Callable[[Kernel], float]]] = {
     "allReduce": _wires("collective-all-reduce"),
     "allGather": _wires("collective-all-gather"),
     "reduceScatter": _wires("collective-reduce-scatter"),
+    "allToAll": _wires("collective-all-to-all"),
     "sendRecv": _wires("collective-send-recv"),
 }
 

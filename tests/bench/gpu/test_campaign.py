@@ -123,10 +123,11 @@ def test_copies_of_the_host_are_measured_both_ways_and_fitted_to_nothing(
 def test_collectives_of_eight_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     gpu = FakeGpu(seconds, devices=8)
     installed(monkeypatch, gpu)
-    run = measured(tmp_path, ["all-reduce", "all-gather", "reduce-scatter", "send-recv"], most=120)
+    names = ["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send-recv"]
+    run = measured(tmp_path, names, most=120)
     assert run.records.header.environment["link"] == "nvlink"
     found = fitted(run)
-    for name in ("all-reduce", "all-gather", "reduce-scatter", "send-recv"):
+    for name in names:
         assert found[name].errors.p90 < 0.01
         planted = PLANTED[found[name].form]
         for constant in ("start_0", "efficiency_1", "efficiency_2"):
