@@ -215,6 +215,24 @@ def expected_tokens(acceptance: Number, length: Number) -> Number:
     return np.where(sure, length + 1.0, missing / np.where(sure, 1.0, rejected))[()]
 
 
+def operations_increase(acceptance: Number, length: Number, cost: Number) -> Number:
+    """(1 − α)·(γ·ĉ + γ + 1) / (1 − α^(γ + 1)): operations of a token over those without drafts. [1]
+
+    `roofline.serving.rounds.operations` counts them instead.
+    Source: Leviathan et al. 2023 (arXiv 2211.17192), theorem 3.11.
+
+    Args:
+        acceptance: As in `expected_tokens`. [1]
+        length: γ. [token]
+        cost: ĉ, operations of a token of the draft over those of one of the target. [1]
+
+    Examples:
+        >>> float(operations_increase(0.5, 2, cost=0.125))  # 3.25 tokens' worth for 1.75
+        1.8571428571428572
+    """
+    return (length * cost + length + 1.0) / expected_tokens(acceptance, length)
+
+
 def walltime_improvement(acceptance: Number, length: Number, cost: Number) -> Number:
     """(1 − α^(γ + 1)) / ((1 − α)·(γ·c + 1)), where verifying takes as long as one token. [1]
 

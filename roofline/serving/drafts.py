@@ -4,6 +4,7 @@ What drafts is a deployment like any other, on the target's devices: a layer tha
 tokens is a network of one layer, a Medusa head one of none.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -15,6 +16,7 @@ from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.roof import Parts, parts, roof
 from roofline.cost.step import Group, step
 from roofline.cost.weights import layer_bytes, outside_bytes, weight_bytes
+from roofline.cost.work import Op
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture, Block, Linear, Mlp, Recurrent
 from roofline.model.huggingface.layers import block_parameters
@@ -173,7 +175,15 @@ def rolls_back(network: Architecture) -> bool:
 def pass_(
     draft: Draft, target: Deployment, group: Group, rows: Literal["last", "all"] = "last"
 ) -> Parts:
-    """Time of a drafting pass, or of one head.
+    """Time of a drafting pass, or of one head, as `pass_ops` has them."""
+    deployment, ops = pass_ops(draft, target, group, rows)
+    return parts((op, roof(op, deployment, float(op.repeat))) for op in ops)
+
+
+def pass_ops(
+    draft: Draft, target: Deployment, group: Group, rows: Literal["last", "all"] = "last"
+) -> tuple[Deployment, Collection[Op]]:
+    """What runs a drafting pass, or one head, and its operators.
 
     Args:
         draft, target: What drafts, for what.
@@ -190,8 +200,7 @@ def pass_(
     else:
         stage = Stage(tuple(deployment.architecture.kinds.items()), first=True, last=True)
         deployment = replace(deployment, options=replace(deployment.options, logits=rows))
-    ops = step(deployment, group, stage)
-    return parts((op, roof(op, deployment, float(op.repeat))) for op in ops.values())
+    return deployment, step(deployment, group, stage).values()
 
 
 def held(

@@ -4,19 +4,19 @@ Symbols: B sequences, c tokens of each in the cache, n drafted tokens in a tree 
 with the token that the target puts after the last accepted one, which the next round starts from.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.step import Group
-from roofline.cost.work import Array, Number
+from roofline.cost.work import Array, Number, Op
 from roofline.serving.draft_trees import Tree
-from roofline.serving.drafts import Draft, pass_
+from roofline.serving.drafts import Draft, pass_, pass_ops
 from roofline.serving.quadrature import answer_nodes
-from roofline.serving.stages import Priced, through
+from roofline.serving.stages import Priced, laid_out, through
 from roofline.serving.workload import Workload
 
 
@@ -106,29 +106,96 @@ def drafter(
         batch: Sequences. [1]
         cached: Tokens of each in the target's cache. [token]
     """
-    known: dict[tuple[float, int, str], Span] = {}
+    known: dict[Pass, Span] = {}
 
-    def passed(new: float, ahead: int, rows: Literal["last", "all"]) -> Span:
-        key = (new, ahead, rows)
-        if key not in known:
-            group = Group(batch, new, cached + (1.0 + ahead))
-            parts = pass_(draft, target, group, rows)
-            known[key] = Span(parts.seconds(target), parts.serial, parts.log_sd)
-        return known[key]
+    def passed(one: Pass) -> Span:
+        if one not in known:
+            parts = pass_(draft, target, one.group(batch, cached), one.rows)
+            known[one] = Span(parts.seconds(target), parts.serial, parts.log_sd)
+        return known[one]
 
-    def drafted(tree: Tree) -> tuple[Span, ...]:
-        if draft.deployment is None:
-            return ()
-        if not draft.sequential:
-            return (passed(1.0, 0, "last"),) * tree.depth
-        missing = tree.tokens if draft.feeds_on_target else 1.0 + tree.complete
-        every, ahead = [passed(missing, 0, "last")], 0
-        for level in tree.levels[:-1]:
-            ahead += level.inner
-            every.append(passed(float(level.inner), ahead, "all"))
-        return tuple(every)
+    return lambda tree: tuple(map(passed, passes(draft, tree)))
 
-    return drafted
+
+class Pass(NamedTuple):
+    """A drafting pass: tokens of each sequence, those drafted before them, and who predicts."""
+
+    new: float
+    ahead: int
+    rows: Literal["last", "all"]
+
+    def group(self, batch: Number, cached: Number) -> Group:
+        """Sequences with so many tokens in the target's cache."""
+        return Group(batch, self.new, cached + (1.0 + self.ahead))
+
+
+def passes(draft: Draft, tree: Tree) -> tuple[Pass, ...]:
+    """Passes that draft a tree, as `drafter` has them."""
+    if draft.deployment is None:
+        return ()
+    if not draft.sequential:
+        return (Pass(1.0, 0, "last"),) * tree.depth
+    every, ahead = (
+        [Pass(tree.tokens if draft.feeds_on_target else 1.0 + tree.complete, 0, "last")],
+        0,
+    )
+    for level in tree.levels[:-1]:
+        ahead += level.inner
+        every.append(Pass(float(level.inner), ahead, "all"))
+    return tuple(every)
+
+
+class Operations(NamedTuple):
+    """Arithmetic of a round on all devices, mean over the answer."""
+
+    tokens: float
+    """Expected of each sequence. [token]"""
+    draft: float
+    verify: float
+    """Drafting, and the target's step. [FLOP]"""
+    step: float
+    """A decode step without drafts. [FLOP]"""
+
+    @property
+    def increase(self) -> float:
+        """Arithmetic of a token over that without drafts: what is refused is extra. [1]"""
+        return (self.draft + self.verify) / (self.tokens * self.step)
+
+
+def operations(
+    draft: Draft, target: Deployment, workload: Workload, trees: Sequence[Tree]
+) -> tuple[Operations, ...]:
+    """Arithmetic of a round of each tree.
+
+    Source: Leviathan et al. 2023 (arXiv 2211.17192), theorem 3.11, with the operations of each step
+    counted.
+    """
+    lengths = float(workload.prompt), float(workload.output)
+    contexts, weights = answer_nodes(target.architecture, *lengths)
+    batch, cached = np.full_like(contexts, float(workload.batch)), contexts - 1.0
+
+    def flops(deployment: Deployment, ops: Iterable[Op]) -> float:
+        every = sum(op.repeat * op.work.flops for op in ops)
+        devices = deployment.layout.devices * target.layout.dp / deployment.layout.dp
+        return float(devices * (np.broadcast_to(every, contexts.shape) @ weights))
+
+    def drafted(one: Pass) -> float:
+        deployment, ops = pass_ops(draft, target, one.group(batch, cached), one.rows)
+        return flops(deployment, ops)
+
+    def stepped(deployment: Deployment, new: float) -> float:
+        return flops(target, laid_out(deployment, Group(batch, new, cached + new)).ops)
+
+    plain = stepped(target, 1.0)
+    return tuple(
+        Operations(
+            tree.tokens,
+            sum(map(drafted, passes(draft, tree))),
+            stepped(verifying(target), 1.0 + tree.nodes),
+            plain,
+        )
+        for tree in trees
+    )
 
 
 @dataclass(frozen=True, slots=True)

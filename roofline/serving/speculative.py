@@ -18,7 +18,7 @@ from roofline.serving.acceptance import Acceptance
 from roofline.serving.draft_trees import LONGEST, Tree, best, chain, full
 from roofline.serving.drafts import Draft, check_layout, held, pass_
 from roofline.serving.quadrature import answer_nodes
-from roofline.serving.rounds import Round, Sheet, Span, sheet, verification
+from roofline.serving.rounds import Operations, Round, Sheet, Span, operations, sheet, verification
 from roofline.serving.static import (
     CENTRAL,
     OpTime,
@@ -97,6 +97,8 @@ class Speculation:
     """Memory of the draft on each device beside that. [B]"""
     choices: tuple[Choice, ...] = field(repr=False)
     """Other lengths or trees at this batch."""
+    operations: tuple[Operations, ...] = field(repr=False)
+    """Arithmetic of a round, of the draft and of each choice."""
     batches: tuple[AtBatch, ...] = field(repr=False)
     turns: tuple[Turn, ...]
     """Other batches, and where a gain becomes a loss."""
@@ -215,6 +217,7 @@ def speculate(
         draft_weights=weights,
         draft_kv=kv,
         choices=tuple(choices),
+        operations=operations(draft, target, workload, [tree, *others]),
         batches=tuple(at_batch(many, place, int(batch), most) for place, batch in enumerate(grid)),
         turns=turns(many, grid, gains),
         most=most,

@@ -72,7 +72,7 @@ def result_of(made: Speculation) -> Result:
 
 def sentences(made: Speculation) -> tuple[str, ...]:
     """Summary: the gain, its basis, and the batch at which it ends."""
-    every = (_gain, _binds, _best, _turn, _rates, _room)
+    every = (_gain, _binds, _extra, _best, _turn, _rates, _room)
     return tuple(sentence for tell in every if (sentence := tell(made)))
 
 
@@ -96,6 +96,13 @@ def _binds(made: Speculation) -> str:
     return (
         f"{drafting}; verification takes {one.verify_s / one.step_s:.2f} × a decode step, bound by "
         f"{listed(shares(made.verify))}."
+    )
+
+
+def _extra(made: Speculation) -> str:
+    return (
+        f"Each token takes {made.operations[0].increase:.2f} × the arithmetic that it takes "
+        "without drafts: what is refused, and what drafts."
     )
 
 

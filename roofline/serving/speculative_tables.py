@@ -42,6 +42,7 @@ def headline(made: Speculation, derivations: Mapping[str, Derivation]) -> Table:
             "draft_s": one.draft_s,
             "verify_s": one.verify_s,
             "speed_up": one.speed_up,
+            "operations": made.operations[0].increase,
         }
 
     value = drafted(made.round, made.ttft_s())
@@ -60,7 +61,8 @@ def headline(made: Speculation, derivations: Mapping[str, Derivation]) -> Table:
             found = [figures[metric] for figures in ends]
         return {"low": min(found), "high": max(found)}
 
-    without = figures(1.0, plain.tpot_s, plain.ttft_s) | {"verify_s": plain.tpot_s}
+    same = {"verify_s": plain.tpot_s, "operations": 1.0}
+    without = figures(1.0, plain.tpot_s, plain.ttft_s) | same
     rows = [
         {
             "metric": metric,
@@ -83,6 +85,7 @@ _METRICS: Final = (
     ("verify_s", "s", "verify", "the target's step, each round"),
     ("tpot_s", "s", "tpot", "between tokens, mean over the answer"),
     ("speed_up", "", "speed_up", "of TPOT; below 1 a loss"),
+    ("operations", "", "operations", "arithmetic of a token, over that without drafts"),
     ("user_tok_s", "token/s", "tpot", "one user, after the first token"),
     ("ttft_s", "s", "ttft", "arrival to first token, last prompt"),
     ("latency_s", "s", "latency", "arrival to last token"),
@@ -103,10 +106,11 @@ def drafts(made: Speculation) -> Table:
             "verify_s": choice.round.verify_s,
             "tpot_s": choice.round.tpot_s,
             "speed_up": choice.round.speed_up,
+            "operations": operations.increase,
             "asked": choice.tree == made.tree,
             "best": choice is made.best,
         }
-        for choice in made.choices
+        for choice, operations in zip(made.choices, made.operations[1:], strict=True)
     ]
     return table(rows, units_of(rows[0]), ASSUMED)
 

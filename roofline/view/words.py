@@ -92,7 +92,7 @@ SHARES: Final = frozenset(
 """Columns of shares, without a unit in their names; others end in ``_share``."""
 CHANCES: Final = frozenset({"chance", "probability", "served_chance"})
 """Columns of probabilities."""
-RATIOS: Final = frozenset({"speed_up", "best_speed_up"})
+RATIOS: Final = frozenset({"speed_up", "best_speed_up", "operations"})
 """Columns of factors."""
 ERRORS: Final = frozenset({"error", "mean_error", "median", "median_error", "p90", "p90_error"})
 """Columns of relative errors."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from roofline.cost.roof import seconds
 from roofline.cost.step import Group, step
 from roofline.serving import drafts
-from roofline.serving.acceptance import conditional, parse
+from roofline.serving.acceptance import conditional, operations_increase, parse
 from roofline.serving.draft_trees import chain
 from roofline.serving.drafts import NGRAM
 from roofline.serving.rounds import sheet
@@ -273,3 +273,35 @@ def test_it_gains_from_the_least_acceptance_on() -> None:
     assert least is not None
     assert gain(drafted("model"), target(), least, 3, 8) >= 1.0
     assert gain(drafted("model"), target(), least - 1e-3, 3, 8) < 1.0
+
+
+@pytest.mark.parametrize(("rate", "length"), [(0.5, 2), (0.8, 5)])
+def test_operations_are_those_of_leviathan_where_attention_is_small(
+    rate: float, length: int
+) -> None:
+    """By parameters that a token is multiplied by: 1.236 G, the head tied, and 8.030 G without the
+    embedding's 0.525 G. The draft also takes in its last token where all were accepted."""
+    short = Workload(1, 2, 2)
+    found = made(acceptance=str(rate), length=length, work=short)
+    cost = 1.236 / (8.030 - 0.525)
+    exact = operations_increase(rate, length, cost * (1.0 + rate**length / length))
+    assert found.operations[0].increase == pytest.approx(exact, rel=0.01)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_operations_of_refused_tokens_are_the_extra(kind: str) -> None:
+    """None accepted: all tokens are computed for one; all accepted: only drafting is extra.
+
+    Experts of few tokens are less even, so that a step of eight takes more than its share.
+    """
+    none, every = (made(kind, rate, length=3).operations[0].increase for rate in ("0", "1"))
+    assert none > (3.7 if kind == "mtp" else 3.9)
+    assert 0.95 < every < (1.02 if kind == "ngram" else 2.0)
+    assert none / every == pytest.approx(4.0, rel=0.06)
+
+
+def test_operations_of_the_choices_are_those_of_asking_for_them() -> None:
+    found = made(length=3)
+    for choice, operations in zip(found.choices, found.operations[1:], strict=True):
+        if choice.tree.nodes in (1, 3):
+            assert made(length=choice.tree.nodes).operations[0] == operations

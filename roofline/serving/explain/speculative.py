@@ -94,6 +94,21 @@ def speed_up(made: Speculation) -> Derivation:
     return derived("speed-up", made.round.speed_up, "", formula, inputs, source="definition")
 
 
+def operations(made: Speculation) -> Derivation:
+    """Arithmetic of a token with drafts over that without."""
+    found = made.operations[0]
+    counts = {"drafting": found.draft, "verification": found.verify, "a step": found.step}
+    return derived(
+        "operations",
+        found.increase,
+        "",
+        "(drafting + verification) / (tokens of a verification · a step)",
+        (tokens(made), *(given(name, count, "FLOP") for name, count in counts.items())),
+        source=f"{LEVIATHAN}, theorem 3.11, with the operations of each step counted",
+        note="what is refused and what drafts is the extra; mean over the answer",
+    )
+
+
 def ttft(made: Speculation) -> Derivation:
     """Arrival to first token."""
     first = times.ttft(made.plain)
@@ -131,5 +146,5 @@ def memory(made: Speculation) -> Derivation:
 
 def explain_all(made: Speculation) -> dict[str, Derivation]:
     """Derivations of every metric."""
-    every = (tokens, draft, verify, tpot, speed_up, ttft, latency, memory)
+    every = (tokens, draft, verify, tpot, speed_up, operations, ttft, latency, memory)
     return {derive.__name__: derive(made) for derive in every}
