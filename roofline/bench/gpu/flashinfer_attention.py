@@ -35,7 +35,7 @@ LATENT_PAGE: Final = 64
 """Tokens of a page of latents. [token]"""
 WIDTH: Final = 2
 WORKSPACE_BYTES: Final = 1 << 28
-"""Room for parts of results, as vLLM gives it twice over. [B]"""
+"""Room for parts of results: twice what FlashInfer says is usual. [B]"""
 SHORT: Final = 1024
 """Context up to which launches weigh. [token]"""
 
