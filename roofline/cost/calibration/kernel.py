@@ -196,7 +196,8 @@ def nearest(
     for variant in variants:
         for device in devices(gpu):
             if here := places.get((variant, device)):
-                here = sorted(here, key=lambda each: not each.mine)
+                # Passes of a row are as its source launched them.
+                here = sorted(here, key=lambda each: (not each.mine, each.provider == PASSES))
                 if in_steps:
                     here = [each for each in here if not passed_over(each)] or here
                 own = [each for each in here if each.provider == provider]
