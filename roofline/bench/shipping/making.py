@@ -64,6 +64,8 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
 """Names of the files of each kind."""
 OWN: Final[Mapping[str, str]] = {"pointwise": PASSES}
 """Kinds of which probes of the project's own are shipped, and the provider that they are of."""
+MEASURED_ON: Final = "h200-sxm"
+"""Device of the run beside whose passes the engines are fitted."""
 RECORDS: Final = "records"
 """Folder of those runs, packed, in ``hwspecs``."""
 SOURCES: Final[Mapping[str, str]] = {
@@ -102,10 +104,10 @@ def jobs_of(folder: Path, kinds: Iterable[str]) -> Iterator[tuple[Label, Group]]
 
 
 def _own(kind: str) -> "Iterator[pandas.DataFrame]":
-    """Rows of a kind that probes of the project measured, run by run."""
+    """Rows of a kind that probes of the project measured."""
     if kind in OWN:
-        for path in sorted((shipped("hwspecs") / RECORDS).glob(f"*{PACKED}")):
-            yield exported(read_records(path), kind, OWN[kind])
+        path = shipped("hwspecs") / RECORDS / f"{MEASURED_ON}{PACKED}"
+        yield exported(read_records(path), kind, OWN[kind])
 
 
 def _release(group: Group) -> tuple[tuple[int, ...], int]:

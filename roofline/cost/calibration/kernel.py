@@ -103,9 +103,11 @@ BORROWED: Final[Mapping[str, float]] = {
 assumed. Of other kinds `ENGINES`."""
 ENGINES: Final = 0.45
 PASSES: Final = "passes"
+SAME_CHIP: Final = frozenset({"h100-sxm", "h200-sxm"})
+"""Devices of one chip with other memories, on one of which passes were measured in graphs."""
 LAUNCHED: Final = "vidur"
 """Provider of passes that were launched one by one, by kernels of 2023: two to five times what the
-same pass takes in a graph (``hwspecs/records``). In steps `PASSES` come before it."""
+same pass takes in a graph on an H200 (``hwspecs/records``). In steps `PASSES` come before it."""
 CUBLAS: Final = "cublas"
 NCCL: Final = "nccl"
 NEUTRAL: Final = frozenset({"vidur", NCCL, "torch-nccl", "deepep", PASSES, CUBLAS})
@@ -128,6 +130,9 @@ class Found(NamedTuple):
     """True where it was measured on another device, and where that is of another generation."""
     borrowed: bool
     """True where it is another engine's."""
+    same_chip: bool = False
+    """True where it is a pass that was measured on a device with the same chip, whose memory alone
+    has another rate."""
 
     @property
     def spread(self) -> float:
@@ -196,8 +201,7 @@ def nearest(
     for variant in variants:
         for device in devices(gpu):
             if here := places.get((variant, device)):
-                # Passes of a row are as its source launched them.
-                here = sorted(here, key=lambda each: (not each.mine, each.provider == PASSES))
+                here = sorted(here, key=lambda each: not each.mine)
                 if in_steps:
                     here = [each for each in here if not passed_over(each)] or here
                 own = [each for each in here if each.provider == provider]
@@ -208,6 +212,7 @@ def nearest(
                     foreign=device != gpu.name,
                     far=MEASURED.get(device, (generation(gpu),))[0] != generation(gpu),
                     borrowed=provider != IDEAL and not (own or shared),
+                    same_chip=kind == "pointwise" and {device, gpu.name} == SAME_CHIP,
                 )
     return None
 

@@ -39,6 +39,7 @@ from roofline.table import BASES
 Rows: TypeAlias = NDArray[np.bool_] | slice
 ASSUMED: Final = BASES.index("assumed")
 INTERPOLATED: Final = BASES.index("interpolated")
+EXTRAPOLATED: Final = BASES.index("extrapolated")
 TRANSFERRED: Final = BASES.index("transferred")
 NARROW: Final = ("fp8", "fp8_block")
 """Products that were measured with the conversion of their inputs."""
@@ -207,7 +208,7 @@ class GpuCalibration:
             time = time + self._beside(wanted.then, gpu, device)
         time = np.maximum(time, _least(op, gpu))
         spread = np.hypot(own, found.spread)
-        known = np.maximum(known, TRANSFERRED if found.foreign or found.borrowed else 0)
+        known = np.maximum(known, _distance(found))
         if wanted.assumed:
             unlike = np.ones(len(time), dtype=np.bool_) if wanted.rows is None else wanted.rows
             spread = np.where(unlike, np.hypot(spread, GUESS), spread)
@@ -297,6 +298,13 @@ def timed(dims: Dims, kernel: Kernel, gpu: Gpu) -> Dims:
     """Columns as the kernel that was found schedules them."""
     schedule = SCHEDULES.get(kernel.label.kind)
     return dims if schedule is None else schedule(dims, kernel, gpu.architecture)
+
+
+def _distance(found: Found) -> int:
+    """Basis that a kernel has at best, by how far it is from what was asked for."""
+    if found.same_chip and not found.borrowed:
+        return EXTRAPOLATED
+    return TRANSFERRED if found.foreign or found.borrowed else 0
 
 
 def _start(wanted: KernelQuery, model: Calibrated, seconds: Number) -> Number:

@@ -76,15 +76,13 @@ def test_what_a_step_does_otherwise_than_was_measured_is_another_engines(
 @pytest.mark.parametrize("variant", ["add", "attn_rope", "emb", "input_layernorm", "mlp_act"])
 @pytest.mark.parametrize("device", ["a100-sxm", "h100-sxm", "h200-sxm", "b200-sxm"])
 def test_passes_of_a_step_are_those_of_a_graph(device: str, variant: str) -> None:
-    """Of the device, else of the one most like it that has any; rows of passes that were launched
-    one by one are predicted by their own fits."""
+    """Rows of passes that were launched one by one are predicted by their own fits."""
     asked = gpu(device), "vllm", "pointwise", (variant,)
     step = nearest(labels(), fit_of, *asked, in_steps=True)
     row = nearest(labels(), fit_of, *asked, in_steps=False)
     assert step is not None
     assert row is not None
-    nearer = "h100-sxm" if device == "a100-sxm" else "h200-sxm" if device == "b200-sxm" else device
-    assert step.fit.label == Label(nearer, PASSES, "pointwise", variant)
+    assert step.fit.label == Label("h200-sxm", PASSES, "pointwise", variant)
     assert not step.borrowed
     assert row.fit.label.provider == ("vidur" if device in ("a100-sxm", "h100-sxm") else PASSES)
 
