@@ -10,8 +10,8 @@
 // grid (parts of the outputs), WARPS * 32 threads
 //
 // Bound by memory: a block takes 16 * TILES outputs, and each of its warps every WARPS-th group of
-// them, so that a row of weights is read in one piece by all warps. Weights are copied STAGES groups
-// ahead. Each thread reads back what it copied itself: nobody waits for others before the sums.
+// them, so that a row of weights is read in one piece by all warps. Weights are copied STAGES - 1
+// groups ahead. Each thread reads back what it copied itself: nobody waits for others before the sums.
 // The weights, widened, are the left operand of the tensor cores, the input is the right one.
 //
 // Given by the loader: TILES, COLUMNS, STAGES, WARPS.

@@ -64,8 +64,13 @@ def exported(records: Records, kind: str, backend: str = "") -> "pandas.DataFram
     import pandas as pd
 
     device = records.header.environment.get("datasheet") or records.header.environment["machine"]
-    wanted = [row for row in records.rows if KINDS.get(row.kind) == kind and row.probe in PRICES]
-    rows = [{"gpu": device, "backend": backend, **_row(row, kind)} for row in alike(wanted)]
+    rows = [
+        {"gpu": device, "backend": backend, **_row(row, kind)}
+        for probe in records.header.probes
+        if probe in PRICES
+        for row in alike(records.of(probe))
+        if KINDS.get(row.kind) == kind
+    ]
     if not rows:
         there = sorted({KINDS[row.kind] for row in records.rows if row.probe in PRICES})
         raise InputError(

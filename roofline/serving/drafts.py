@@ -183,7 +183,7 @@ def pass_(
 def pass_ops(
     draft: Draft, target: Deployment, group: Group, rows: Literal["last", "all"] = "last"
 ) -> tuple[Deployment, Collection[Op]]:
-    """What runs a drafting pass, or one head, and its operators.
+    """Deployment that runs a drafting pass, or one head, and the operators of that.
 
     Args:
         draft, target: What drafts, for what.
