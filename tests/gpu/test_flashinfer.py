@@ -7,7 +7,8 @@ import pytest
 
 from roofline.bench.backend import Pool, Sizes
 from roofline.bench.gpu.device import Device
-from roofline.bench.gpu.flashinfer_attention import LATENT_PAGE, NEEDS, QUERY, pages
+from roofline.bench.gpu.flashinfer_attention import LATENT_PAGE, NEEDS, QUERY
+from roofline.bench.gpu.torch_attention import pages
 from roofline.bench.probe import Shape, find
 
 pytestmark = pytest.mark.gpu

@@ -152,7 +152,8 @@ def packed(weight: Array) -> Array:
     outputs, depth = weight.shape
     words = weight.reshape(outputs, depth // GROUP, 4, 4, 4, 2).swapaxes(2, 3)
     places = 4 * np.arange(4)[:, None] + 16 * np.arange(2)
-    return (words << places).sum(axis=(-2, -1)).astype(np.uint32).reshape(outputs, -1)
+    whole: Array = (words << places).sum(axis=(-2, -1))
+    return whole.astype(np.uint32).reshape(outputs, -1)
 
 
 def four_bits(

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from roofline.bench.backend import Sizes, bytes_of
-from roofline.bench.gpu.flashinfer_attention import PAGE, starts
 from roofline.bench.gpu.flashinfer_attention import _table as table
+from roofline.bench.gpu.flashinfer_attention import starts
+from roofline.bench.gpu.paged import PAGE
 from roofline.bench.probe import find, points
 
 
