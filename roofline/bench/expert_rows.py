@@ -144,5 +144,6 @@ def made(
     """Group of rows, from columns and tiles of each height."""
     (*_, narrow), rates = WEIGHTS[name["dtype"]], gpu(name["gpu"]).flops_per_s
     arithmetic = next(each for each in ARITHMETIC[narrow] if each in rates)
-    alike = families(rows, family, SPLIT, FEW)
+    stated = [column for column in SPLIT if column in rows]
+    alike = families(rows, family, stated, FEW)
     return group_of(name, form, experts.expert_dims(dims, tiles), rows, alike, arithmetic)
