@@ -12,10 +12,14 @@ from roofline.bench.rows import LEAST
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.collective import moved
 from roofline.cost.kernels.decode import decode_dims
+from roofline.cost.kernels.experts import GATED, expert_dims, tallest
 from roofline.cost.kernels.form import Constant, Dims, Machine, free
 from roofline.cost.kernels.latent import latent_dims
+from roofline.cost.kernels.latent_prefill import latent_prefill_dims
 from roofline.cost.kernels.prefill import prefill_dims
 from roofline.cost.kernels.processor import OF_KIND
+from roofline.cost.kernels.recurrent import STATE_SHAPE, state_dims
+from roofline.cost.kernels.routing import padding
 from roofline.cost.work import Array
 
 NUMPY: Final = "numpy"
@@ -111,8 +115,8 @@ def columns(rows: Sequence[Record], form: str, published: Published | None = Non
     out["reuse"] = np.array([row.reuse for row in rows])
     out["rows"] = out.get("m", np.ones(len(rows))) * out.get("heads", 1.0)
     family, _, _ = form.partition("-")
-    if family in _MORE:
-        out |= _MORE[family](rows, out, published)
+    if more := _MORE.get(form, _MORE.get(family)):
+        out |= more(rows, out, published)
     return out
 
 
@@ -146,15 +150,54 @@ def _latent(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Colu
     return latent_dims(out["count"], ones, out["context"], out["heads"], width, width)
 
 
+def _heads_products(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Columns:
+    width = np.array([WIDTHS.get(row.arithmetic, 2.0) for row in rows])
+    return {"weight_width": width, "quantised": (width < 2.0).astype(float)}
+
+
+def _expanded(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Columns:
+    width = np.array([WIDTHS.get(row.arithmetic, 2.0) for row in rows])
+    shape = (out[name] for name in ("count", "new", "context", "heads"))
+    return latent_prefill_dims(*shape, width, width)
+
+
+def _experts(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Columns:
+    """Rows and experts touched follow from the work; tiles are priced as operators' are."""
+    each = GATED * out["hidden"] * out["inter"]
+    weights = np.array([row.work["weight_bytes"] for row in rows])
+    width = np.array([WIDTHS.get(row.arithmetic, 2.0) for row in rows])
+    taken, touched = out["flops"] / (2.0 * each), weights / (each * width)
+    shape = {
+        **{name: out[name] for name in ("hidden", "inter", "active", "local")},
+        "tokens": out["m"],
+        "matrices": np.full(len(rows), GATED),
+        "weight_width": width,
+        "width": np.full(len(rows), 2.0),
+        "highest": np.full(len(rows), tallest(8.0 * width[0], 8.0 * width[0])),
+        "rows": taken,
+        "touched": touched,
+    }
+    return expert_dims(shape, padding(taken, touched))
+
+
+def _states(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Columns:
+    return state_dims(*(out[name] for name in STATE_SHAPE))
+
+
 _MORE: Final[Mapping[str, Callable[[Sequence[Record], _Columns, Published | None], _Columns]]] = {
     "decode": lambda rows, out, _: decode_dims(
         *_heads(rows, out), kernel=SCHEDULES.get(rows[0].probe, KERNEL)
     ),
     "latent": _latent,
+    "latent-heads": _heads_products,
+    "latent-prefill": _expanded,
+    "experts": _experts,
+    "scan": _states,
+    "recurrent": _states,
     "prefill": lambda rows, out, _: prefill_dims(*_heads(rows, out)),
     "pass": lambda rows, out, _: (
         {} if "width" in out else {"width": out["heads"] * out["head_dim"]}
     ),
     "collective": _collective,
 }
-"""More columns, by the beginning of a form's name."""
+"""More columns, by the name of a form or its beginning."""

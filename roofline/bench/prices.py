@@ -29,6 +29,12 @@ PRICES: Final[Mapping[str, tuple[str, str]]] = {
     "flashinfer-decode": (FLASHINFER, PAIR),
     "flashinfer-prefill": (FLASHINFER, PAIR),
     "flashinfer-mla": (FLASHINFER, PAIR),
+    "flashinfer-mla-prefill": (FLASHINFER, PAIR),
+    "q-absorb-bf16": (CUBLAS, "mla_gen_pre-bfloat16"),
+    "v-absorb-bf16": (CUBLAS, "mla_gen_post-bfloat16"),
+    "q-absorb-fp8": (LIBRARY, "mla_gen_pre-fp8"),
+    "v-absorb-fp8": (LIBRARY, "mla_gen_post-fp8"),
+    "mixture-bf16": ("torch", "bfloat16"),
     "rmsnorm-bf16": (PASSES, "input_layernorm"),
     "rope-bf16": (PASSES, "attn_rope"),
     "silu-mul-bf16": (PASSES, "mlp_act"),
@@ -51,7 +57,6 @@ REFERENCES: Final[Mapping[str, str]] = {
     "read": "rate of memory that decoding is held against",
     "copy-host": "rate of the host's link that offloading is held against",
     "sampling": "choice of a token: steps have it in what the engine takes",
-    "experts-bf16": "products of a mixture: without sorting rows by expert and summing them up",
     "w4a16-gemm": "sixteen tokens at most: no price of larger batches",
     "w4a16-torch": "PyTorch's kernel: engines have faster ones of their own",
 }
@@ -72,9 +77,7 @@ HEADS: Final = (32.0, 8.0, 128.0)
 """Query heads, key heads and their width in those prompts."""
 
 WITHOUT: Final[Mapping[str, str]] = {
-    "moe": "grouped products: the engine's own kernels, as shipped",
-    "latent-heads": "batched products of latent attention: as shipped",
-    "latent-prefill": "attention on expanded latents: the engine's own kernels, as shipped",
+    "moe": "experts in other formats: the engine's own kernels, as shipped",
     "linear-attention": "recurrent states: the engine's own kernels, as shipped",
     "sparse-attention": "chosen keys: the engine's own kernels, as shipped",
     "hyper-connections": "mixing of residual streams: the engine's own kernels, as shipped",
@@ -101,8 +104,8 @@ def probe_of(kind: str, variants: tuple[str, ...], probes: Mapping[str, str]) ->
     Examples:
         >>> probe_of("gemm", ("fp8", "fp8_block"), {"gemm-fp8": "gemm"})
         'gemm-fp8'
-        >>> probe_of("latent-heads", ("mla_gen_pre-bfloat16",), {})
-        'none: batched products of latent attention: as shipped'
+        >>> probe_of("moe", ("nvfp4",), {"mixture-bf16": "moe"})
+        "none: experts in other formats: the engine's own kernels, as shipped"
     """
     first = variants[0]
     known = [

@@ -23,8 +23,11 @@ from roofline.errors import DocumentError, UnknownNameError
 
 Shape: TypeAlias = Mapping[str, int]
 """Values of the axes at one point, by name: ``{"m": 16, "n": 2048, "k": 2048}``."""
-KINDS: Final = (*get_args(Kind), "latent-decode")
-"""Kinds that a probe can be of."""
+KINDS: Final = (
+    *get_args(Kind),
+    *("latent-decode", "latent-prefill", "latent-heads", "linear-attention"),
+)
+"""Kinds that a probe can be of: of operators, and of kernels that some of them ask for."""
 State: TypeAlias = Literal["warm", "near", "cold"]
 """Place of the streamed arguments of a run: as the run before left them, in the last-level cache
 that cores share, or in memory."""
@@ -161,6 +164,7 @@ def probes(folder: Path | None = None) -> list[Loaded]:
 
 RETIRED: Final = frozenset(
     {
+        "experts-bf16",
         "gemm-fp16",
         "gemm-fp32",
         "gemm-tf32",

@@ -69,6 +69,25 @@ def test_a_chunk_is_what_pytorch_makes_of_its_pages(gpu: Device, new: int, conte
     assert float((theirs - exact).norm() / exact.norm()) < 1e-2
 
 
+@pytest.mark.parametrize(("new", "context"), [(256, 256), (256, 1024)])
+def test_expanded_latents_are_attended_to_as_by_pytorch(
+    gpu: Device, new: int, context: int
+) -> None:
+    import torch
+
+    at = {"count": 2, "heads": 16, "new": new, "context": context}
+    found = ran(gpu, "flashinfer-mla-prefill", at)
+    query, keys, values, theirs = (
+        widened(gpu, found[name]).reshape(2, -1, *found[name].shape[1:]).transpose(1, 2)
+        for name in ("query", "keys", "values", "output")
+    )
+    seen = torch.arange(context)[None] <= torch.arange(context - new, context)[:, None]
+    exact = torch.nn.functional.scaled_dot_product_attention(
+        query, keys, values, attn_mask=seen.cuda()
+    )
+    assert float((theirs - exact).norm() / exact.norm()) < 1e-2
+
+
 def test_latents_are_read_by_page(gpu: Device) -> None:
     import torch
 

@@ -1,4 +1,4 @@
-"""Products by PyTorch against NumPy: of a mixture of experts, and with 4-bit weights."""
+"""PyTorch against NumPy: a mixture of experts, and products with 4-bit weights."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 
 from roofline.bench.gpu.device import Device
 from roofline.bench.gpu.torch_attention import Borrowed
-from roofline.bench.gpu.torch_experts import HOPPER, loads, plain, products
+from roofline.bench.gpu.torch_experts import HOPPER, chosen, loads, mixture, plain
 from roofline.bench.gpu.torch_packed import GROUP, PACKING, TILES
 from tests.microbench.elements import Array, narrow, widen
 
@@ -15,25 +15,26 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("skew", [0, 12])
-def test_products_of_a_mixture_agree_with_numpy(skew: int, gpu: Device) -> None:
+@pytest.mark.parametrize("local", [4, 16])
+def test_a_mixture_agrees_with_numpy(local: int, skew: int, gpu: Device) -> None:
     torch = pytest.importorskip("torch")
     if gpu.sku.architecture < HOPPER:
         pytest.skip("PyTorch has no grouped kernel for this device")
-    rng, rows = np.random.default_rng(1), loads(40, 16, 16, 2, skew)
-    shapes = (int(rows.sum()), 128), (16, 256, 128), (16, 128, 128)
-    x, gate_up, down = (narrow(0.3 * rng.standard_normal(shape), "bf16") for shape in shapes)
-    arrays: list[Any] = [x, rows.cumsum().astype(np.int32), gate_up, down]
-    values, places, *weights = (plain(Borrowed(gpu.cupy.asarray(array))) for array in arrays)
-    found = products(values, places, *weights).float().cpu().numpy()
+    rng, shape = np.random.default_rng(1), (40, 16, local, 2, skew)
+    shapes = (40, 128), (80,), (local, 256, 128), (local, 128, 128)
+    x, shares, gate_up, down = (narrow(0.3 * rng.standard_normal(each), "bf16") for each in shapes)
+    ids, room = chosen(*shape), np.zeros((40, 128), np.uint16)
+    arrays: list[Any] = [x, ids, shares, gate_up, down, room]
+    tensors = [plain(Borrowed(gpu.cupy.asarray(array))) for array in arrays]
+    mixture(*tensors, rows=int(loads(*shape).sum()))
     torch.cuda.synchronize()
-    expected = []
-    first = 0
-    for count, wide, small in zip(rows, widen(gate_up), widen(down), strict=True):
-        gate, up = np.split(widen(x[first : first + count]) @ wide.T, 2, axis=1)
-        inner: Array = gate / (1.0 + np.exp(-gate)) * up
-        expected.append(inner @ small.T)
-        first += count
-    wanted = np.concatenate(expected)
+    found = tensors[-1].float().cpu().numpy()
+    wanted = np.zeros((40, 128))
+    for place, expert in enumerate(ids.ravel()):
+        if expert < local:
+            gate, up = np.split(widen(gate_up)[expert] @ widen(x)[place // 2], 2)
+            inner: Array = gate / (1.0 + np.exp(-gate)) * up
+            wanted[place // 2] += widen(shares)[place] * (widen(down)[expert] @ inner)
     assert np.linalg.norm(found - wanted) < 2e-2 * np.linalg.norm(wanted)
 
 

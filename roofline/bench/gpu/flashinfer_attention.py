@@ -14,7 +14,7 @@ from roofline.bench.gpu.paged import PAGE, paged_shape
 from roofline.bench.gpu.torch_attention import Borrowed, on_stream, pages
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.attention import attention
-from roofline.cost.latent import absorbed_attention
+from roofline.cost.latent import absorbed_attention, expanded_attention
 from roofline.cost.work import Work
 
 NEEDS: Final = ("torch", "flashinfer", "flashinfer_jit_cache")
@@ -30,7 +30,9 @@ LATENT: Final = 512
 ROTATED: Final = 64
 """Widths of DeepSeek-V3's latent and of the part of keys beside it that is rotated."""
 QUERY: Final = 192
-"""Width of a head before its key's projection is absorbed; its root scales the scores."""
+VALUE: Final = 128
+"""Widths of a head's query and key, and of its value, where they are made of the latent; the root
+of the first scales the scores, absorbed or not."""
 LATENT_PAGE: Final = 64
 """Tokens of a page of latents. [token]"""
 WIDTH: Final = 2
@@ -101,6 +103,20 @@ def latent(name: str) -> Probe:
     )
 
 
+def expanded(name: str) -> Probe:
+    """Probe of prompts, and of chunks of them, on keys and values that are made of latents."""
+    return _probe(
+        name,
+        kind="latent-prefill",
+        axes={"count": (1, 4), "heads": (16, 32, 64, 128), "new context": CHUNKS},
+        arguments=_made,
+        launch=_expanded,
+        work=_expanded_work,
+        form="latent-prefill",
+        regime=lambda at: "whole" if at["new"] == at["context"] else "chunk",
+    )
+
+
 def _probe(name: str, **what: Any) -> Probe:
     return Probe(
         name=name,
@@ -140,6 +156,18 @@ def _latents(make: Maker, at: Shape) -> Mapping[str, object]:
     }
 
 
+def _made(make: Maker, at: Shape) -> Mapping[str, object]:
+    """Queries, keys and values by token, and room for the result."""
+    count, new, context, heads = at["count"], at["new"], at["context"], at["heads"]
+    return {
+        "query": make.normal(count * new, heads, QUERY, of="bf16"),
+        "keys": make.normal(count * context, heads, QUERY, of="bf16"),
+        "values": make.normal(count * context, heads, VALUE, of="bf16"),
+        "output": make.empty(count * new, heads, VALUE, of="bf16"),
+        "shape": (count, new, context),
+    }
+
+
 def _decode(
     xp: Any, query: Any, keys: Any, values: Any, output: Any, shape: tuple[int, int, int]
 ) -> None:
@@ -160,6 +188,15 @@ def _run(xp: Any, planned: Callable[[], Any], query: Any, cache: Any, output: An
         plan = planned()
         held = tuple(view(Borrowed(array)) for array in cache)
         plan.run(view(Borrowed(query)), held, out=view(Borrowed(output)))
+
+
+def _expanded(
+    xp: Any, query: Any, keys: Any, values: Any, output: Any, shape: tuple[int, int, int]
+) -> None:
+    with on_stream(xp, "FlashInfer"):
+        plan = planned_expanded(*shape, query.shape[1])
+        arrays = [view(Borrowed(array)) for array in (query, keys, values)]
+        plan.run(*arrays, out=view(Borrowed(output)))
 
 
 def _latent(
@@ -259,6 +296,27 @@ def planned_latent(count: int, context: int, heads: int) -> Any:
     return plan
 
 
+@lru_cache(maxsize=1)
+def planned_expanded(count: int, new: int, context: int, heads: int) -> Any:
+    """FlashInfer's plan of some tokens for each sequence, on keys and values in their order."""
+    import torch
+    from flashinfer import BatchPrefillWithRaggedKVCacheWrapper
+
+    plan = BatchPrefillWithRaggedKVCacheWrapper(workspace(), "NHD")
+    plan.plan(
+        *_placed(starts(count, new), starts(count, context)),
+        num_qo_heads=heads,
+        num_kv_heads=heads,
+        head_dim_qk=QUERY,
+        head_dim_vo=VALUE,
+        causal=True,
+        sm_scale=QUERY**-0.5,
+        q_data_type=torch.bfloat16,
+        kv_data_type=torch.bfloat16,
+    )
+    return plan
+
+
 def _work(at: Shape) -> Work:
     """Work as the cost model counts it."""
     return attention(
@@ -268,6 +326,18 @@ def _work(at: Shape) -> Work:
         head_dim=at["head_dim"],
         width=WIDTH,
         kv_width=WIDTH,
+    )
+
+
+def _expanded_work(at: Shape) -> Work:
+    """Work as the cost model counts it, but for keys: here each head has its rotated part."""
+    return expanded_attention(
+        *(float(at["count"]), float(at["new"]), float(at["context"])),
+        heads=float(at["heads"]),
+        query_dim=float(QUERY),
+        value_dim=float(VALUE),
+        rope=0.0,
+        width=WIDTH,
     )
 
 

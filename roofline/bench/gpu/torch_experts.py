@@ -1,4 +1,4 @@
-"""Products of a mixture of experts by PyTorch where it is installed: a group of rows for each."""
+"""A mixture of experts by PyTorch where it is installed: rows sorted, multiplied and summed up."""
 
 from collections.abc import Mapping
 from functools import cache, lru_cache
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from roofline.bench.gpu.torch_attention import Borrowed, on_stream
 from roofline.bench.probe import Maker, Probe, Shape
-from roofline.cost.kernels.routing import balanced, power_law
+from roofline.cost.kernels.routing import assigned, balanced, power_law
 from roofline.cost.work import Work
 
 MIXTURES: Final = (
@@ -32,51 +32,91 @@ FEW: Final = 32
 
 
 @cache
+def chosen(tokens: int, every: int, local: int, active: int, skew: int) -> NDArray[np.int64]:
+    """Experts of each token, [tokens, active]; the first are on the device, the busiest of all.
+
+    >>> chosen(4, 8, 8, 2, 0).tolist()
+    [[0, 4], [1, 5], [2, 6], [3, 7]]
+    """
+    if skew:
+        found = next(power_law(tokens, every, active, every // local, skew / 10.0, draws=1))
+        return assigned(found, tokens, active)
+    even = balanced(tokens, every, active)
+    rows = np.bincount(even.ravel(), minlength=every).reshape(-1, local).sum(axis=1)
+    moved: NDArray[np.int64] = (even - int(rows.argmax()) * local) % every
+    return moved
+
+
+@cache
 def loads(tokens: int, every: int, local: int, active: int, skew: int) -> NDArray[np.int64]:
-    """Rows of each expert on the device; of devices that differ, the busiest.
+    """Rows of each expert on the device.
 
     >>> loads(4, 8, 8, 2, 0).tolist()
     [1, 1, 1, 1, 1, 1, 1, 1]
     """
-    if skew:
-        found = next(power_law(tokens, every, active, every // local, skew / 10.0, draws=1))
-        return found[:local]
-    chosen = np.bincount(balanced(tokens, every, active).ravel(), minlength=every)
-    parts = chosen.reshape(-1, local)
-    busiest: NDArray[np.int64] = parts[parts.sum(axis=1).argmax()]
-    return busiest
+    found = np.bincount(chosen(tokens, every, local, active, skew).ravel(), minlength=every)
+    return found[:local]
 
 
-def ends(tokens: int, every: int, local: int, active: int, skew: int) -> NDArray[np.int32]:
-    """Place after the last row of each expert."""
-    return np.cumsum(loads(tokens, every, local, active, skew)).astype(np.int32)
-
-
-def _loads(at: Shape) -> NDArray[np.int64]:
-    return loads(at["m"], at["experts"], at["local"], at["active"], at["skew"])
+def _shape(at: Shape) -> tuple[int, int, int, int, int]:
+    return at["m"], at["experts"], at["local"], at["active"], at["skew"]
 
 
 def arguments(make: Maker, at: Shape) -> Mapping[str, object]:
-    """Rows sorted by expert, where each expert's end, and the weights by output."""
-    rows, hidden, inter, local = int(_loads(at).sum()), at["hidden"], at["inter"], at["local"]
-    shape = at["m"], at["experts"], local, at["active"], at["skew"]
+    """Tokens, their experts and the shares of those, and the weights by output."""
+    tokens, hidden, inter, local = at["m"], at["hidden"], at["inter"], at["local"]
     return {
-        "values": make.normal(rows, hidden, of="bf16"),
-        "ends": make.constant(ends, *shape),
+        "values": make.normal(tokens, hidden, of="bf16"),
+        "chosen": make.constant(chosen, *_shape(at)),
+        "shares": make.normal(tokens * at["active"], of="bf16"),
         "gate_up": make.normal(local, 2 * inter, hidden, of="bf16"),
         "down": make.normal(local, hidden, inter, of="bf16"),
+        "output": make.empty(tokens, hidden, of="bf16"),
+        "rows": int(loads(*_shape(at)).sum()),
     }
 
 
-def launch(xp: Any, values: Any, ends: Any, gate_up: Any, down: Any) -> None:
-    """Gate and up, the gate's function, and down; PyTorch makes room for the results itself."""
-    x, places, wide, narrow = (plain(Borrowed(array)) for array in (values, ends, gate_up, down))
+def launch(
+    xp: Any,
+    values: Any,
+    chosen: Any,
+    shares: Any,
+    gate_up: Any,
+    down: Any,
+    output: Any,
+    rows: int,
+) -> None:
+    """One mixture; PyTorch makes room for what is between."""
+    arrays = values, chosen, shares, gate_up, down, output
     with on_stream(xp, "grouped products"):
-        products(x, places, wide, narrow)
+        mixture(*(plain(Borrowed(array)) for array in arrays), rows=rows)
+
+
+def mixture(
+    values: Any, chosen: Any, shares: Any, gate_up: Any, down: Any, output: Any, *, rows: int
+) -> None:
+    """The same on tensors: rows sorted by expert, both products, and their sum by token."""
+    import torch
+
+    local, active = gate_up.shape[0], chosen.shape[1]
+    experts, order = torch.sort(chosen.flatten())
+    first = torch.arange(local, device=experts.device)
+    ends = torch.searchsorted(experts, first, right=True).int()
+    here = order[:rows]
+    tokens = here // active
+    found = products(values.index_select(0, tokens), ends, gate_up, down)
+    found = found * shares.index_select(0, here)[:, None]
+    output.zero_().index_add_(0, tokens, found)
 
 
 def products(values: Any, ends: Any, gate_up: Any, down: Any) -> Any:
-    """The same on tensors, and its result."""
+    """Gate and up, the gate's function, and down of rows that lie expert by expert.
+
+    Args:
+        values: Of shape [rows, hidden].
+        ends: Place after the last row of each expert, int32.
+        gate_up, down: Weights by output.
+    """
     import torch
 
     both = torch._grouped_mm(values, gate_up.transpose(1, 2), offs=ends)
@@ -85,7 +125,7 @@ def products(values: Any, ends: Any, gate_up: Any, down: Any) -> Any:
     return torch._grouped_mm(inner, down.transpose(1, 2), offs=ends)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)
 def plain(borrowed: Borrowed) -> Any:
     """PyTorch's view of an array, bfloat16 where it has 16 bits; kept as those of attention are."""
     import torch
@@ -95,13 +135,15 @@ def plain(borrowed: Borrowed) -> Any:
 
 
 def work(at: Shape) -> Work:
-    """Weights of the experts that have rows, once; rows in and out of both products."""
-    found, hidden, inter = _loads(at), float(at["hidden"]), float(at["inter"])
+    """Weights of the experts that have rows, once; rows in and out of both products, and tokens."""
+    found, hidden, inter = loads(*_shape(at)), float(at["hidden"]), float(at["inter"])
     rows, touched = float(found.sum()), float((found > 0).sum())
     return Work(
         flops=2.0 * MATRICES * rows * hidden * inter,
         weight_bytes=touched * MATRICES * hidden * inter * WIDTH,
-        activation_bytes=rows * 2.0 * (hidden + MATRICES / 2.0 * inter) * WIDTH,
+        activation_bytes=2.0
+        * (rows * (hidden + MATRICES / 2.0 * inter) + at["m"] * hidden)
+        * WIDTH,
     )
 
 
@@ -112,7 +154,7 @@ def regime(at: Shape) -> str:
 
 
 def experts(name: str) -> Probe:
-    """Probe of the products of a mixture in bf16, called as its file is."""
+    """Probe of a mixture in bf16, called as its file is."""
     return Probe(
         name=name,
         version=1,
@@ -133,4 +175,5 @@ def experts(name: str) -> Probe:
         backends=("cupy",),
         needs=("torch",),
         architecture=HOPPER,
+        form="experts",
     )

@@ -10,10 +10,10 @@ from roofline.bench.gpu.paged import PAGE
 from roofline.bench.probe import find, points
 
 
-@pytest.mark.parametrize("name", ["flashinfer-decode", "flashinfer-prefill", "flashinfer-mla"])
-def test_arrays_have_the_bytes_that_the_work_counts(name: str) -> None:
+@pytest.mark.parametrize("kernel", ["decode", "prefill", "mla", "mla-prefill"])
+def test_arrays_have_the_bytes_that_the_work_counts(kernel: str) -> None:
     """Contexts are of whole pages; a prompt's keys are read once."""
-    probe = find(name).probe
+    probe = find(f"flashinfer-{kernel}").probe
     for point in points(probe):
         sizes = Sizes()
         probe.arguments(sizes, point.at)
