@@ -82,27 +82,37 @@ def begin(
         DocumentError: What is there cannot be read.
     """
     loaded = {entry.probe.name: entry for entry in probes}
+    entries = {
+        name: ProbeEntry(version=entry.probe.version, code=entry.code, form=entry.probe.form)
+        for name, entry in loaded.items()
+    }
     if there(folder / SIDECAR):
         before = read_records(folder, loaded)
-        _same(before.header.environment, environment, folder)
+        header = before.header
+        _same(header.environment, environment, folder)
+        if entries.keys() - header.probes.keys():
+            header = header.model_copy(update={"probes": {**entries, **header.probes}})
+            _describe(folder, header)
         # Not their count: where one was removed, that would be the place of another.
         taken = [path.name.partition("-")[0] for path in folder.glob("*.parquet")]
         last = max((int(text) for text in taken if text.isdigit()), default=0)
-        return Recorder(folder, before.header, {row.point for row in before.rows}, last)
+        return Recorder(folder, header, {row.point for row in before.rows}, last)
     header = Header(
         schema_version=SCHEMA,
         run=uuid.uuid4().hex,
         provider=provider,
         environment=dict(environment),
-        probes={
-            name: ProbeEntry(version=entry.probe.version, code=entry.code, form=entry.probe.form)
-            for name, entry in loaded.items()
-        },
+        probes=entries,
     )
+    _describe(folder, header)
+    return Recorder(folder, header)
+
+
+def _describe(folder: Path, header: Header) -> None:
+    """Write the sidecar of a run."""
     text = json.dumps(header.model_dump(), indent=2, ensure_ascii=False)
     with output(folder / SIDECAR, folders=True, links=False) as file:
         file.write(f"{text}\n".encode())
-    return Recorder(folder, header)
 
 
 def _same(before: Mapping[str, str], now: Mapping[str, str], folder: Path) -> None:

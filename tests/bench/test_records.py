@@ -8,6 +8,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,17 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert again.done == {point.name for point in list(points(probe()))[:2]}
     again.keep(measurement(list(points(probe()))[2]))
     assert len(read_records(tmp_path).rows) == 3
+
+
+def test_a_run_goes_on_with_probes_that_it_had_not(tmp_path: Path) -> None:
+    """A later version of the program has more of them."""
+    recorded(tmp_path)
+    other = replace(probe(), name="another")
+    again = begin(tmp_path, "numpy", ENVIRONMENT, [loaded(other)])
+    again.keep(measurement(next(points(other))))
+    found = read_records(tmp_path)
+    assert [row.probe for row in found.rows] == ["toy", "toy", "toy", "another"]
+    assert set(found.header.probes) == {"toy", "another"}
 
 
 def test_a_better_measurement_takes_the_place_of_the_first(tmp_path: Path) -> None:
