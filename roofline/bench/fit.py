@@ -7,7 +7,7 @@ Errors are of the logarithm, with a robust loss; constants keep to their bounds;
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +66,6 @@ NONE: Final = -1
 """A regime that no row is in."""
 
 
-Each: TypeAlias = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
-"""Applies a function to some numbers, in order, as ``map`` does."""
 _Shape: TypeAlias = tuple[float, str] | None
 SMOOTH: Final = ""
 STEPPED: Final = "steps"
@@ -168,7 +166,6 @@ def cross_validate(
     score: int | None = None,
     residual: bool = True,
     starts: int = 1,
-    each: Each = map,
 ) -> tuple[Array, Array]:
     """Prediction [s] and log spread [1] of each row, by a fit that saw nothing of its fold.
 
@@ -179,11 +176,10 @@ def cross_validate(
         form, dims, machine, measured, families, residual, starts: As in `fit`.
         folds, score: Groups of families, and how many of them are scored, all if not stated: the
             rows of the others are NaN. [1]
-        each: What applies a function to each fold: ``map``, or that of a pool of threads.
     """
     rows = checked(form, machine, dims, measured, families)
     refit = partial(fit, form, residual=residual, starts=starts)
-    return scored(rows, folds, refit, score, each)
+    return scored(rows, folds, refit, score)
 
 
 def scored(
@@ -191,22 +187,18 @@ def scored(
     folds: int,
     refit: Callable[..., Calibrated],
     score: int | None = None,
-    each: Each = map,
 ) -> tuple[Array, Array]:
     """Predict and bracket each fold by a model of the others."""
     label = grouped(rows.families, folds)
     predicted, spread = np.full((2, len(label)), np.nan)
 
-    def predict(fold: int) -> tuple[Array, Array]:
+    for fold in np.unique(label)[:score]:
         rest, wanted = rows[label != fold], take(rows.dims, label == fold)
         model = refit(
             dims=rest.dims, machine=rows.machine, measured=rest.measured, families=rest.families
         )
-        return time_of(model, wanted, rows.machine), spread_of(model, wanted, rows.machine)
-
-    wanted = [int(fold) for fold in np.unique(label)[:score]]
-    for fold, (times, spreads_) in zip(wanted, each(predict, wanted), strict=True):
-        predicted[label == fold], spread[label == fold] = times, spreads_
+        predicted[label == fold] = time_of(model, wanted, rows.machine)
+        spread[label == fold] = spread_of(model, wanted, rows.machine)
     return predicted, spread
 
 

@@ -6,14 +6,15 @@ Every other group is fitted by itself.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from multiprocessing import get_all_start_methods, get_context
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from roofline.bench.fit import OUTER, Each, cross_validate, fit, inner, regime_spreads, scored
+from roofline.bench.fit import OUTER, cross_validate, fit, inner, regime_spreads, scored
 from roofline.bench.held_out import Labels, unallowed
 from roofline.bench.kernel_rows import Group
 from roofline.bench.rows import checked
@@ -32,6 +33,10 @@ from roofline.study.executors import cores
 SAMPLE: Final = 0.125
 """A group of less than this share of its sibling's rows is a sample. Of measured samples of 1-2 %
 the carried fit is better on families left out, in p90 nearly always: tests/validation prints it."""
+
+
+FORK: Final = "fork"
+"""Way of starting processes that know all groups; where there is none, one does it all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,10 @@ def one_by_one(predict: Callable[[Group], Predicted]) -> Predictor:
 
     def every(groups: Sequence[Group]) -> Iterator[Predicted | RooflineError]:
         for group in groups:
-            yield _tried(partial(predict, group))
+            try:
+                yield predict(group)
+            except RooflineError as error:
+                yield error
 
     return every
 
@@ -90,42 +98,48 @@ def left_out(jobs: int = 0) -> Predictor:
     """A predictor of each row by fits that saw no row of its family.
 
     Args:
-        jobs: Fits that run at the same time; 0 for one per processor. [1]
+        jobs: Groups that are fitted at the same time; 0 for one per processor. [1]
     """
 
     def every(groups: Sequence[Group]) -> Iterator[Predicted | RooflineError]:
-        with ThreadPoolExecutor(jobs or cores()) as pool:
-
-            @cache
-            def fitted(place: int) -> Calibrated:
-                one = groups[place]
-                return fit(one.form, one.dims, one.machine, one.measured, families=one.families)
-
-            for group in groups:
-                yield _tried(partial(_left_out, group, groups, fitted, pool.map))
+        _GROUPS[:] = groups
+        _fitted.cache_clear()
+        at_once = min(jobs or cores(), len(groups))
+        if at_once <= 1 or FORK not in get_all_start_methods():
+            yield from map(_left_out, range(len(groups)))
+            return
+        largest = sorted(range(len(groups)), key=lambda place: -len(groups[place]))
+        with ProcessPoolExecutor(at_once, get_context(FORK)) as pool:
+            found = dict(zip(largest, pool.map(_left_out, largest), strict=True))
+        yield from (found[place] for place in range(len(groups)))
 
     return every
 
 
-def _left_out(
-    group: Group, groups: Sequence[Group], fitted: Callable[[int], Calibrated], each: Each
-) -> Predicted:
-    """Prediction by the fit of a sibling that the group is a sample of, else by fits of its own."""
-    sibling = sibling_of(group, groups)
-    if sibling is None:
-        found = cross_validate(
-            group.form,
-            group.dims,
-            group.machine,
-            group.measured,
-            families=group.families,
-            each=each,
-        )
-        return Predicted(*found, "fitted")
-    found = cross_transfer(
-        fitted(sibling), group.dims, group.machine, group.measured, families=group.families
-    )
-    return Predicted(*found, f"transferred from {groups[sibling].name['gpu']}")
+_GROUPS: Final[list[Group]] = []
+"""Groups that are being predicted: processes are forked with them."""
+
+
+@cache
+def _fitted(place: int) -> Calibrated:
+    """Fit of all rows of a group."""
+    one = _GROUPS[place]
+    return fit(one.form, one.dims, one.machine, one.measured, families=one.families)
+
+
+def _left_out(place: int) -> Predicted | RooflineError:
+    """Prediction by the fit of a sibling that a group is a sample of, else by fits of its own."""
+    group = _GROUPS[place]
+    about = group.dims, group.machine, group.measured
+    try:
+        sibling = sibling_of(group, _GROUPS)
+        if sibling is None:
+            own = cross_validate(group.form, *about, families=group.families)
+            return Predicted(*own, "fitted")
+        carried = cross_transfer(_fitted(sibling), *about, families=group.families)
+    except RooflineError as error:
+        return error
+    return Predicted(*carried, f"transferred from {_GROUPS[sibling].name['gpu']}")
 
 
 def sibling_of(group: Group, groups: Sequence[Group]) -> int | None:
@@ -146,13 +160,6 @@ def sibling_of(group: Group, groups: Sequence[Group]) -> int | None:
         and gpu(other.name["gpu"]).architecture == generation
     ]
     return max(alike)[1] if alike else None
-
-
-def _tried(predict: Callable[[], Predicted]) -> Predicted | RooflineError:
-    try:
-        return predict()
-    except RooflineError as error:
-        return error
 
 
 def transfer(

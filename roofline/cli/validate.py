@@ -99,7 +99,7 @@ def validate(
         ),
     ] = False,
     jobs: Annotated[
-        int, typer.Option(min=0, help="Fits at the same time; 0 for one per processor.")
+        int, typer.Option(min=0, help="Groups fitted at the same time; 0 for one per processor.")
     ] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the prediction of each row here.")] = None,
     format_: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,

@@ -37,14 +37,14 @@ def summary() -> Iterator[str]:
 
 
 def _cell(found: Sequence[Entry]) -> str:
-    """Groups, and the middle one of their median and 90th-percentile errors. [%]"""
+    """Groups, and the middle one of their errors, median / 90th percentile, and rows inside. [%]"""
     if not found:
         return "–"
-    median, p90 = (
+    median, p90, inside = (
         statistics.median(100.0 * getattr(each, name) for each in found)
-        for name in ("median", "p90")
+        for name in ("median", "p90", "inside")
     )
-    return f"{len(found)}: {median:.1f} / {p90:.0f}"
+    return f"{len(found)}: {median:.1f} / {p90:.0f}, {inside:.0f}"
 
 
 if __name__ == "__main__":
