@@ -31,8 +31,9 @@ from roofline.files import output
 
 MOVING: Final = ("date", HAD)
 """Keys of an environment that may differ from one beginning of a run to the next."""
-BRANCH: Final = ("driver",)
-"""Versions of which only the first number counts: a patch of a driver does not end a run."""
+BRANCH: Final = ("driver", "system")
+"""Versions of which only the first number counts: a patch of a driver or of a system's kernel does
+not end a run."""
 
 
 @dataclass(slots=True)

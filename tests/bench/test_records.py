@@ -118,14 +118,20 @@ def test_a_run_of_another_machine_is_not_gone_on_with(tmp_path: Path) -> None:
         begin(tmp_path, "numpy", ENVIRONMENT | {"threads": "2"}, [loaded(probe())])
 
 
-def test_a_run_is_gone_on_with_after_a_patch_of_the_driver_and_not_after_another_branch(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("what", "first", "patched", "other"),
+    [
+        ("driver", "580.65.06", "580.95", "590.10"),
+        ("system", "Linux 6.18.44 x86_64", "Linux 6.19.1 x86_64", "Linux 7.1 x86_64"),
+    ],
+)
+def test_a_run_is_gone_on_with_after_a_patch_and_not_after_another_branch(
+    tmp_path: Path, what: str, first: str, patched: str, other: str
 ) -> None:
-    about = {**ENVIRONMENT, "driver": "580.65.06"}
-    begin(tmp_path, "cupy", about, [loaded(probe())])
-    begin(tmp_path, "cupy", about | {"driver": "580.95"}, [loaded(probe())])
-    with pytest.raises(InputError, match=r"driver 580\.65\.06, here it is 590\.10"):
-        begin(tmp_path, "cupy", about | {"driver": "590.10"}, [loaded(probe())])
+    begin(tmp_path, "cupy", {**ENVIRONMENT, what: first}, [loaded(probe())])
+    begin(tmp_path, "cupy", {**ENVIRONMENT, what: patched}, [loaded(probe())])
+    with pytest.raises(InputError, match=f"{what} {first}, here it is {other}"):
+        begin(tmp_path, "cupy", {**ENVIRONMENT, what: other}, [loaded(probe())])
 
 
 def test_the_digest_follows_the_rows(tmp_path: Path) -> None:
