@@ -150,11 +150,6 @@ def _latent(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Colu
     return latent_dims(out["count"], ones, out["context"], out["heads"], width, width)
 
 
-def _heads_products(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Columns:
-    width = np.array([WIDTHS.get(row.arithmetic, 2.0) for row in rows])
-    return {"weight_width": width, "quantised": (width < 2.0).astype(float)}
-
-
 def _expanded(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Columns:
     width = np.array([WIDTHS.get(row.arithmetic, 2.0) for row in rows])
     shape = (out[name] for name in ("count", "new", "context", "heads"))
@@ -189,7 +184,10 @@ _MORE: Final[Mapping[str, Callable[[Sequence[Record], _Columns, Published | None
         *_heads(rows, out), kernel=SCHEDULES.get(rows[0].probe, KERNEL)
     ),
     "latent": _latent,
-    "latent-heads": _heads_products,
+    "latent-heads": lambda rows, *_: {
+        "weight_width": np.full(len(rows), 2.0),
+        "quantised": np.zeros(len(rows)),
+    },
     "latent-prefill": _expanded,
     "experts": _experts,
     "scan": _states,

@@ -32,8 +32,6 @@ PRICES: Final[Mapping[str, tuple[str, str]]] = {
     "flashinfer-mla-prefill": (FLASHINFER, PAIR),
     "q-absorb-bf16": (CUBLAS, "mla_gen_pre-bfloat16"),
     "v-absorb-bf16": (CUBLAS, "mla_gen_post-bfloat16"),
-    "q-absorb-fp8": (LIBRARY, "mla_gen_pre-fp8"),
-    "v-absorb-fp8": (LIBRARY, "mla_gen_post-fp8"),
     "mixture-bf16": ("torch", "bfloat16"),
     "rmsnorm-bf16": (PASSES, "input_layernorm"),
     "rope-bf16": (PASSES, "attn_rope"),
@@ -88,6 +86,8 @@ FORMATS: Final[Mapping[str, str]] = {
     "nvfp4": "products in 4 bits: the engine's own kernels, as shipped",
     "int8_wo": "products with 8-bit weights alone: as shipped",
     "int4_wo": "products with 4-bit weights alone: as shipped",
+    "mla_gen_pre-fp8": "products for each head in 8 bits: the engine's own kernels, as shipped",
+    "mla_gen_post-fp8": "products for each head in 8 bits: the engine's own kernels, as shipped",
     "bfloat16-fp8": "prompts on a cache in 8 bits: the engine's own kernels, as shipped",
     "fp8-fp8": "attention in 8 bits: the engine's own kernels, as shipped",
 }

@@ -1,4 +1,4 @@
-"""Probes of libraries on a GPU: linear layers by cuBLASLt, and collectives by NCCL.
+"""Probes of libraries on a GPU: products by cuBLASLt, and collectives by NCCL.
 
 There is one for each arithmetic type, all of the same shapes, and one for each operation, all of
 the same sizes. Where the multiplier takes 8 bits, the 16-bit input is converted first, with a scale
@@ -65,6 +65,13 @@ BLOCK_WIDTHS: Final = (
     (24576, 4096),  # its gate and up
     (4096, 12288),  # its down
 )
+DECODED: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
+"""Tokens that are decoded at once. [token]"""
+HEADS: Final = (8, 16, 32, 64, 128)
+"""On the device, of DeepSeek-V3's 128. [1]"""
+PLAIN: Final = 128
+LATENT: Final = 512
+"""Widths of a head without its rotated part, and of the latent."""
 HOPPER: Final = 90
 """Oldest architecture with scales of blocks of single precision."""
 ELEMENT: Final = 2.0
@@ -208,6 +215,50 @@ def block_scaled(name: str) -> Probe:
         kernels=kernels,
         architecture=HOPPER,
         form="gemm-fp8-block",
+    )
+
+
+def absorbed(name: str, inner: int, outer: int) -> Probe:
+    """Probe of ``Y[h, m, outer] = X[h, m, inner] · W[h, outer, inner]ᵀ`` in bf16 for each head h.
+
+    While decoding, latent attention takes queries into the latent and results out of it, head by
+    head. Source: DeepSeek-AI 2024 (arXiv 2405.04434), section 2.1.
+
+    Args:
+        name: As its file is called.
+        inner, outer: `PLAIN` and `LATENT` into the latent, the other way round out of it.
+    """
+
+    def arguments(make: Maker, at: Shape) -> dict[str, object]:
+        tokens, heads = at["tokens"], at["heads"]
+        return {
+            "values": make.normal(heads, tokens, inner, of="bf16"),
+            "weight": make.normal(heads, outer, inner, of="bf16"),
+            "output": make.empty(heads, tokens, outer, of="bf16"),
+        }
+
+    def work(at: Shape) -> Work:
+        tokens, heads = float(at["tokens"]), float(at["heads"])
+        return Work(
+            flops=2.0 * tokens * heads * inner * outer,
+            weight_bytes=heads * inner * outer * ELEMENT,
+            activation_bytes=tokens * heads * (inner + outer) * ELEMENT,
+        )
+
+    return Probe(
+        name=name,
+        version=1,
+        kind="latent-heads",
+        axes={"tokens": DECODED, "heads": HEADS, "inner": (inner,)},
+        arguments=arguments,
+        work=work,
+        streamed=("weight",),
+        states=("cold",),
+        regime=lambda at: regime({"m": at["tokens"]}),
+        arithmetic="bf16",
+        backends=("cupy",),
+        kernels=lambda gpu, **arrays: (Multiply("bf16", **arrays),),
+        form="latent-heads",
     )
 
 
