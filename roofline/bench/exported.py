@@ -17,6 +17,9 @@ KINDS: Final[Mapping[str, str]] = {
     "gemm": "gemm",
     "decode-attention": "attention-decode",
     "latent-decode": "mla-decode",
+    "latent-prefill": "mla-prefill",
+    "latent-heads": "mla-bmm",
+    "moe": "moe",
     "prefill-attention": "attention-prefill",
     "pointwise": "pointwise",
     "collective": "collective",
@@ -33,6 +36,15 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "head_dim": "head_dim",
     },
     "mla-decode": {"count": "batch", "context": "seq_kv", "heads": "n_heads"},
+    "mla-prefill": {"count": "batch", "new": "seq_q", "context": "seq_kv", "heads": "n_heads"},
+    "mla-bmm": {"tokens": "num_tokens", "heads": "n_heads"},
+    "moe": {
+        "m": "num_tokens",
+        "hidden": "hidden",
+        "inter": "inter",
+        "active": "topk",
+        "experts": "experts",
+    },
     "attention-prefill": {
         "count": "batch",
         "new": "seq_q",
@@ -87,7 +99,13 @@ def _row(row: Record, kind: str) -> dict[str, object]:
     formats = {"op": variant} if kind in BY_OPERATION else {"dtype": query}
     if kind == "attention-decode" and cache:
         formats["kv_dtype"] = cache
+    if kind == "mla-bmm":
+        formats = {"op": query, "dtype": cache}
     shape = {column: row.at[axis] for axis, column in COLUMNS[kind].items() if axis in row.at}
+    if kind == "moe":
+        shape["ep"] = row.at["experts"] // row.at["local"]
+        skew = row.at["skew"] / 10.0
+        formats["distribution"] = f"power_law_{skew:g}" if skew else "balanced"
     if kind == "pointwise" and "heads" in row.at:
         shape["width"] = row.at["heads"] * row.at["head_dim"]
     return {**formats, **shape, "time_s": row.median.value, "probe": row.probe}

@@ -146,8 +146,11 @@ class Exported(StrEnum):
 
     GEMM = "gemm"
     ATTENTION_DECODE = "attention-decode"
+    MLA_PREFILL = "mla-prefill"
     MLA_DECODE = "mla-decode"
+    MLA_BMM = "mla-bmm"
     ATTENTION_PREFILL = "attention-prefill"
+    MOE = "moe"
     POINTWISE = "pointwise"
     COLLECTIVE = "collective"
 

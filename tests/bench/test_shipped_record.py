@@ -1,28 +1,36 @@
 """The runs that are shipped: what they say of kernels, and of the calibrations."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from roofline.bench.calibrating import fit_probe
 from roofline.bench.exported import exported
 from roofline.bench.held_out import errors
 from roofline.bench.predictors import one_by_one, shipped
-from roofline.bench.probe import probes
+from roofline.bench.probe import Loaded, probes
 from roofline.bench.profile_file import load
 from roofline.bench.published import of_run
 from roofline.bench.records import Record, Records, read_records
 from roofline.bench.validation import validate
 
 HWSPECS = Path(__file__).parents[2] / "hwspecs"
-POINTS = {"h100-sxm": 4361, "h200-sxm": 4055}
+POINTS = {"h100-sxm": 4569, "h200-sxm": 4055, "h200-sxm-2": 4521}
+FITTED = ("h100-sxm", "h200-sxm-2")
+"""Runs that the calibrations are of: the latest of each device."""
 
 
 @pytest.fixture(scope="module", params=POINTS)
 def run(request: pytest.FixtureRequest) -> Records:
     known = {entry.probe.name: entry for entry in probes()}
-    return read_records(HWSPECS / "records" / f"{request.param}.tgz", known)
+    return read(request.param, known)
+
+
+def read(name: str, known: Mapping[str, Loaded] | None = None) -> Records:
+    return read_records(HWSPECS / "records" / f"{name}.tgz", known)
 
 
 def moved(row: Record) -> float:
@@ -40,11 +48,25 @@ def best(run: Records) -> float:
 
 
 def test_nobody_else_disturbed_a_point(run: Records) -> None:
-    assert len(run.rows) == POINTS[run.header.environment["machine"]]
+    assert len(run.rows) in POINTS.values()
     assert not any(row.clocks.get("others") for row in run.rows)
     launched = [row for row in run.rows if not row.replayed]
     assert {row.probe for row in launched} <= {"flashinfer-decode", "flashinfer-mla"}
-    assert len(launched) <= 10  # small caches, of which there were more copies than views
+    assert len(launched) <= 10  # small caches, of which there were more copies than views once
+
+
+def test_another_device_of_the_kind_takes_the_same_time_a_day_later() -> None:
+    """What no model of a kernel can be nearer than."""
+    first, second = (
+        {row.point: row.median.value for row in read(name).rows if row.probe != "w4a16-gemm"}
+        for name in ("h200-sxm", "h200-sxm-2")
+    )
+    both = sorted(first.keys() & second.keys())
+    ratios = np.array([second[point] / first[point] for point in both])
+    assert len(both) == 3867
+    assert np.median(np.abs(ratios - 1.0)) < 0.012
+    assert np.quantile(np.abs(ratios - 1.0), 0.9) < 0.05
+    assert 0.98 < np.median(ratios) < 1.02
 
 
 @pytest.mark.parametrize(
@@ -94,6 +116,18 @@ def test_products_in_16_bits_take_what_shipped_calibrations_say(run: Records, en
     assert errors(found.predicted, found.measured).median < 0.06
 
 
+@pytest.mark.parametrize("engine", ["vllm", "trtllm", "sglang"])
+@pytest.mark.parametrize("run", FITTED, indirect=True)
+def test_products_of_latent_attention_are_within_a_fifth_of_the_engines(
+    run: Records, engine: str
+) -> None:
+    found = validate(
+        "mla-bmm", exported(run, "mla-bmm", engine), one_by_one(partial(shipped, "mla-bmm"))
+    )
+    assert errors(found.predicted, found.measured).median < 0.2
+
+
+@pytest.mark.parametrize("run", FITTED, indirect=True)
 def test_the_calibration_is_of_these_rows(run: Records) -> None:
     profile = load(HWSPECS / "calibrations" / f"cupy-{run.header.environment['machine']}.yaml")
     assert profile.digest == run.digest
