@@ -4,6 +4,7 @@ The clock is the GPU's own, with the host's share of a point added: nothing here
 """
 
 import random
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -117,6 +118,10 @@ def test_a_campaign_survives_a_thousand_random_faults(
     assert any(not row.replayed for row in run.records.rows)
     assert any(row.dropped == {"power cap": 1} for row in run.records.rows)
     assert run.seconds <= BUDGET_S
+    told = f"{sum(faults.struck.values())} faults, {len(lost)} points failed, {len(kept)} kept"
+    gone = len(every) - len(kept) - len(lost) - len(others)
+    told += f", {len(others)} left out, {gone} lost; {run.seconds:.0f} s of {BUDGET_S:.0f}"
+    sys.stdout.write(f"\n{told}\n")
     again = measured(chosen, gpu, BUDGET_S, tmp_path)
     assert {row.point for row in again.records.rows} == kept | lost
 
@@ -173,6 +178,8 @@ def test_a_campaign_takes_the_time_that_was_planned(
     monkeypatch.setattr(campaign, "plan", planned)
     chosen = [entry for entry in probes() if "cupy" in entry.probe.backends]
     run = measured(chosen, gpu, EIGHT_MINUTES_S, tmp_path)
+    took = f"planned {plans[0].seconds:.0f} s, took {run.seconds:.0f} s"
+    sys.stdout.write(f"\n{took} of {EIGHT_MINUTES_S:.0f}\n")
     assert 0.6 * plans[0].seconds < run.seconds < plans[0].seconds <= EIGHT_MINUTES_S
     able = {entry.probe.name for entry in chosen if not entry.probe.needs}
     able -= {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send-recv"}
