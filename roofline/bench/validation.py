@@ -67,7 +67,12 @@ APART: Final = (
     "node_num",
 )
 """Columns that divide rows into groups: a group that cannot be read does not stop the others."""
-MIXED: Final[Mapping[str, tuple[str, ...]]] = {"mhc": ("kernel",), "mlp": ("phase",)}
+MIXED: Final[Mapping[str, tuple[str, ...]]] = {
+    "collective": ("version", "dtype"),
+    "mhc": ("kernel",),
+    "mlp": ("phase",),
+    "moe-mega": ("phase",),
+}
 """Columns of `APART` in which rows of one group may differ, by kind."""
 LEFT: Final = "the kernel takes these rows for another operator, such as a prefill of one token"
 FIGURES: Final = ("median", "mean", "p90")

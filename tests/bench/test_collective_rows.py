@@ -1,6 +1,6 @@
 """Measured collectives as columns: what joins the ranks decides the rate."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,8 +10,10 @@ from roofline.bench.columns import prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.exchange_rows import FEW, LEAST, collective_groups
 from roofline.bench.kernel_rows import Group
+from roofline.bench.predictors import Predicted
+from roofline.bench.validation import validate
 from roofline.cost.kernels.catalog import FORMS
-from roofline.errors import LayoutError, UnknownNameError
+from roofline.errors import LayoutError, RooflineError, UnknownNameError
 
 BASE = {
     "gpu": "h100_sxm",
@@ -103,3 +105,17 @@ def test_columns_are_in_step() -> None:
     assert group.index.tolist() == [0, 1]
     np.testing.assert_array_equal(group.dims["payload"], [2**30, 2**10])
     np.testing.assert_array_equal(group.measured, [2.0, 1.0])
+
+
+def test_a_validation_fits_together_what_the_calibrations_do() -> None:
+    rows = [{**BASE, "version": version} for version in ("2.23", "2.27.3")]
+    rows += [{**row, "dtype": "int8"} for row in rows]
+    sizes: list[int] = []
+
+    def seen(groups: Sequence[Group]) -> Iterator[Predicted | RooflineError]:
+        sizes.extend(map(len, groups))
+        yield from (Predicted(each.measured, np.ones(len(each)), "") for each in groups)
+
+    found = validate("collective", pd.DataFrame(rows), seen)
+    assert sizes == [4]
+    assert not found.refused
