@@ -2,7 +2,8 @@
 
 ``python -m roofline.bench.shipping.carrying MEASUREMENTS [KIND …]`` leaves out one device, then one
 engine, at a time and predicts its kernels by the fits of the others. It prints the errors by kind
-of kernel, and the log standard deviation that such a transfer adds so that intervals hold.
+of kernel, the rows inside the interval that predictions have there, and the log standard deviation
+that such a transfer adds so that four of five are.
 """
 
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.bench.held_out import CENTRAL, DEVIATIONS, errors
 from roofline.bench.kernel_rows import Group
@@ -42,6 +44,16 @@ class Carried:
     """Logarithm of measured over predicted. [1]"""
     log_sd: Array
     """The fit's own spread. [1]"""
+    spread: float
+    """Spread that predictions add for such a distance. [1]"""
+
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        """True for rows inside their central 80 %, as predictions have it."""
+        found: NDArray[np.bool_] = np.abs(self.off) <= DEVIATIONS * np.hypot(
+            self.log_sd, self.spread
+        )
+        return found
 
     @property
     def added(self) -> float:
@@ -75,7 +87,8 @@ def carried(label: Label, group: Group) -> Iterator[Carried]:
         dims = timed(rows.dims, found.fit, device)
         time, own, _ = predict(found.fit.model, dims, rows.machine)
         over = ENGINE if engine else (FAR if found.far else NEAR)
-        yield Carried(label.kind, label.device, over, np.log(rows.measured / time), own)
+        off = np.log(rows.measured / time)
+        yield Carried(label.kind, label.device, over, off, own, found.spread)
 
 
 def main(measurements: Path, kinds: Sequence[str]) -> None:
@@ -88,9 +101,10 @@ def main(measurements: Path, kinds: Sequence[str]) -> None:
         off = np.concatenate([part.off for part in parts])
         known = errors(np.exp(-off), np.ones_like(off))
         added = sorted(part.added for part in parts)
+        inside = np.mean(np.concatenate([part.inside for part in parts]))
         sys.stdout.write(
-            f"{kind:20} {over:32} {len(parts):4} groups {known}  adds {np.median(added):.2f}"
-            f" ({added[0]:.2f} to {added[-1]:.2f})\n"
+            f"{kind:20} {over:32} {len(parts):4} groups {known}  {inside:.0%} inside, adds"
+            f" {np.median(added):.2f} ({added[0]:.2f} to {added[-1]:.2f})\n"
         )
 
 
