@@ -31,14 +31,14 @@ def test_all_reduces_of_a_size_left_out_are_known() -> None:
     every = measured("collectives")
     some = every[(every.op == "all_reduce") & (every.backend == "nccl-tests")]
     found = validate("collective", some, left_out())
-    if not found.figures()["n"]:
-        pytest.skip("; ".join(sorted({each.why for each in found.refused})))
     print()
     shown("all-reduce", found)
     assert found.figures()["coverage"] == 1.0
-    for _, figures in found.grouped(["gpu"]):
-        assert figures["median"] <= 6.0
-        assert figures["p90"] <= 14.0
+    most = {"a100_sxm": (8.0, 22.0), "h100_sxm": (6.0, 14.0)}  # of 40 rows, and of 80
+    for key, figures in found.grouped(["gpu"]):
+        median, p90 = most[key["gpu"]]
+        assert figures["median"] <= median
+        assert figures["p90"] <= p90
         assert figures["median"] < 0.2 * figures["datasheet"]["median"]
 
 
