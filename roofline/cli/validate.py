@@ -155,7 +155,10 @@ def _print(
     said: Sequence[str],
     refused: Iterable[tuple[int, str, str]],
 ) -> None:
-    """Print plain values as JSON, or a table and in a terminal what is said below it."""
+    """Print plain values as JSON, or a table and in a terminal what is said below it.
+
+    Where a table goes into a file, what it lacks is said beside it, on standard error.
+    """
     if style is Format.JSON:
         print_json("validate", answer)
         return
@@ -163,6 +166,9 @@ def _print(
     if style is Format.TABLE:
         for sentence in (*said, *refusals(refused)):
             echo(wrap(sentence))
+        return
+    for sentence in refusals(refused):
+        typer.echo(clean(wrap(sentence)), err=True)
 
 
 def _check_by(

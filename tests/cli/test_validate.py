@@ -128,6 +128,17 @@ def test_bad_rows_are_refused_one_by_one_and_the_table_says_why(
     assert out.count("h100_sxm") == 1
 
 
+@pytest.mark.parametrize("style", ["md", "csv"])
+def test_a_table_for_a_file_has_what_it_lacks_said_beside_it(
+    capsys: Captured, file: Path, style: str
+) -> None:
+    code, out, err = ask(capsys, file, "--kind", "quantize", "--format", style)
+    assert code == 0
+    assert "not predicted" not in out
+    assert "3 rows not predicted" in err
+    assert "unheard-of" in err
+
+
 def test_a_file_without_a_row_that_can_be_predicted_says_so(
     capsys: Captured, file: Path, tmp_path: Path
 ) -> None:
