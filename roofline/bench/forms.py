@@ -123,10 +123,15 @@ def columns(rows: Sequence[Record], form: str, published: Published | None = Non
 _Columns = dict[str, Array]
 
 
+def _width(rows: Sequence[Record]) -> Array:
+    """Bytes of an element. [B]"""
+    return np.array([WIDTHS.get(row.arithmetic, 2.0) for row in rows])
+
+
 def _heads(rows: Sequence[Record], out: _Columns) -> list[Array]:
     """Columns that both forms of attention begin with; no window."""
     count = len(rows)
-    width = np.array([WIDTHS.get(row.arithmetic, 2.0) for row in rows])
+    width = _width(rows)
     cached = out.get("kv_width", width)
     new, context = (out[name if name in out else "tokens"] for name in ("new", "context"))
     shape = (out[name] for name in ("heads", "kv_heads", "head_dim"))
@@ -146,12 +151,12 @@ def _collective(rows: Sequence[Record], out: _Columns, published: Published | No
 
 def _latent(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Columns:
     ones = np.ones(len(rows))
-    width = np.array([WIDTHS.get(row.arithmetic, 2.0) for row in rows])
+    width = _width(rows)
     return latent_dims(out["count"], ones, out["context"], out["heads"], width, width)
 
 
 def _expanded(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Columns:
-    width = np.array([WIDTHS.get(row.arithmetic, 2.0) for row in rows])
+    width = _width(rows)
     shape = (out[name] for name in ("count", "new", "context", "heads"))
     return latent_prefill_dims(*shape, width, width)
 
@@ -160,7 +165,7 @@ def _experts(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Col
     """Rows and experts touched follow from the work; tiles are priced as operators' are."""
     each = GATED * out["hidden"] * out["inter"]
     weights = np.array([row.work["weight_bytes"] for row in rows])
-    width = np.array([WIDTHS.get(row.arithmetic, 2.0) for row in rows])
+    width = _width(rows)
     taken, touched = out["flops"] / (2.0 * each), weights / (each * width)
     shape = {
         **{name: out[name] for name in ("hidden", "inter", "active", "local")},

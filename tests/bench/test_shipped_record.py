@@ -56,7 +56,7 @@ def test_nobody_else_disturbed_a_point(run: Records) -> None:
 
 
 def test_another_device_of_the_kind_takes_the_same_time_a_day_later() -> None:
-    """What no model of a kernel can be nearer than."""
+    """Floor of any model's errors: the same points on two devices of one kind."""
     first, second = (
         {row.point: row.median.value for row in read(name).rows if row.probe != "w4a16-gemm"}
         for name in ("h200-sxm", "h200-sxm-2")

@@ -27,19 +27,27 @@ def shown(title: str, found: Validation) -> None:
 
 
 @needs(file("collectives"))
-def test_all_reduces_of_a_size_left_out_are_known() -> None:
+@pytest.mark.parametrize(
+    "gpu",
+    [
+        "h100_sxm",
+        pytest.param(
+            "a100_sxm",
+            marks=pytest.mark.xfail(strict=True, reason="7.2 / 20.7 %, on 40 rows"),
+        ),
+    ],
+)
+def test_all_reduces_of_a_size_left_out_are_known(gpu: str) -> None:
     every = measured("collectives")
-    some = every[(every.op == "all_reduce") & (every.backend == "nccl-tests")]
-    found = validate("collective", some, left_out())
+    of = (every.op == "all_reduce") & (every.backend == "nccl-tests") & (every.gpu == gpu)
+    found = validate("collective", every[of], left_out())
     print()
     shown("all-reduce", found)
-    assert found.figures()["coverage"] == 1.0
-    most = {"a100_sxm": (8.0, 22.0), "h100_sxm": (6.0, 14.0)}  # of 40 rows, and of 80
-    for key, figures in found.grouped(["gpu"]):
-        median, p90 = most[key["gpu"]]
-        assert figures["median"] <= median
-        assert figures["p90"] <= p90
-        assert figures["median"] < 0.2 * figures["datasheet"]["median"]
+    figures = found.figures()
+    assert figures["coverage"] == 1.0
+    assert figures["median"] < 0.2 * figures["datasheet"]["median"]
+    assert figures["median"] <= 6.0
+    assert figures["p90"] <= 14.0
 
 
 @needs(file("mla_bmm"))

@@ -15,6 +15,7 @@ from roofline.bench.gpu.device import Sku
 from roofline.bench.gpu.kernels import BLOCK, LARGEST, quantise, quantise_blocks
 from roofline.bench.gpu.launch import Call, Collective, Multiply, Operation, ceil_div
 from roofline.bench.probe import Maker, Probe, Shape
+from roofline.cost.kernels import latent_module
 from roofline.cost.kernels.collective import moved
 from roofline.cost.kernels.gemm import SCALED_EIGHT
 from roofline.cost.work import Work
@@ -69,8 +70,8 @@ DECODED: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 """Tokens that are decoded at once. [token]"""
 HEADS: Final = (8, 16, 32, 64, 128)
 """On the device, of DeepSeek-V3's 128. [1]"""
-PLAIN: Final = 128
-LATENT: Final = 512
+PLAIN: Final = int(latent_module.PLAIN)
+LATENT: Final = int(latent_module.LATENT)
 """Widths of a head without its rotated part, and of the latent."""
 HOPPER: Final = 90
 """Oldest architecture with scales of blocks of single precision."""
