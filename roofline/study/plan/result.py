@@ -124,7 +124,7 @@ def result_of(
             "simulated": plan.tables.budget.used,
             "basis": basis,
             "commands": list(commands.values()),
-            "summary": summary(plan, found),
+            "summary": summary(plan, found, others),
             **drafting_facts(plan),
         },
     )

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from roofline.serving.draft_trees import Tree
 from roofline.serving.drafts import Draft
+from roofline.study.plan.choose import PLAIN, RunnerUp
 from roofline.study.plan.figures import shape, usd_per_mtok
 from roofline.study.plan.option import Option
 from roofline.study.plan.plan import Plan
@@ -69,8 +70,15 @@ def drafted(plan: Plan) -> tuple[Draft, Tree] | None:
     return kind.speculation.draft(kind.base), kind.speculation.tree(plan.question.demand)
 
 
-def summary(plan: Plan, found: Sequence[Relaxation]) -> tuple[str, ...]:
-    """Sentences that a reader should take away."""
+def summary(
+    plan: Plan, found: Sequence[Relaxation], others: Sequence[RunnerUp] = ()
+) -> tuple[str, ...]:
+    """Sentences that a reader should take away.
+
+    Args:
+        found: What would lift the limits, where nothing keeps them.
+        others: Deployments beside the recommended one, as their table has them.
+    """
     best = plan.best
     if best is None:
         return (_nothing(plan), *_ways(found))
@@ -108,12 +116,14 @@ def summary(plan: Plan, found: Sequence[Relaxation]) -> tuple[str, ...]:
     if told:
         likely = "" if known is None else f"; {chance(known)} likely that all hold"
         out.append(f"In simulation {told}{likely}.")
-    return (*out, *_plain(plan, option), *_unranked(plan, option))
+    # What held by estimates of steps may be larger where it was simulated whole.
+    whole = (each.done.option for each in others if PLAIN in each.why)
+    plain = next(whole, plan.choice.plain)
+    return (*out, *_plain(plan, option, plain), *_unranked(plan, option))
 
 
-def _plain(plan: Plan, option: Option) -> tuple[str, ...]:
+def _plain(plan: Plan, option: Option, plain: Option | None) -> tuple[str, ...]:
     """The cheapest plain deployment beside another one, and the reason for the difference."""
-    plain = plan.choice.plain
     if option.usual:
         return ()
     if plain is None:

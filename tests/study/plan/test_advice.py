@@ -5,9 +5,11 @@ from functools import cache
 
 import pytest
 
+import roofline
 from roofline.bench.calibrations import calibration_of
 from roofline.serving.objectives import parse_slo
 from roofline.study.plan.candidate import Kind
+from roofline.study.plan.choose import PLAIN
 from roofline.study.plan.demand import Goal
 from roofline.study.plan.option import CHEAPER
 from roofline.study.plan.plan import Plan, plan
@@ -83,6 +85,17 @@ def test_anything_unusual_is_so_much_cheaper_or_not_recommended() -> None:
             result = told(rate)
             assert any("one pool inside nodes" in why for why in result.tables["runners_up"]["why"])
             assert any(line.startswith("One pool inside") for line in result.metadata["summary"])
+
+
+@pytest.mark.slow
+def test_the_plain_deployment_is_of_one_size_in_the_summary_and_in_its_table() -> None:
+    """One across nodes is recommended here; the plain one grew when it was simulated whole."""
+    result = roofline.plan(
+        "llama-3.1-70b", gpu="h100-sxm", gpus=32, rate=20.0, slo="ttft=500ms,tpot=40ms"
+    )
+    (row,) = (each for each in result.tables["runners_up"].rows() if PLAIN in each["why"])
+    (line,) = (each for each in result.metadata["summary"] if each.startswith("One pool inside"))
+    assert f", {row['shape']}, takes {row['gpus']} GPUs" in line
 
 
 def test_confidence_costs_more_and_more() -> None:
