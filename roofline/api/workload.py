@@ -2,20 +2,21 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from roofline.errors import InputError
-from roofline.interop.traces import read_trace
 from roofline.serving.asking import refuse_unused
 from roofline.serving.requests import Requests, at_rate, check_rate, in_blocks, mean_rate
 from roofline.serving.run.result import Load
 from roofline.serving.traffic import traffic as arriving
 from roofline.serving.traffic.draw import draw
-from roofline.serving.traffic.files import traffic_named
-from roofline.serving.traffic.harnesses import Harness, harness_named
 from roofline.serving.traffic.lengths import Constant, Lengths, said, spelled, spread
+from roofline.serving.traffic.presets import traffic_named
 from roofline.serving.traffic.traffic import Traffic, offered_rate
 from roofline.units import counted, show
+
+if TYPE_CHECKING:
+    from roofline.serving.traffic.harnesses import Harness
 
 DEFAULT: Final = "chat"
 WAVES: Final = (
@@ -72,13 +73,14 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
         statistic=traffic.statistic,
         ramp_s=traffic.ramp_s,
     )
-    notes = (harness_named(wanted.harness).words,) if wanted.harness else ()
+    how = _harness(wanted)
+    notes = () if how is None else (how.words,)
     return made, load, traffic.slo, (*notes, WAVES) if traffic.waves else notes
 
 
 def changed(wanted: Wanted) -> Traffic:
     """The workload with the changes that were asked for."""
-    how = harness_named(wanted.harness) if wanted.harness else None
+    how = _harness(wanted)
     if how is not None:
         wanted = _driven(wanted, how)
     named = wanted.workload or ("" if wanted.prompt or wanted.output else DEFAULT)
@@ -123,7 +125,16 @@ def changed(wanted: Wanted) -> Traffic:
     return replace(traffic, requests=requests, warmup=warmup)
 
 
-def _driven(wanted: Wanted, how: Harness) -> Wanted:
+def _harness(wanted: Wanted) -> "Harness | None":
+    """Harness that drives the clients; None where none is named, as its reader loads slowly."""
+    if not wanted.harness:
+        return None
+    from roofline.serving.traffic.harnesses import harness_named
+
+    return harness_named(wanted.harness)
+
+
+def _driven(wanted: Wanted, how: "Harness") -> Wanted:
     """A load with what a harness says where nothing else does."""
     clients = wanted.concurrency
     if clients is None and wanted.rate is None:
@@ -192,6 +203,8 @@ def _recorded(wanted: Wanted, page: int) -> tuple[Requests, Load, str, tuple[str
     )
     if wanted.requests is not None and wanted.requests < 1:
         raise InputError(f"{wanted.requests} requests", hint="send 1 or more")
+    from roofline.interop.traces import read_trace
+
     trace = read_trace(Path(wanted.trace), most=wanted.requests or MOST_TRACED)
     made, notes = in_blocks(trace.requests, page), trace.notes
     if not wanted.requests and len(made) == MOST_TRACED:

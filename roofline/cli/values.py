@@ -42,11 +42,12 @@ def _options(command: Any, options: Any, context: Any) -> list[Any]:
             kind = getattr(hint, "__origin__", hint)
             kinds = [one for one in get_args(kind) or (kind,) if one is not NoneType]
             bounded = any(getattr(info, name, None) is not None for name in ("min", "max"))
-            several = each.nargs != 1 or getattr(each, "multiple", False)
             convert = each.process_value
             convert = partial(_converted, each, convert, kinds[0])
-            if not (several or getattr(info, "parser", None) is not None):
-                convert = partial(_process, each, convert, kinds[0], bounded)
+            if each.nargs == 1 and getattr(info, "parser", None) is None:
+                several = getattr(each, "multiple", False)
+                process = _process_several if several else partial(_process, bounded=bounded)
+                convert = partial(process, each, convert, kinds[0])
             each.process_value = convert
     return found
 
@@ -66,7 +67,9 @@ def _converted(option: Any, convert: Any, kind: Any, context: Any, value: Any) -
         raise typer.BadParameter(said, context, option, param_hint=option.opts[0]) from None
 
 
-def _process(option: Any, convert: Any, kind: Any, bounded: bool, context: Any, value: Any) -> Any:
+def _process(
+    option: Any, convert: Any, kind: Any, context: Any, value: Any, *, bounded: bool
+) -> Any:
     """Value of an option as its command takes it, passed through its callback."""
     if type(value) is str and kind in NUMBERS:
         value = written_out(value)
@@ -80,3 +83,12 @@ def _process(option: Any, convert: Any, kind: Any, bounded: bool, context: Any, 
     if not plain:
         return convert(context, value)
     return option.callback(context, option, value) if option.callback else value
+
+
+def _process_several(option: Any, convert: Any, kind: Any, context: Any, value: Any) -> Any:
+    """Values of an option that may be repeated, as its command takes them: none, or words."""
+    missing = value is None and not option.required
+    words = kind == list[str] and value and all(each.isascii() for each in value)
+    if option.callback or not (missing or words):
+        return convert(context, value)
+    return () if missing else list(value)

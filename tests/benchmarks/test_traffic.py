@@ -10,7 +10,7 @@ from roofline.interop.traces import stream_trace
 from roofline.serving.objectives import Finished, parse_slo
 from roofline.serving.objectives import good as within
 from roofline.serving.traffic.draw import stream
-from roofline.serving.traffic.files import preset_names, traffic_named
+from roofline.serving.traffic.presets import preset_names, traffic_named
 from tests.benchmarks.reference import reference
 
 

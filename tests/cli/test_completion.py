@@ -11,7 +11,7 @@ from roofline.cli import completing
 from roofline.hardware import catalog as machines
 from roofline.hardware.engine import engine_names
 from roofline.model import catalog as networks
-from roofline.serving.traffic.files import preset_names
+from roofline.serving.traffic.presets import preset_names
 from roofline.study.scenario.reading import scenario_names
 
 HEAVY = ("numpy", "pandas", "scipy", "yaml", "numba", "pyarrow", "rich", "plotly")

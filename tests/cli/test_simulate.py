@@ -11,7 +11,7 @@ import pytest
 
 import roofline
 from roofline.cli import run
-from roofline.serving.traffic.files import preset_names
+from roofline.serving.traffic.presets import preset_names
 
 SMALL = "simulate llama-3.1-8b --prompt 400 --output 20..40 --requests 60"
 TRACE = "arrival_s,prompt,output\n" + "".join(f"{i * 0.2},{300 + i},{10 + i}\n" for i in range(40))

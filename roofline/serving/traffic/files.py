@@ -6,7 +6,6 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from roofline.content import shipped, shipped_or_own
 from roofline.hardware.machine import Fact
 from roofline.hardware.reading import Kind, facts_of
 from roofline.schema import Document, Sourced, SourceEntry, Strict, check_sources, read, validate
@@ -140,22 +139,6 @@ class TrafficFile(Strict):
     statistic: Statistic = "mean"
     slo: _Objectives | None = None
     sources: dict[str, SourceEntry] = Field(default_factory=dict)
-
-
-def preset_names() -> list[str]:
-    """Workloads of the catalog, sorted."""
-    return sorted(path.stem for path in (shipped("scenarios") / "workloads").glob("*.yaml"))
-
-
-def traffic_named(name_or_path: str) -> Traffic:
-    """Workload by name, or of a file; UnknownNameError or DocumentError where there is none.
-
-    Examples:
-        >>> traffic_named("chat").title
-        'Chat, as one message and its answer'
-    """
-    folder = shipped("scenarios") / "workloads"
-    return read_traffic(shipped_or_own("workload", name_or_path, folder))[0]
 
 
 def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:

@@ -12,8 +12,8 @@ from roofline.content import shipped, shipped_or_own
 from roofline.errors import DocumentError, InputError, UnknownNameError
 from roofline.schema import Document, read, validate
 from roofline.schema.document import shown
-from roofline.serving.traffic.files import traffic_named
 from roofline.serving.traffic.lengths import Constant, Lengths, spelled
+from roofline.serving.traffic.presets import traffic_named
 from roofline.serving.traffic.traffic import Traffic
 from roofline.sources import recorded
 from roofline.study.scenario import naming

@@ -8,8 +8,9 @@ from roofline.content import shipped
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.serving.requests import check
 from roofline.serving.traffic.draw import draw
-from roofline.serving.traffic.files import preset_names, read_traffic, traffic_named
+from roofline.serving.traffic.files import read_traffic
 from roofline.serving.traffic.lengths import Constant, Empirical, Lognormal, Uniform
+from roofline.serving.traffic.presets import preset_names, traffic_named
 from roofline.serving.traffic.traffic import Bursty, Closed, Even, Poisson, Recorded, Shared, Turns
 
 FOLDER = shipped("scenarios") / "workloads"
