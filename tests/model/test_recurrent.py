@@ -100,7 +100,6 @@ def test_a_state_in_32_bits_is_told_in_its_bytes() -> None:
     assert parameters.state_bytes_per_sequence(network) == by_hand == 153_944_064
 
 
-
 def test_only_layers_with_attention_grow_a_cache() -> None:
     jamba = architecture("jamba-v0.1")
     assert parameters.kv_elements_per_token(jamba) == 4 * 2 * 8 * 128
