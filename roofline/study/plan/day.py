@@ -1,0 +1,326 @@
+"""A recommended deployment over a rate curve: a fleet that follows the load beside a fixed one."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from roofline.cost.work import Array
+from roofline.errors import InputError
+from roofline.serving.grounds import known
+from roofline.serving.traffic.rate_curve import RateCurve
+from roofline.study.plan.confirm import Confirmed, holds
+from roofline.study.plan.figures import Named
+from roofline.study.plan.option import ROUNDING, Option, Pool, Question
+from roofline.study.plan.scaling import (
+    Late,
+    Policy,
+    PoolHours,
+    Scaled,
+    by_hours,
+    fixed,
+    followed,
+    joined,
+    late,
+    reserve,
+)
+from roofline.study.plan.start_up import StartUp, start_up
+from roofline.study.plan.tabled import Tables
+from roofline.table import Table, table
+from roofline.units import SECONDS_PER_HOUR, counted, show, significant
+
+FIXED, FOLLOWS, REACTS = "fixed for the peak", "follows the load", "follows it, no look-ahead"
+"""Names of fleets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Rate curve, and how a fleet follows it."""
+
+    curve: RateCurve
+    policy: Policy
+    """Rates, and the rules by which replicas are ordered and given back."""
+    reserved: Mapping[str, float]
+    """Price of a reserved device by the name of its GPU; empty where none is asked for. [$/h]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """A fleet over the period of a rate curve."""
+
+    name: str
+    pools: tuple[PoolHours, ...]
+    """Name, and the replicas of each pool."""
+    late: Late
+    """Requests that come while replicas are missing."""
+
+    @property
+    def gpus(self) -> tuple[Array, Array]:
+        """Times [s], and devices that are paid for from there on [1]."""
+        edges, counts = joined([each.paid for each in self.pools])
+        return edges, np.array([each.pool.devices for each in self.pools]) @ counts
+
+    @property
+    def gpu_hours(self) -> float:
+        """Device hours a day. [1]"""
+        return sum(each.gpu_hours for each in self.pools)
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """Fleets of a deployment over a rate curve."""
+
+    curve: RateCurve
+    option: Option
+    """Rates, and the deployment at their peak."""
+    starts: tuple[StartUp, ...]
+    """Start of a replica of each pool."""
+    policy: Policy
+    """Rules by which replicas are ordered and given back."""
+    simulated: tuple[int, ...]
+    """Numbers of replicas that were simulated at the largest rate that they serve. [1]"""
+    fleets: tuple[Fleet, ...]
+    """The fixed fleet, the one that follows the load, and others."""
+
+    @property
+    def follows(self) -> Fleet:
+        """The fleet that follows the load."""
+        return self.fleets[1]
+
+
+def day_of(best: Confirmed, question: Question, asked: Follow, tables: Tables) -> Day:
+    """Fleets that serve a rate curve with what is recommended for its peak.
+
+    A replica carries what its curve says, as long as that gives the replicas that were confirmed at
+    the peak; else its share of the peak. Of one pool, smaller numbers of replicas are simulated at
+    the largest rate that each has to serve, as far as runs are left.
+    """
+    option, goal, curve = best.option, question.goal, asked.curve
+    starts = tuple(start_up(pool.replica.deployment, asked.policy.start) for pool in option.pools)
+    pools = [
+        _scaled(pool, question, start, asked.reserved)
+        for pool, start in zip(option.pools, starts, strict=True)
+    ]
+    simulated: tuple[int, ...] = ()
+    if len(pools) == 1:
+        pools[0], simulated = _tried(pools[0], option, question, curve, tables)
+    made = {
+        FIXED: [
+            fixed(curve, pool, of.instances) for pool, of in zip(pools, option.pools, strict=True)
+        ]
+    }
+    reacts = replace(asked.policy, look_ahead_s=0.0)
+    for name, policy in ((FOLLOWS, asked.policy), (REACTS, reacts)):
+        made[name] = [followed(curve, pool, policy, goal.headroom, goal.spares) for pool in pools]
+    if asked.policy.look_ahead_s == 0:
+        del made[REACTS]
+    hours = np.arange(round(curve.period_s / SECONDS_PER_HOUR)) * SECONDS_PER_HOUR
+    fleets = tuple(
+        Fleet(name, tuple(some), late(curve, some, hours.tolist())) for name, some in made.items()
+    )
+    return Day(curve, option, starts, asked.policy, simulated, fleets)
+
+
+def _tried(
+    pool: Scaled, option: Option, question: Question, curve: RateCurve, tables: Tables
+) -> tuple[Scaled, tuple[int, ...]]:
+    """The pool with the numbers of replicas that simulation refuses, and those that were tried."""
+    goal, (of,) = question.goal, option.pools
+    rates = np.unique(curve.rates)
+    numbers = pool.number(rates * (1.0 + goal.headroom)).astype(int)
+    largest = {int(number): float(rate) for number, rate in zip(numbers, rates, strict=True)}
+    refused: list[int] = []
+    tried: list[int] = []
+    for number, rate in sorted(largest.items(), reverse=True):
+        if 0 < number < of.instances - goal.spares and tables.budget.left:
+            fewer = replace(option, pools=(replace(of, instances=number + goal.spares),), rate=rate)
+            tried.append(number)
+            if not holds(fewer, question.at(rate), tables):
+                refused.append(number)
+    return replace(pool, refused=frozenset(refused)), tuple(sorted(tried))
+
+
+def _scaled(
+    pool: Pool, question: Question, start: StartUp, reserved: Mapping[str, float]
+) -> Scaled:
+    """A pool whose replicas come and go."""
+    goal, kind = question.goal, pool.kind
+    wanted = question.demand.rate * (1.0 + goal.headroom)
+    number = pool.instances - goal.spares
+    agrees = pool.carries > 0 and math.ceil(wanted / pool.carries * (1.0 - ROUNDING)) == number
+    carries = pool.carries if agrees else wanted / number
+    saturation = max(pool.curve.saturation / question.slowness(kind), carries)
+    price = kind.usd_per_hour
+    held = reserved.get(kind.gpu)
+    if held is not None and not price:
+        raise InputError(
+            f"a price of reserved {kind.gpu} without one on demand", hint="give --price, too"
+        )
+    return Scaled(carries, saturation, pool.candidate.devices, start.seconds, price, held)
+
+
+def fleets(day: Day) -> Table:
+    """Fleets: device hours, cost, what to reserve, requests that come while replicas are short."""
+    rows: list[dict[str, Any]] = []
+    for each in day.fleets:
+        _, gpus = each.gpus
+        priced = all(hours.pool.usd_per_hour for hours in each.pools)
+        on_demand = sum(hours.gpu_hours * hours.pool.usd_per_hour for hours in each.pools)
+        row = {
+            "fleet": each.name,
+            "least_gpus": int(gpus.min()),
+            "most_gpus": int(gpus.max()),
+            "gpu_hours": each.gpu_hours,
+            "usd_per_day": on_demand if priced else None,
+        }
+        if any(hours.pool.reserved_usd_per_hour is not None for hours in each.pools):
+            kept = [reserve(hours) for hours in each.pools]
+            row["reserved_gpus"] = sum(number for number, _ in kept)
+            row["reserved_usd_per_day"] = sum(cost for _, cost in kept) if priced else None
+        rows.append(row | {"late_share": each.late.share})
+    return table(rows, dict.fromkeys(("usd_per_day", "reserved_usd_per_day"), "$"), "assumed")
+
+
+def by_hour(day: Day, names: Named) -> Table:
+    """Rate, replicas and devices of the fleet that follows the load, by the hour.
+
+    Hours one after the other that are alike are one row. Latencies are those of a steady load at
+    the largest of a replica in the hour; none while it is more than all limits hold for.
+    """
+    fleet, period = day.follows, day.curve.period_s
+    rates = by_hours(np.array(day.curve.starts_s), np.array(day.curve.rates), period)
+    edges, gpus = fleet.gpus
+    used = by_hours(edges, gpus, period) / SECONDS_PER_HOUR
+    late_s = by_hours(fleet.late.starts_s, _density(fleet.late, period), period)
+    rows: list[dict[str, Any]] = []
+    for hour, came in enumerate(rates):
+        row = {
+            "from_h": hour,
+            "to_h": hour + 1,
+            "rate_per_s": float(came) / SECONDS_PER_HOUR,
+            **_replicas(fleet, hour),
+            "gpu_hours": float(used[hour]),
+            **_latencies(day, hour, names),
+            "late_share": float(late_s[hour] / came) if came else 0.0,
+        }
+        if rows and _alike(rows[-1], row):
+            rows[-1]["to_h"] = row["to_h"]
+        else:
+            rows.append(row)
+    for row in rows:
+        row["gpu_hours"] *= row["to_h"] - row["from_h"]
+    units = {"from_h": "h", "to_h": "h", "rate_per_s": "request/s", "ttft_s": "s", "tpot_s": "s"}
+    return table(rows, units, "assumed")
+
+
+def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """True for hours that differ in their times alone."""
+    return all(
+        one[name] == value or (one[name] and value and math.isclose(one[name], value))
+        for name, value in other.items()
+        if name not in ("from_h", "to_h")
+    )
+
+
+def _density(found: Late, period: float) -> Array:
+    """Late requests a second in every stretch. [1/s]"""
+    seconds = np.diff(np.append(found.starts_s, period))
+    return found.late / seconds
+
+
+def _replicas(fleet: Fleet, hour: int) -> dict[str, Any]:
+    """Most replicas that are paid for in an hour, of each pool. [1]"""
+    roles = ("replicas",) if len(fleet.pools) == 1 else ("prefill_replicas", "decode_replicas")
+    start = hour * SECONDS_PER_HOUR
+    found: dict[str, Any] = {}
+    for role, each in zip(roles, fleet.pools, strict=True):
+        found[role] = int(_within(each.paid.starts_s, each.paid.values, start).max())
+    return found
+
+
+def _within(edges: Array, values: Array, start: float) -> Array:
+    """Values that hold at some time of the hour from a start on. [s]"""
+    first = int(np.searchsorted(edges, start, side="right")) - 1
+    return values[first : int(np.searchsorted(edges, start + SECONDS_PER_HOUR))]
+
+
+def _latencies(day: Day, hour: int, names: Named) -> dict[str, Any]:
+    """Largest load of a replica in an hour over what it carries, and its latencies. [1] [s]"""
+    curve, out = day.curve, {}
+    shares: list[float] = []
+    option_pools = (day.option.pools[0], day.option.pools[-1])
+    pools = (day.follows.pools[0], day.follows.pools[-1])
+    rate = [np.array(curve.starts_s), np.array(curve.rates)]
+    for name, label, of, hours in zip(
+        (names.ttft, names.tpot), ("ttft_s", "tpot_s"), option_pools, pools, strict=True
+    ):
+        edges = np.union1d(rate[0], hours.ready.starts_s)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = np.nan_to_num(curve.at(edges) / hours.ready.at(edges), posinf=np.inf)
+        load = float(_within(edges, each, hour * SECONDS_PER_HOUR).max())
+        shares.append(load / hours.pool.carries)
+        fits = load <= hours.pool.carries * (1.0 + ROUNDING)
+        out[label] = of.curve.at(name, load) if fits and load > 0 else None
+    return {"load": max(shares) if math.isfinite(max(shares)) else None, **out}
+
+
+def said(day: Day) -> str:
+    """A sentence on what a fleet that follows the load takes and leaves."""
+    still, moves = day.fleets[:2]
+    priced = all(each.pool.usd_per_hour for each in moves.pools)
+    spent, kept = (
+        sum(each.gpu_hours * each.pool.usd_per_hour for each in fleet.pools)
+        for fleet in (moves, still)
+    )
+    cost = f", {spent:,.2f} $ of {kept:,.2f} $ on demand" if priced else ""
+    lacks = (
+        f"; {moves.late.share:.2%} of the requests come while too few replicas serve"
+        if moves.late.share
+        else ""
+    )
+    text = (
+        f"A fleet that follows the load takes {significant(moves.gpu_hours)} GPU hours a day of "
+        f"{significant(still.gpu_hours)}{cost}{lacks}."
+    )
+    held = [reserve(each) for each in moves.pools]
+    if any(each.pool.reserved_usd_per_hour is not None for each in moves.pools):
+        number, total = (sum(each) for each in zip(*held, strict=True))
+        text += f" With {number:,} of its GPUs reserved a day costs {total:,.2f} $."
+    return text
+
+
+def notes(day: Day) -> tuple[str, ...]:
+    """Conventions and omissions of the fleets."""
+    tried = day.simulated
+    held = f", and with {_listed(tried)} at the largest rate for so many" if tried else ""
+    starts = "; ".join(dict.fromkeys(map(str, day.starts)))
+    return (
+        f"The deployment is chosen and simulated at the peak of the rate curve{held}. By the hour "
+        "latencies are those of a steady load, by curves; what comes while too few replicas serve, "
+        "or while others wait since then, is counted as outside the SLO.",
+        f"A replica takes {starts}. That one fails to start, that none is to be had on demand, and "
+        "that caches begin empty is left out.",
+    )
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    """Numbers of replicas in words."""
+    text = ", ".join(map(str, numbers[:-1]))
+    return f"{text} and {numbers[-1]} replicas" if text else counted(numbers[0], "replica")
+
+
+def assumed(day: Day) -> list[dict[str, Any]]:
+    """Rows of the assumptions: what a start takes, look-ahead and cool-down."""
+    policy = day.policy
+    rows = []
+    for pool, start in zip(day.option.pools, day.starts, strict=True):
+        source = "command" if not start.source else "vLLM issues 19824, 20264; arXiv 2401.14351"
+        what = f"start of a replica of {pool.candidate.layout.spelled}"
+        rows.append(known(what, str(start), "assumed" if start.source else "given", source))
+    ahead = "as long as a start" if policy.look_ahead_s is None else show(policy.look_ahead_s, "s")
+    keeps = show(policy.cool_down_s, "s")
+    value = f"ordered {ahead} before the load, kept {keeps} after it"
+    note = "cool-down as in Kubernetes: scaleDown.stabilizationWindowSeconds of 300"
+    return [*rows, known("replicas that follow the load", value, "assumed", "planner", note)]
