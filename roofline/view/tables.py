@@ -120,7 +120,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
     ),
     "fleets": Shown(
         "Fleets over the rate curve",
-        "fleet, least_gpus=Fewest GPUs, most_gpus=Most, gpu_hours=GPU hours a day, "
+        "fleet, least_gpus=Fewest GPUs, most_gpus=Most, gpu_hours_per_day=GPU hours a day, "
         "usd_per_day=On demand a day, reserved_gpus?=Reserve, "
         "reserved_usd_per_day?=With these a day, late_share=Outside SLO",
     ),

@@ -33,15 +33,15 @@ def test_tables_by_hour_hold_together(printing: Command) -> None:
     still, moves, reacts = rows(result, "fleets")
     (best,) = rows(result, "verdict")
     assert best["rate_per_s"] == 400.0
-    assert still["gpu_hours"] == 24 * best["gpus"] == 24 * still["most_gpus"]
-    assert still["usd_per_day"] == 3 * still["gpu_hours"]
-    assert still["reserved_usd_per_day"] == 2 * still["gpu_hours"]
-    assert moves["gpu_hours"] < still["gpu_hours"]
+    assert still["gpu_hours_per_day"] == 24 * best["gpus"] == 24 * still["most_gpus"]
+    assert still["usd_per_day"] == 3 * still["gpu_hours_per_day"]
+    assert still["reserved_usd_per_day"] == 2 * still["gpu_hours_per_day"]
+    assert moves["gpu_hours_per_day"] < still["gpu_hours_per_day"]
     assert moves["late_share"] == still["late_share"] == 0.0 < reacts["late_share"]
     hours = rows(result, "by_hour")
     assert [row["from_h"] for row in hours] == [0, *(row["to_h"] for row in hours[:-1])]
     assert hours[-1]["to_h"] == 24
-    assert sum(row["gpu_hours"] for row in hours) == pytest.approx(moves["gpu_hours"])
+    assert sum(row["gpu_hours"] for row in hours) == pytest.approx(moves["gpu_hours_per_day"])
     came = sum(row["rate_per_s"] * (row["to_h"] - row["from_h"]) for row in hours)
     assert came == pytest.approx(9 * 20 + 9 * 400 + 6 * 200)
     busy = next(row for row in hours if row["rate_per_s"] == 400.0)
@@ -68,7 +68,9 @@ def test_what_is_paid_is_the_sum_over_the_hours_of_the_start_and_the_cool_down(
     whole = 9 * night + 9 * noon + 6 * evening
     more = (noon - night) * start_s / 3600 + (noon - evening + evening - night) * 300 / 3600
     devices = best["gpus"] / best["instances"]
-    assert rows(result, "fleets")[1]["gpu_hours"] == pytest.approx(devices * (whole + more), 1e-4)
+    assert rows(result, "fleets")[1]["gpu_hours_per_day"] == pytest.approx(
+        devices * (whole + more), 1e-4
+    )
 
 
 @pytest.mark.slow
@@ -83,7 +85,7 @@ def test_sentence_table_and_page_say_the_same(printing: Command, tmp_path: Path)
     block = build(result)
     assert block is not None
     (figure,) = block.figures
-    moves = result.rows("fleets")[1]["gpu_hours"]
+    moves = result.rows("fleets")[1]["gpu_hours_per_day"]
     assert f"{moves:.3g} GPU hours in 24 hours" in figure.summary
 
 

@@ -172,7 +172,7 @@ def fleets(day: Day) -> Table:
             "fleet": each.name,
             "least_gpus": int(gpus.min()),
             "most_gpus": int(gpus.max()),
-            "gpu_hours": each.gpu_hours,
+            "gpu_hours_per_day": each.gpu_hours,
             "usd_per_day": on_demand if priced else None,
         }
         if any(hours.pool.reserved_usd_per_hour is not None for hours in each.pools):
