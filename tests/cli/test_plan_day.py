@@ -30,7 +30,7 @@ def printing(cli: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.slow
 def test_tables_by_hour_hold_together(printing: Command) -> None:
     result = printing(PAID).result
-    still, moves, reacts = rows(result, "fleets")
+    still, moves, reacts, *others = rows(result, "fleets")
     (best,) = rows(result, "verdict")
     assert best["rate_per_s"] == 400.0
     assert still["gpu_hours_per_day"] == 24 * best["gpus"] == 24 * still["most_gpus"]
@@ -38,6 +38,9 @@ def test_tables_by_hour_hold_together(printing: Command) -> None:
     assert still["reserved_usd_per_day"] == 2 * still["gpu_hours_per_day"]
     assert moves["gpu_hours_per_day"] < still["gpu_hours_per_day"]
     assert moves["late_share"] == still["late_share"] == 0.0 < reacts["late_share"]
+    assert {row["fleet"] for row in others} == {
+        f"{row['shape']}, follows" for row in rows(result, "runners_up")
+    }
     hours = rows(result, "by_hour")
     assert [row["from_h"] for row in hours] == [0, *(row["to_h"] for row in hours[:-1])]
     assert hours[-1]["to_h"] == 24

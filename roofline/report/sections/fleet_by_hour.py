@@ -32,7 +32,8 @@ def draw_hours(hours: Sequence[Mapping[str, Any]], fixed: int) -> Figure:
     figure: dict[str, Any] = layout(340)
     figure["xaxis"] = linear_axis("Time [h]", "", end, end)
     figure["xaxis"] |= {"anchor": "y2"}
-    figure["yaxis"] = linear_axis("GPUs", "", fixed * 1.15, fixed) | {"domain": UPPER}
+    most = max(fixed, *gpus)
+    figure["yaxis"] = linear_axis("GPUs", "", most * 1.15, most) | {"domain": UPPER}
     figure["yaxis2"] = linear_axis("Requests/s", "", max(rates) * 1.15, max(rates))
     figure["yaxis2"] |= {"domain": LOWER}
     figure["shapes"] = [rule(fixed, "ink", across=True) | {"xref": "paper"}]

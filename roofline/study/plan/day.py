@@ -1,9 +1,9 @@
 """A recommended deployment over a rate curve: a fleet that follows the load beside a fixed one."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving.grounds import known
 from roofline.serving.traffic.rate_curve import RateCurve
-from roofline.study.plan.confirm import Confirmed, holds
-from roofline.study.plan.figures import Named
+from roofline.study.plan.confirm import holds
+from roofline.study.plan.figures import Named, shape
 from roofline.study.plan.option import ROUNDING, Option, Pool, Question
 from roofline.study.plan.scaling import (
     Late,
@@ -32,7 +32,8 @@ from roofline.table import Table, table
 from roofline.units import SECONDS_PER_HOUR, counted, show, significant
 
 FIXED, FOLLOWS, REACTS = "fixed for the peak", "follows the load", "follows it, no look-ahead"
-"""Names of fleets."""
+AFTER: Final = ", follows"
+"""Names of fleets; end of the name of one of another deployment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,12 @@ class Fleet:
         """Device hours a day. [1]"""
         return sum(each.gpu_hours for each in self.pools)
 
+    @property
+    def usd_per_day(self) -> float:
+        """Price of them on demand; 0 where one has none. [$]"""
+        prices = [each.gpu_hours * each.pool.usd_per_hour for each in self.pools]
+        return sum(prices) if all(prices) else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Day:
@@ -82,7 +89,8 @@ class Day:
     simulated: tuple[int, ...]
     """Numbers of replicas that were simulated at the largest rate that they serve. [1]"""
     fleets: tuple[Fleet, ...]
-    """The fixed fleet, the one that follows the load, and others."""
+    """The fixed fleet, the one that follows the load, and others: the last ones of other
+    deployments."""
 
     @property
     def follows(self) -> Fleet:
@@ -90,37 +98,58 @@ class Day:
         return self.fleets[1]
 
 
-def day_of(best: Confirmed, question: Question, asked: Follow, tables: Tables) -> Day:
-    """Fleets that serve a rate curve with what is recommended for its peak.
+def day_of(
+    best: Option, others: Sequence[Option], question: Question, asked: Follow, tables: Tables
+) -> Day:
+    """Fleets that serve a rate curve with what is recommended for its peak, and with others.
 
     A replica carries what its curve says, as long as that gives the replicas that were confirmed at
-    the peak; else its share of the peak. Of one pool, smaller numbers of replicas are simulated at
-    the largest rate that each has to serve, as far as runs are left.
+    the peak; else its share of the peak. Of one pool, smaller numbers of what is recommended are
+    simulated at the largest rate that each has to serve, as far as runs are left.
     """
-    option, goal, curve = best.option, question.goal, asked.curve
+    policy = asked.policy
+    starts, pools = _pools(best, question, asked)
+    simulated: tuple[int, ...] = ()
+    if len(pools) == 1:
+        pools[0], simulated = _tried(pools[0], best, question, asked.curve, tables)
+    fleets = [_fixed(best, pools, asked), _moving(FOLLOWS, pools, question, asked)]
+    if policy.look_ahead_s != 0:
+        reacts = replace(asked, policy=replace(policy, look_ahead_s=0.0))
+        fleets.append(_moving(REACTS, pools, question, reacts))
+    for name, option in {shape(each): each for each in others}.items():
+        if name != shape(best):
+            fleets.append(
+                _moving(f"{name}{AFTER}", _pools(option, question, asked)[1], question, asked)
+            )
+    return Day(asked.curve, best, starts, policy, simulated, tuple(fleets))
+
+
+def _pools(
+    option: Option, question: Question, asked: Follow
+) -> tuple[tuple[StartUp, ...], list[Scaled]]:
+    """Starts of a replica, and what each carries, of every pool of an option."""
     starts = tuple(start_up(pool.replica.deployment, asked.policy.start) for pool in option.pools)
-    pools = [
+    return starts, [
         _scaled(pool, question, start, asked.reserved)
         for pool, start in zip(option.pools, starts, strict=True)
     ]
-    simulated: tuple[int, ...] = ()
-    if len(pools) == 1:
-        pools[0], simulated = _tried(pools[0], option, question, curve, tables)
-    made = {
-        FIXED: [
-            fixed(curve, pool, of.instances) for pool, of in zip(pools, option.pools, strict=True)
-        ]
-    }
-    reacts = replace(asked.policy, look_ahead_s=0.0)
-    for name, policy in ((FOLLOWS, asked.policy), (REACTS, reacts)):
-        made[name] = [followed(curve, pool, policy, goal.headroom, goal.spares) for pool in pools]
-    if asked.policy.look_ahead_s == 0:
-        del made[REACTS]
-    hours = np.arange(round(curve.period_s / SECONDS_PER_HOUR)) * SECONDS_PER_HOUR
-    fleets = tuple(
-        Fleet(name, tuple(some), late(curve, some, hours.tolist())) for name, some in made.items()
+
+
+def _fixed(option: Option, pools: Sequence[Scaled], asked: Follow) -> Fleet:
+    """The replicas of the peak at all times, and no fewer than the policy allows."""
+    made = tuple(
+        fixed(asked.curve, pool, max(of.instances, asked.policy.least))
+        for pool, of in zip(pools, option.pools, strict=True)
     )
-    return Day(curve, option, starts, asked.policy, simulated, fleets)
+    return Fleet(FIXED, made, late(asked.curve, made))
+
+
+def _moving(name: str, pools: Sequence[Scaled], question: Question, asked: Follow) -> Fleet:
+    """Replicas that follow the load."""
+    goal, curve = question.goal, asked.curve
+    made = tuple(followed(curve, pool, asked.policy, goal.headroom, goal.spares) for pool in pools)
+    hours = np.arange(round(curve.period_s / SECONDS_PER_HOUR)) * SECONDS_PER_HOUR
+    return Fleet(name, made, late(curve, made, hours.tolist()))
 
 
 def _tried(
@@ -166,19 +195,17 @@ def fleets(day: Day) -> Table:
     rows: list[dict[str, Any]] = []
     for each in day.fleets:
         _, gpus = each.gpus
-        priced = all(hours.pool.usd_per_hour for hours in each.pools)
-        on_demand = sum(hours.gpu_hours * hours.pool.usd_per_hour for hours in each.pools)
         row = {
             "fleet": each.name,
             "least_gpus": int(gpus.min()),
             "most_gpus": int(gpus.max()),
             "gpu_hours_per_day": each.gpu_hours,
-            "usd_per_day": on_demand if priced else None,
+            "usd_per_day": each.usd_per_day or None,
         }
         if any(hours.pool.reserved_usd_per_hour is not None for hours in each.pools):
             kept = [reserve(hours) for hours in each.pools]
             row["reserved_gpus"] = sum(number for number, _ in kept)
-            row["reserved_usd_per_day"] = sum(cost for _, cost in kept) if priced else None
+            row["reserved_usd_per_day"] = sum(cost for _, cost in kept)
         rows.append(row | {"late_share": each.late.share})
     return table(rows, dict.fromkeys(("usd_per_day", "reserved_usd_per_day"), "$"), "assumed")
 
@@ -269,12 +296,8 @@ def _latencies(day: Day, hour: int, names: Named) -> dict[str, Any]:
 def said(day: Day) -> str:
     """A sentence on what a fleet that follows the load takes and leaves."""
     still, moves = day.fleets[:2]
-    priced = all(each.pool.usd_per_hour for each in moves.pools)
-    spent, kept = (
-        sum(each.gpu_hours * each.pool.usd_per_hour for each in fleet.pools)
-        for fleet in (moves, still)
-    )
-    cost = f", {spent:,.2f} $ of {kept:,.2f} $ on demand" if priced else ""
+    spent, kept = moves.usd_per_day, still.usd_per_day
+    cost = f", {spent:,.2f} $ of {kept:,.2f} $ on demand" if spent and kept else ""
     lacks = (
         f"; {moves.late.share:.2%} of the requests come while too few replicas serve"
         if moves.late.share
@@ -288,6 +311,12 @@ def said(day: Day) -> str:
     if any(each.pool.reserved_usd_per_hour is not None for each in moves.pools):
         number, total = (sum(each) for each in zip(*held, strict=True))
         text += f" With {number:,} of its GPUs reserved a day costs {total:,.2f} $."
+    cheapest = min(day.fleets[1:], key=lambda each: (each.usd_per_day, each.gpu_hours))
+    if cheapest.name not in (FOLLOWS, REACTS):
+        name, hours = cheapest.name.removesuffix(AFTER), significant(cheapest.gpu_hours)
+        text += (
+            f" No cheaper at the peak, {name} follows the load for less: {hours} GPU hours a day."
+        )
     return text
 
 
@@ -299,7 +328,8 @@ def notes(day: Day) -> tuple[str, ...]:
     return (
         f"The deployment is chosen and simulated at the peak of the rate curve{held}. By the hour "
         "latencies are those of a steady load, by curves; what comes while too few replicas serve, "
-        "or while others wait since then, is counted as outside the SLO.",
+        "or while others wait since then, is counted as outside the SLO. Other deployments follow "
+        "the load by their curves alone.",
         f"A replica takes {starts}. That one fails to start, that none is to be had on demand, and "
         "that caches begin empty is left out.",
     )

@@ -98,7 +98,9 @@ def result_of(
         out["bounds"] = tables.bounds(plan, plan.bounds, names)
     over: day.Day | None = None
     if follow is not None and best is not None:
-        over = day.day_of(best, plan.question, follow, plan.tables)
+        over = day.day_of(
+            best.option, [each.done.option for each in others], plan.question, follow, plan.tables
+        )
         out |= {"fleets": day.fleets(over), "by_hour": day.by_hour(over, names)}
         out["assumptions"] = table([*out["assumptions"].rows(), *day.assumed(over)], {})
     every = (plan,) if plan.bounds is None else (plan, plan.bounds)

@@ -1,6 +1,8 @@
 """Replicas that follow a rate curve, by hand and counted replica by replica."""
 
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import InputError
 from roofline.serving.traffic.rate_curve import DAY, RateCurve, hourly, spelled_curve
+from roofline.study.plan.day import AFTER, FIXED, FOLLOWS, Day, Fleet, said
 from roofline.study.plan.scaling import (
     Policy,
     PoolHours,
@@ -246,3 +249,22 @@ def test_a_curve_of_one_rate_is_a_fixed_fleet() -> None:
     flat = RateCurve((0.0,), (25.0,))
     found = followed(flat, POOL, Policy())
     assert found.gpu_hours == fixed(flat, POOL, 3).gpu_hours == 24 * 3 * 2
+
+
+def fleet(name: str, hours: PoolHours) -> Fleet:
+    return Fleet(name, (hours,), late(TWO, [hours]))
+
+
+def test_the_sentence_names_a_deployment_that_follows_the_load_for_less() -> None:
+    """Replicas of one device that carry half as much, and so fewer devices at night."""
+    still = fleet(FIXED, fixed(TWO, POOL, 3))
+    moves = fleet(FOLLOWS, followed(TWO, POOL, Policy(cool_down_s=0.0, look_ahead_s=0.0)))
+    fine = Scaled(5.0, 6.0, 1, 0.0, usd_per_hour=3.0)
+    finer = fleet(f"tp1 × 5{AFTER}", followed(TWO, fine, Policy(cool_down_s=0.0)))
+    nothing: Any = None
+    day = Day(TWO, nothing, (), Policy(), (), (still, moves, finer))
+    # 2 · (12 · 1 + 12 · 3) and 12 · 1 + 12 · 5, of 2 · 24 · 3
+    text = said(day)
+    assert "takes 96.0 GPU hours a day of 144, 288.00 $ of 432.00 $ on demand" in text
+    assert "tp1 × 5 follows the load for less: 72.0 GPU hours a day" in text
+    assert "for less" not in said(replace(day, fleets=(still, moves)))
