@@ -457,8 +457,9 @@ class Comparison(Batch, Deployed, Sampled, Attended, Ranked):
     )
     changes: Sequence[str] = parameter(
         "A variant, one or more changes: gqa=8, mqa, mha, mla=512, cla=2, window=1024, "
-        "local=1024/6, global-every=6, layers=, ffn=, heads=, d_model=, experts=8/2, "
-        "sparsity=2:4, weights=, kv=, student=NETWORK, batch=, tp=, gpu=. Repeat it.",
+        "local=1024/6, global-every=6, s4=64, h3=64, retnet, based=16/64, layers=, ffn=, heads=, "
+        "d_model=, experts=8/2, sparsity=2:4, weights=, kv=, student=NETWORK, batch=, tp=, gpu=. "
+        "Repeat it.",
         text='One text for each variant: ``"gqa=8"``, ``"window=1024,weights=int4"``; names are '
         "those of `roofline.model.changes.settings.CHANGES`.",
         usual=None,
