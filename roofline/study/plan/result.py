@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import roofline
-from roofline.study.plan import day, tables
+from roofline.study.plan import day, day_tables, tables
 from roofline.study.plan.choose import RunnerUp, larger, runners_up
 from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.curve import SHARES
@@ -101,8 +101,8 @@ def result_of(
         over = day.day_of(
             best.option, [each.done.option for each in others], plan.question, follow, plan.tables
         )
-        out |= {"fleets": day.fleets(over), "by_hour": day.by_hour(over, names)}
-        out["assumptions"] = table([*out["assumptions"].rows(), *day.assumed(over)], {})
+        out |= {"fleets": day_tables.fleets(over), "by_hour": day_tables.by_hour(over, names)}
+        out["assumptions"] = table([*out["assumptions"].rows(), *day_tables.assumed(over)], {})
     every = (plan,) if plan.bounds is None else (plan, plan.bounds)
     commands = {} if best is None else _commands(plan, best.option, given)
     started = [
@@ -115,7 +115,7 @@ def result_of(
         kind="plan",
         tables=out,
         derivations={} if best is None else derivations(best, plan.demand, plan.goal),
-        notes=(*notes, *_notes(plan), *(() if over is None else day.notes(over)), *started),
+        notes=(*notes, *_notes(plan), *(() if over is None else day_tables.notes(over)), *started),
         metadata={
             "version": roofline.__version__,
             **given,
@@ -135,7 +135,7 @@ def result_of(
             "commands": list(commands.values()),
             "summary": (
                 *summary(plan, found, others),
-                *(() if over is None else (day.said(over),)),
+                *(() if over is None else (day_tables.said(over),)),
             ),
             **drafting_facts(plan),
         },

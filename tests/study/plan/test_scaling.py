@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from roofline.errors import InputError
 from roofline.serving.traffic.rate_curve import DAY, RateCurve, hourly, spelled_curve
-from roofline.study.plan.day import AFTER, FIXED, FOLLOWS, Day, Fleet, said
+from roofline.study.plan.day import AFTER, FIXED, FOLLOWS, Day, Fleet
+from roofline.study.plan.day_tables import said
 from roofline.study.plan.scaling import (
     Policy,
     PoolHours,
