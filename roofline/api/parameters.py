@@ -364,6 +364,15 @@ class Offered(Question):
         "Recorded requests: Azure, BurstGPT, Mooncake, or a plain CSV.", default=""
     )
     rate: float | None = parameter("Requests a second.", default=None, unit="1/s")
+    rate_curve: str | Path = parameter(
+        "Rates over a day or week: 0h 5, 9h 40; 24 by hour; a trace, a workload.",
+        text='Rates over a day or a week: ``"0h 5, 9h 40, 18h 20"``, 24 or 168 hourly ones, a '
+        "trace, or a workload that has some.",
+        default="",
+        usual="",
+        kind=str,
+        unit="1/s",
+    )
     cv: float | None = parameter(
         "Spread of the gaps: 0 even, 1 Poisson, more in bursts.", default=None, unit="1"
     )
@@ -758,6 +767,20 @@ class Planning(Housed, Offered, Engined, Computed, Sampled, Overlapped):
         default=None,
         unit="token",
         kind=str | None,
+    )
+    scaling: str = parameter(
+        "Replicas that follow a rate curve: start=nvme,look-ahead=2min,cool-down=5min,min=1,max=8; "
+        "start is a time, or where weights are: nvme, network, page-cache.",
+        text="How replicas follow a rate curve, in words of "
+        "``start=nvme,look-ahead=2min,cool-down=5min,min=1,max=8``: ``start`` is a time, or the "
+        "source of the weights, ``nvme``, ``network``, ``page-cache``; they are ordered as long "
+        "before the load as they take to start, where nothing is said.",
+        default="",
+    )
+    reserved_price: float | Sequence[float] | None = parameter(
+        "Dollars for a device and hour that is reserved, beside --price on demand.",
+        default=None,
+        unit="$/h",
     )
     progress: Callable[[str], None] | None = parameter("Told what is being done.", default=None)
 

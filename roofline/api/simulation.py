@@ -89,7 +89,7 @@ def simulate(asked: Simulation) -> Result:
         asked.seed,
         said,
     )
-    if measured is not None and asked.with_intervals:
+    if measured is not None and asked.with_intervals and not load.peak:
         run = replace(run, sure=intervals(run, _doubt(run)))
     return result_of(run, with_requests=asked.with_requests)
 

@@ -42,7 +42,8 @@ ASKED: Final[Mapping[str, str]] = {
     "compare": "variants speed factors training",
     "layouts": "layouts",
     "simulate": "latencies objectives throughput server cache workload",
-    "plan": "objectives confidences relaxations deployments bounds frontier gpus_by_rate "
+    "plan": "objectives confidences relaxations deployments bounds frontier fleets by_hour "
+    "gpus_by_rate "
     "sensitivity break_even candidates",
 }
 """Tables that answer a question, in the order of the terminal."""
