@@ -319,6 +319,31 @@ class Sampled(Question):
     )
 
 
+class Adapted(Question):
+    """LoRA adapters that requests ask for."""
+
+    adapters: int = parameter(
+        "LoRA adapters that requests choose among, each one of them; 0 for none.",
+        default=0,
+        unit="1",
+    )
+    lora_rank: int = parameter("Rank of every adapter.", default=16, unit="1")
+    lora_targets: str = parameter(
+        "Linear layers with an adapter, like qkv,attn-out,gate-up,down; else all.", default=""
+    )
+    max_loras: int = parameter(
+        "Adapters kept on the device, which a step has at most; others are loaded when asked for. "
+        "0 for all.",
+        default=0,
+        unit="1",
+    )
+    adapter_skew: float = parameter(
+        "Zipf's exponent of how requests choose; 0 where all adapters are alike.",
+        default=0.0,
+        unit="1",
+    )
+
+
 class Branched(Question):
     """Options of several sequences for each prompt."""
 
@@ -400,7 +425,17 @@ class Offered(Question):
 
 
 class Analysis(
-    Subject, Staged, Batch, Branched, Deployed, Sampled, Overlapped, Attended, Ringed, Chosen
+    Subject,
+    Staged,
+    Batch,
+    Branched,
+    Deployed,
+    Sampled,
+    Adapted,
+    Overlapped,
+    Attended,
+    Ringed,
+    Chosen,
 ):
     """Parameters of `roofline.analyze`."""
 
@@ -438,7 +473,7 @@ class Analysis(
 
 
 class Layouts(
-    Subject, Housed, Batch, Deployed, Sampled, Overlapped, Attended, Ringed, Chosen, Ranked
+    Subject, Housed, Batch, Deployed, Sampled, Adapted, Overlapped, Attended, Ringed, Chosen, Ranked
 ):
     """Parameters of `roofline.layouts`."""
 
@@ -616,7 +651,7 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned):
     port: int = parameter("Where the server listens.", default=8000)
 
 
-class Simulation(Subject, Offered, Parallel, Deployed, Sampled, Overlapped):
+class Simulation(Subject, Offered, Parallel, Deployed, Sampled, Adapted, Overlapped):
     """Parameters of `roofline.simulate`."""
 
     rate: float | None = parameter("Requests a second, in an open loop.", default=None, unit="1/s")
@@ -710,7 +745,7 @@ Placed = Analysis | Drafting | Layouts | Pools | Simulation
 """Questions of one network on devices of one kind at a price."""
 
 
-class Planning(Housed, Offered, Engined, Computed, Sampled, Overlapped):
+class Planning(Housed, Offered, Engined, Computed, Sampled, Adapted, Overlapped):
     """Parameters of `roofline.plan`."""
 
     model: str | Architecture = network(default=DEFAULT_MODEL, kw_only=False)

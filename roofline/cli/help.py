@@ -23,6 +23,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "token_budget chunked_prefill prefix_caching policy first preemption contiguous host_cache "
     "recv_interval stream_interval dp_timeout_iters page reserved profile port",
     "Decoding": "samples beams temperature top_k top_p denoising_steps block",
+    "LoRA adapters": "adapters lora_rank lora_targets max_loras adapter_skew",
     "Drafts": "draft_length draft_tokens draft_model draft_weights draft_tp length tree tokens",
     "Model and kernels": "mla routing_skew expert_loads attention fusion mask kv_cache "
     "offload_weights offload_kv offload_to prefetch convention calibration",

@@ -59,7 +59,7 @@ def _told(entry: OpTime) -> Mapping[str, str]:
     known = entry.measured
     found = known.found if known else None
     if known is None or found is None:
-        note = UNMEASURED if known is None else SHARED
+        note = UNMEASURED if known is None else known.assumed or SHARED
         return {"kernel": "", "of": "", "measured on": "", "note": note, "source": ""}
     distance = []
     if found.foreign:

@@ -175,7 +175,8 @@ def memory_table(memory: Memory, drafting: tuple[float, float] | None = None) ->
     """Memory of one device by part; with weights and cache of what drafts, where given. [B]"""
     weights, kv = drafting or (0.0, 0.0)
     parts = {
-        "weights": memory.weights,
+        "weights": memory.weights - memory.adapters,
+        **({"LoRA adapters": memory.adapters} if memory.adapters else {}),
         **({} if drafting is None else {"weights of the draft": weights}),
         "KV cache": memory.kv,
         **({} if drafting is None else {"KV cache of the draft": kv}),

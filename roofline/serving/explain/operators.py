@@ -226,6 +226,21 @@ def counts(entry: OpTime) -> Iterator[Derivation]:
 def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> Derivation:
     """Time of an operator, all its executions together, as a fit has it."""
     op, found = entry.op, known.found
+    if found is None and known.assumed:
+        start = (entry.seconds - entry.roof) / op.repeat
+        told = given("start", start, "s", "the launch, and what keeps its limits apart", "assumed")
+        terms = {"least": entry.roof / op.repeat}
+        return derived(
+            op.name,
+            entry.seconds,
+            "s",
+            f"{op.repeat} · (start + least)",
+            (*counted, told),
+            terms,
+            basis=entry.basis,
+            note=f"least is max(F / P, B / BW), bound by {entry.bound}; log standard deviation "
+            f"{float(known.log_sd):.2g}; {known.assumed}",
+        )
     if found is None:
         source = "measured with the product that it feeds"
         return Derivation(op.name, entry.seconds, "s", source=source, basis=entry.basis)
