@@ -288,11 +288,14 @@ def plan(asked: Planning) -> Result:
 
     every = kinds(asked.gpus, None)
     notes = (*said, *left_out, *dict.fromkeys(refused))
+    pools = asked.disaggregated and not options.lora.moves
+    if asked.disaggregated and not pools:
+        notes = (*notes, "Pools apart are not tried where adapters are loaded on demand.")
     found = planned(
         every,
         demand,
         Goal(objectives, asked.gpus, share, spares, sure),
-        pools=asked.disaggregated,
+        pools=pools,
         tell=asked.progress or (lambda _: None),
     )
     routing = asked.routing
@@ -355,7 +358,7 @@ def plan(asked: Planning) -> Result:
         kinds,
         given=given,
         training_tokens=asked.training_tokens,
-        pools=asked.disaggregated,
+        pools=pools,
         notes=notes,
         follow=follow,
     )

@@ -305,8 +305,8 @@ def held(
         lora = deployment.options.lora.kept * adapter_bytes(deployment, stage.layers)
         on_device = (whole - offload.weights * layers + lora, cache - offload.kv * cache)
         parts.append((*on_device, outside, under_way, lora))
-    weights, *fullest, lora, number = _fullest(parts)
-    return Held(weights, activations, *fullest, number, lora)
+    most = _fullest(parts)
+    return Held(most[0], activations, *most[1:4], stage=most[5], adapters=most[4])
 
 
 def _passed_around(deployment: Deployment, context: Number, step_tokens: Number) -> Number:

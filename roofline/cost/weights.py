@@ -152,7 +152,7 @@ def adapter_parts(deployment: Deployment, block: Block) -> Iterator[Part]:
         yield Part(
             f"adapter of {linear.name}",
             lora.lora_rank * (joined * k + n * repeated) * width,
-            f"R · (joined · {inputs} + {outputs}) · width",
+            f"R · ({inputs}[ · joined] + {outputs}) · width",
             {
                 "R": lora.lora_rank,
                 "joined": joined,

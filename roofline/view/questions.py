@@ -35,7 +35,7 @@ TITLES: Final = {
 ASKED: Final[Mapping[str, str]] = {
     "calibrate": "constants errors",
     "scoreboard": "group published_results",
-    "analyze": "headline static_batch memory capacity ops",
+    "analyze": "headline static_batch memory capacity adapters ops",
     "disaggregate": "headline pools pools_memory transfer alternatives",
     "speculate": "headline drafts batches memory published",
     "paging": "headline schemes",

@@ -59,6 +59,7 @@ def _bound(name: str) -> Callable[[Mapping[str, Any]], Cell]:
 
 
 SHOWN: Final[Mapping[str, Shown]] = {
+    "adapters": Shown("LoRA adapters", "metric=Figure, value, without, known, meaning"),
     "alternatives": Shown(
         "Both phases apart or together",
         "serving, layout, gpus, ttft_mean_s, tpot_s, throughput_tok_s, throughput_tok_s_per_gpu, "

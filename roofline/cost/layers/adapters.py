@@ -1,7 +1,7 @@
 """Operators of the LoRA adapters of a matrix."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roofline.cost.adapters import expand, shrink
 from roofline.cost.work import Number, Op
@@ -29,7 +29,12 @@ def adapted(
     """
     lora, precision = p.deployment.options.lora, p.deployment.precision
     rank = float(lora.lora_rank)
-    shape = {"rank": rank, "modules": float(joined), "touched": p.adapters, "width": p.width}
+    shape: dict[str, Any] = {
+        "rank": rank,
+        "modules": float(joined),
+        "touched": p.adapters,
+        "width": p.width,
+    }
     format_ = precision.activations.name
     for called, work, wide in (
         ("shrink", shrink(m, k, **shape), {"k": k}),

@@ -228,18 +228,17 @@ def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> D
     op, found = entry.op, known.found
     if found is None and known.assumed:
         start = (entry.seconds - entry.roof) / op.repeat
-        told = given("start", start, "s", "the launch, and what keeps its limits apart", "assumed")
-        terms = {"least": entry.roof / op.repeat}
+        launch = given("start", start, "s", "launch, and what its limits do not overlap", "assumed")
+        bounds = f"max(F / P, bytes / BW), bound by {entry.bound}"
+        least = given("least", entry.roof / op.repeat, "s", bounds, "datasheet")
         return derived(
             op.name,
             entry.seconds,
             "s",
             f"{op.repeat} · (start + least)",
-            (*counted, told),
-            terms,
+            (*counted, launch, least),
             basis=entry.basis,
-            note=f"least is max(F / P, B / BW), bound by {entry.bound}; log standard deviation "
-            f"{float(known.log_sd):.2g}; {known.assumed}",
+            note=f"log standard deviation {float(known.log_sd):.2g}; {known.assumed}",
         )
     if found is None:
         source = "measured with the product that it feeds"

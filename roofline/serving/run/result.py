@@ -1,10 +1,11 @@
 """A run as a result: latencies, objectives, work of the server, cost."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import exp
 from typing import Final
 
 from roofline.cost.deployment import Deployment
+from roofline.serving.adapters import load_notes, price_notes
 from roofline.serving.asking import asked_of
 from roofline.serving.objectives import Finished, Kept, Objective, counted, good, kept, spread
 from roofline.serving.requests import Requests
@@ -121,6 +122,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
         ),
         metadata={
             **asked_of(deployment),
+            **(asdict(lora) if (lora := deployment.options.lora).adapters else {}),
             "gpus": run.devices,
             "replicas": run.fleet.replicas,
             "layout_title": str(deployment.layout),
@@ -271,6 +273,7 @@ def notes(run: Run) -> tuple[str, ...]:
             f"{1.0 / server.swap_s_per_token:,.0f} tokens a second while nothing else runs; "
             "leaving is taken to go on beside the steps."
         )
+    out += [*load_notes(run.deployment), *price_notes(run.deployment)]
     out.append(
         f"Power is taken to grow from {IDLE_SHARE:.0%} of board power without work to all of it in "
         "a step; both are assumed."
