@@ -250,7 +250,8 @@ def expand(
     Args:
         m: Tokens. [token]
         n: Output width on this device. [1]
-        rank, modules, touched, width: As for `shrink`.
+        rank, modules, touched: As for `shrink`. [1]
+        width: As for `shrink`. [B]
 
     Examples:
         >>> expand(4.0, 100.0, rank=8.0, modules=1.0, touched=2.0, width=2.0).flops

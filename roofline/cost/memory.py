@@ -305,8 +305,9 @@ def held(
         lora = deployment.options.lora.kept * adapter_bytes(deployment, stage.layers)
         on_device = (whole - offload.weights * layers + lora, cache - offload.kv * cache)
         parts.append((*on_device, outside, under_way, lora))
-    most = _fullest(parts)
-    return Held(most[0], activations, *most[1:4], stage=most[5], adapters=most[4])
+    held_weights, *others, adapters, number = _fullest(parts)
+    kv, host, buffer = others
+    return Held(held_weights, activations, kv, host, buffer, number, adapters)
 
 
 def _passed_around(deployment: Deployment, context: Number, step_tokens: Number) -> Number:

@@ -5,7 +5,7 @@ Adapters that are not on the device are loaded over the wires to the host when t
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from roofline.cost.adapters import NO_ADAPTERS, hit_rate
 from roofline.cost.deployment import Deployment
@@ -19,7 +19,7 @@ from roofline.serving.static import OpTime, StaticBatch, static_batch
 from roofline.table import Derivation, Table, table
 from roofline.units import show
 
-ADAPTER = "adapter"
+ADAPTER: Final = "adapter"
 """Kind of the operators of adapters."""
 
 

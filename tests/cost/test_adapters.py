@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,7 +168,12 @@ def test_heads_that_are_repeated_have_their_outputs_repeated() -> None:
 
 
 def test_adapters_take_their_place_from_the_cache() -> None:
-    asked = {"batch": 4.0, "context": 1000.0, "step_tokens": 512.0, "step_rows": 4.0}
+    asked: dict[str, Any] = {
+        "batch": 4.0,
+        "context": 1000.0,
+        "step_tokens": 512.0,
+        "step_rows": 4.0,
+    }
     plain = budget(on(), **asked)
     for lora, kept in ((Lora(10, R), 10), (Lora(10, R, max_loras=4), 4), (Lora(2, 64), 8)):
         some = budget(on(lora=lora), **asked)
@@ -209,9 +215,9 @@ def test_more_rank_more_adapters_and_more_layers_never_take_less() -> None:
         ({"adapters": 2.5}, "2.5", "whole"),
     ],
 )
-def test_what_has_no_meaning_is_refused(asked: dict[str, float], said: str, hint: str) -> None:
+def test_what_has_no_meaning_is_refused(asked: dict[str, Any], said: str, hint: str) -> None:
     with pytest.raises(InputError, match=said) as raised:
-        Lora(**asked)  # type: ignore[arg-type]
+        Lora(**asked)
     assert hint in str(raised.value.hint)
 
 

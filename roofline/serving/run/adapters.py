@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +11,10 @@ from roofline.cost.adapters import Lora, popularity
 from roofline.serving.requests import Integers
 from roofline.serving.simulate.served import Served
 
-WARM = 8
+WARM: Final = 8
 """Times as many requests as adapters are kept, after which the device has those that it usually
 has. [1]"""
-SEED = 0
+SEED: Final = 0
 
 
 def chosen(lora: Lora, sequences: int) -> Integers:
