@@ -77,6 +77,7 @@ def test_a_question_may_state_a_parameter_anew() -> None:
         (Workload, parameters.Analysis, set()),
         (Options, parameters.Analysis, {"logits", "lora", "sampling"}),
         (Sampling, parameters.Analysis, set()),
+        (Lora, parameters.Analysis, set()),
         (Degrees, parameters.Analysis, {"spelled"}),
         (Wanted, parameters.Simulation, set()),
         (Asked, parameters.Simulation, {"sharing", "tier_bytes"}),
