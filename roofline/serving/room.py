@@ -131,6 +131,12 @@ def largest_context(deployment: Deployment, workload: Workload, utilization: flo
     return prompt + workload.output - 1 if prompt else 0
 
 
+def most_adapters(deployment: Deployment, memory: Memory) -> int:
+    """Most LoRA adapters that fit on a device beside all else; 0 where not even one does. [1]"""
+    kept = deployment.options.lora.kept
+    return max(int(kept + memory.free // (memory.adapters / kept)), 0)
+
+
 def host_memory(deployment: Deployment) -> float | None:
     """Memory of the host of a node; None where no file says, or storage is used. [B]"""
     host = deployment.node.host

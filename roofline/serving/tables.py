@@ -259,9 +259,8 @@ def capacity(batch: StaticBatch, most: int) -> Table:
         ("largest batch", most, "sequence", f"context {work.longest}", "memory"),
         ("longest context", longest, "token", f"batch {work.batch}", bound),
     ]
-    if room_taken := batch.memory.adapters:
-        each, lora = room_taken / deployment.options.lora.kept, deployment.options.lora
-        fitting = max(int(lora.kept + batch.memory.free // each), 0)
+    if batch.memory.adapters:
+        fitting = room.most_adapters(deployment, batch.memory)
         at = f"batch {work.batch}, context {work.longest}"
         rows.append(("most adapters on the device", fitting, "adapter", at, "memory"))
     return table([dict(zip(columns, row, strict=True)) for row in rows], {})

@@ -55,7 +55,10 @@ def test_as_many_adapters_as_are_said_to_fit_do() -> None:
     rows = roofline.analyze(**asked, adapters=3).tables["capacity"].rows()
     most = next(row["value"] for row in rows if "adapters" in row["limit"])
     assert roofline.analyze(**asked, adapters=most).metadata["fits"]
-    assert not roofline.analyze(**asked, adapters=most + 1).metadata["fits"]
+    over = roofline.analyze(**asked, adapters=most + 1).metadata
+    assert not over["fits"]
+    assert f"(--max-loras {most})" in over["summary"][0]
+    assert roofline.analyze(**asked, adapters=most + 1, max_loras=most).metadata["fits"]
 
 
 def test_a_miss_waits_for_the_bytes_of_an_adapter_over_the_wires_to_the_host() -> None:
