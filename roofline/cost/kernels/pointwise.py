@@ -132,7 +132,8 @@ def _roofs(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Arra
     """Start of a search, and how much longer rows take that are searched and scaled. [s]
 
     Rows of the first wave are searched at once, those of the next after them; narrow ones come and
-    go one by one. Rows that do not stay on chip are read twice.
+    go one by one. Rows that do not stay on chip are read twice, again from the last-level cache as
+    far as it holds all that are being searched.
     """
     m, width, q = dims["m"], dims["width"], constants["sharpness"]
     resident = dims["resident"]
@@ -143,10 +144,10 @@ def _roofs(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Arra
     agreeing = np.clip(np.log2(width / narrow) / np.log2(wide / narrow), 0.0, 1.0)
     searched = (constants["row"] + constants["agree"] * agreeing) * full
     again = 1.0 / (1.0 + (constants["kept"] / width) ** 4)
+    searching = np.minimum(m, resident * machine.multiprocessors) * width * SEARCHED
     bytes_once = m * width * SCALED
-    bytes_both = bytes_once + m * width * SEARCHED * again
     once = through(bytes_once, bytes_once, machine, constants)
-    both = through(bytes_both, bytes_once, machine, constants)
+    both = once + through(m * width * SEARCHED * again, searching, machine, constants)
     return start, soft_maximum(q, searched, both) - soft_maximum(q, constants["row"] * full, once)
 
 

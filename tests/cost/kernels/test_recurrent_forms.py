@@ -254,6 +254,19 @@ def test_a_difference_is_small_where_memory_bounds_both_kernels() -> None:
     assert found[1] == pytest.approx(2.0 / 3.0 * alone[1], rel=0.15)
 
 
+def test_rows_being_searched_are_read_again_from_a_cache_that_holds_them() -> None:
+    """Eight rows of 65536 elements of 2 B on each of 132 multiprocessors are 138 MB."""
+    form, m, width = pointwise.CONVERSION["difference"], np.array([32768.0]), np.array([65536.0])
+    dims = pointwise.difference_dims(m, width, "hopper")
+    memory = times(form, dims, sharpness=8.0)
+    large = replace(H100, l2_bytes=1e9)
+    assert m * width * 3.0 > large.l2_bytes
+    cached = times(form, dims, large, sharpness=8.0)
+    again = m * width * 2.0
+    assert cached == pytest.approx(again / (0.4 * large.l2_bytes_per_s), rel=0.3)
+    assert cached < memory
+
+
 def test_a_known_constant_is_not_fitted_and_has_its_value() -> None:
     names = {c.name for c in recurrent.TOKEN.constants}
     assert names == {"start", "memory"}
