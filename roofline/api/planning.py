@@ -255,12 +255,12 @@ def plan(asked: Planning) -> Result:
         "routing_skew": (routing if routing.loads else routing.skew) or None,
         "no_cuda_graphs": None if asked.cuda_graphs else True,
     }
-    usual = {name: each.value for name, (_, each) in parameters_of(Planning).items()}
-    usual["engine"] = None  # which is always told
+    defaults = {name: each.value for name, (_, each) in parameters_of(Planning).items()}
+    defaults["engine"] = None  # which is always told
     flags = {
         f"--{name.replace('_', '-')}": values[name]
         for name in SIMULATED
-        if values[name] != usual.get(name)
+        if values[name] != defaults.get(name)
     }
     given = {
         "model": network.name,

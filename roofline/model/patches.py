@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, Literal
 
 from roofline import schema
-from roofline.errors import DocumentError, RooflineError
+from roofline.errors import DocumentError, RooflineError, did_you_mean
 from roofline.model.architecture import Architecture
 from roofline.model.changes import NETWORK, canonical, changed
 
@@ -96,11 +95,9 @@ def _by_name(model: PatchFile, document: schema.Document) -> dict[str, tuple[str
     for key, value in model.patch.items():
         change = canonical(key)
         if change not in NETWORK:
-            close = get_close_matches(change[:40], NETWORK, n=1, cutoff=0.6)
-            lead = f"did you mean {close[0]}? " if close else ""
             raise DocumentError(
                 f"no change called {key[:40]!r}",
-                hint=f"{lead}changes: {', '.join(NETWORK)}",
+                hint=f"{did_you_mean(change, NETWORK)}changes: {', '.join(NETWORK)}",
                 where=document.where_key("patch", key),
             )
         if change in out:
