@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from roofline import schema
-from roofline.errors import DocumentError, RooflineError, did_you_mean
+from roofline.errors import DocumentError, did_you_mean
 from roofline.model.architecture import Architecture
 from roofline.model.changes import NETWORK, canonical, changed
 
@@ -56,11 +56,8 @@ def apply_patch(
     Raises:
         DocumentError: At the base that is not found, or the change that has no meaning for it.
     """
-    try:
+    with document.at("base"):
         network = find(model.base)
-    except RooflineError as error:
-        where = error.where or document.where("base")
-        raise DocumentError(error.message, hint=error.hint, where=where) from None
     changes = _by_name(model, document)
     said = [f"base = {model.base}, {document.where('base')}"]
     for change in NETWORK:
@@ -68,10 +65,8 @@ def apply_patch(
             continue
         key, value = changes[change]
         where = document.where("patch", key)
-        try:
+        with document.at("patch", key):
             network = changed(network, change, value, where)
-        except RooflineError as error:
-            raise DocumentError(error.message, hint=error.hint, where=where) from None
         said.append(f"{change} {value}".rstrip() + f", {where}")
     listed = ", ".join(f"{change} {value}".rstrip() for change, (_, value) in changes.items())
     patches = {f"patch {number}" if number else "base": text for number, text in enumerate(said)}
