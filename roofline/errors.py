@@ -1,6 +1,7 @@
 """Errors a user can act on. Everything else is a bug and keeps its traceback."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -65,6 +66,16 @@ def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
     close = get_close_matches(name[:60], list(known), 1, cutoff)
     return f"did you mean {close[0]}? " if close else ""
+
+
+@contextmanager
+def prefixed(what: str) -> Iterator[None]:
+    """Have errors begin with what they are about."""
+    try:
+        yield
+    except RooflineError as error:
+        message = f"{what}: {error.message}"
+        raise type(error)(message, hint=error.hint, where=error.where) from None
 
 
 def described(error: Exception) -> str:

@@ -133,13 +133,13 @@ def show(value: float, unit: str, digits: int = 3) -> str:
     return _scaled(value, unit, digits, _WHOLE if unit in _COUNTED else _DECIMAL)
 
 
-def show_binary(value: float, unit: str = "B", digits: int = 3) -> str:
+def show_binary(value: float, digits: int = 3) -> str:
     """Write a device capacity with a binary prefix.
 
     >>> show_binary(80 * 2.0**30)
     '80.0 GiB'
     """
-    return _scaled(value, unit, digits, _BINARY)
+    return _scaled(value, "B", digits, _BINARY)
 
 
 def _scaled(value: float, unit: str, digits: int, prefixes: tuple[str, ...]) -> str:

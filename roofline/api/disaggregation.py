@@ -10,7 +10,7 @@ from roofline.bench.end_to_end.naming import number_format
 from roofline.bench.end_to_end.published_results import PublishedResult
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import parse
-from roofline.errors import InputError, RooflineError, described
+from roofline.errors import InputError, RooflineError, described, prefixed
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine_of
 from roofline.hardware.machine import Gpu, Node
@@ -53,11 +53,8 @@ def disaggregate(asked: Pools) -> Result:
         box = other_box = hardware.default_node(device, asked.gpus or both)
 
     def instance(phase: str, on: Gpu, where: Node | None) -> Deployment:
-        try:
+        with prefixed(f"{phase} pool"):
             return setting.deployed_as(asked, network, on, where, layouts[phase], options=options)
-        except RooflineError as error:
-            message = f"{phase} pool: {error.message}"
-            raise type(error)(message, hint=error.hint, where=error.where) from None
 
     priced = disaggregated(
         instance("prefill", device, box),

@@ -195,7 +195,8 @@ def _summary(figures: Table) -> Table:
     every = list(figures.rows())
     together: dict[str, list[Mapping[str, Any]]] = {}
     for entry in every:
-        together.setdefault(_kind(entry["metric"]), []).append(entry)
+        kind = SPREAD_OF[METRICS[entry["metric"]]].removesuffix("_s").removesuffix("_tok")
+        together.setdefault(kind, []).append(entry)
     rows = [_summed(name, together[name]) for name in KINDS if name in together]
     if every:
         rows.append(_summed("all", every))
@@ -211,10 +212,6 @@ def _summed(name: str, mine: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     off = float(np.median([abs(entry["error"]) for entry in mine]))
     share = sum(held) / len(held) if held else None
     return dict(zip(SUMMED, (name, len(mine), off, len(held), share), strict=True))
-
-
-def _kind(metric: str) -> str:
-    return SPREAD_OF[METRICS[metric]].removesuffix("_s").removesuffix("_tok")
 
 
 def _notes(outcomes: Sequence[Outcome]) -> Iterator[str]:

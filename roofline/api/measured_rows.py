@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from typing import Any, Final
 
 from roofline.bench.end_to_end import naming
-from roofline.errors import DocumentError, InputError
+from roofline.errors import DocumentError, prefixed
 from roofline.interop.results import Given, MeasuredRun, Scenario
 
 METRICS: Final[Mapping[str, str]] = {
@@ -51,12 +51,9 @@ def check(given: Given) -> None:
     if given.gpu:
         naming.device(given.gpu)
     for option, name in (("weights", given.weights), ("kv", given.kv)):
-        if not name:
-            continue
-        try:
-            naming.number_format(name, given.engine)
-        except InputError as error:
-            raise InputError(f"--{option}: {error.message}", hint=error.hint) from None
+        with prefixed(f"--{option}"):
+            if name:
+                naming.number_format(name, given.engine)
 
 
 def completed(run: MeasuredRun, given: Given) -> Scenario:

@@ -864,11 +864,4 @@ class Measured(Question):
     every: bool = parameter(
         "Every percentile, not one mean of each metric.", default=False, option="--all"
     )
-    profile: str | Path = parameter(
-        "Constants of an engine, as calibrate --from learns them.",
-        text="File of an engine's constants, as `roofline.api.learn_engine` writes it, in place "
-        "of the shipped ones.",
-        default="",
-        usual=None,
-        kind=Path | None,
-    )
+    profile: str | Path = Simulation.profile

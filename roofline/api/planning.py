@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofline.api import setting
-from roofline.api.parameters import Planning, shared
+from roofline.api.parameters import Planning, parameters_of, shared
 from roofline.api.question import question
-from roofline.api.simulation import USUAL_DRAFT, check_decodes, check_undrafted
+from roofline.api.simulation import USUAL_DRAFT, check_contexts, check_undrafted
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.workload import Wanted, changed, curve_of, drawn
 from roofline.bench.calibrations import engine_misses
 from roofline.cost.deployment import Deployment
-from roofline.cost.measured import AUTO
 from roofline.errors import InputError, MissingRateError, RooflineError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import Architecture
-from roofline.serving.asking import check_parts, refuse_unused
+from roofline.serving.asking import check_decodes, check_parts, refuse_unused
 from roofline.serving.draft_trees import chain
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective, parse_slo
@@ -45,6 +44,14 @@ FEWEST: Final = 100
 
 REQUESTS: Final = 8000
 """Requests that a plan is confirmed with."""
+
+SIMULATED: Final = (
+    "workload", "trace", "rate", "cv", "prompt", "output", "requests", "warmup", "slo", "seed",
+    "engine", "calibration", "draft", "acceptance", "draft_length", "temperature", "top_k",
+    "top_p", "adapters", "lora_rank", "lora_targets", "max_loras", "adapter_skew", "mla",
+    "routing_skew", "overlap", "no_cuda_graphs", "memory_utilization",
+)  # fmt: skip
+"""Options that a plan and the simulation of its deployment have in common."""
 
 
 def meant(
@@ -72,16 +79,6 @@ def check_number(requests: Requests) -> None:
             f"{counted(count, 'request')} {'is' if count == 1 else 'are'} too few to plan for",
             hint=f"give at least {FEWEST}, as limits are on percentiles: --requests 8000, "
             "or a longer trace",
-        )
-
-
-def check_contexts(network: Architecture, requests: Requests) -> None:
-    """Refuse requests that are longer than what the network is made for."""
-    limit, longest = network.max_context, int((requests.prompt + requests.output).max())
-    if limit is not None and longest > limit:
-        raise InputError(
-            f"the longest request has {longest:,} tokens, {network.name} is made for {limit:,}",
-            hint="give --prompt and --output, another workload, or a network with more context",
         )
 
 
@@ -299,35 +296,19 @@ def plan(asked: Planning) -> Result:
         tell=asked.progress or (lambda _: None),
     )
     routing = asked.routing
+    values = vars(asked) | {
+        "rate": asked.rate if curve is None else curve.peak,
+        "requests": requests,
+        "lora_rank": asked.lora_rank if asked.adapters else None,
+        "routing_skew": (routing if routing.loads else routing.skew) or None,
+        "no_cuda_graphs": None if asked.cuda_graphs else True,
+    }
+    defaults = {name: each.value for name, (_, each) in parameters_of(Planning).items()}
+    defaults |= {"engine": None, "lora_rank": None}  # which are told whatever they are
     flags = {
-        "--workload": asked.workload,
-        "--trace": asked.trace,
-        "--rate": asked.rate if curve is None else curve.peak,
-        "--cv": asked.cv,
-        "--prompt": asked.prompt,
-        "--output": asked.output,
-        "--requests": requests,
-        "--warmup": asked.warmup,
-        "--slo": asked.slo,
-        "--seed": asked.seed or None,
-        "--engine": asked.engine,
-        "--calibration": asked.calibration if asked.calibration != AUTO else None,
-        "--draft": asked.draft,
-        "--acceptance": asked.acceptance,
-        "--draft-length": asked.draft_length or None,
-        "--temperature": asked.temperature,
-        "--top-k": asked.top_k or None,
-        "--top-p": asked.top_p if asked.top_p < 1 else None,
-        "--adapters": asked.adapters or None,
-        "--lora-rank": asked.lora_rank if asked.adapters else None,
-        "--lora-targets": asked.lora_targets,
-        "--max-loras": asked.max_loras or None,
-        "--adapter-skew": asked.adapter_skew or None,
-        "--mla": asked.mla if asked.mla != "auto" else None,
-        "--routing-skew": (routing if routing.loads else routing.skew) or None,
-        "--overlap": asked.overlap or None,
-        "--no-cuda-graphs": None if asked.cuda_graphs else True,
-        "--memory-utilization": asked.memory_utilization,
+        f"--{name.replace('_', '-')}": values[name]
+        for name in SIMULATED
+        if values[name] != defaults.get(name)
     }
     given = {
         "model": network.name,

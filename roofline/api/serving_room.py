@@ -1,6 +1,5 @@
 """Settings of the server of a deployment, and back: bytes, limits, names."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -20,6 +19,7 @@ from roofline.interop.commands.served import Room, Served, Share
 from roofline.interop.commands.targets import PRICED_AS
 from roofline.model import catalog, precision
 from roofline.model.architecture import Architecture
+from roofline.serving.room import most_that_fits
 from roofline.units import count, show_binary
 
 TYPICAL_CONTEXT: Final = 8192
@@ -180,7 +180,7 @@ def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, 
             f"{deployment.architecture.name} is made for",
             hint="give shorter --prompt and --output",
         )
-    fits = _longest_that_fits(deployment, served, context)
+    fits = most_that_fits(lambda tokens: _memory(deployment, served, tokens).fits, context)
     if fits >= context:
         return replace(served, max_context=asked or deployment.architecture.max_context), ""
     wanted = asked or least
@@ -204,18 +204,6 @@ def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, 
         f"to {count(chosen)}"
     )
     return replace(served, max_context=chosen), note
-
-
-def _longest_that_fits(deployment: Deployment, served: Served, most: int) -> int:
-    """Longest sequence for which there is room, up to the one that is wanted. [token]"""
-    low, high = 0, most
-    while low < high:
-        middle = math.ceil((low + high) / 2)
-        if _memory(deployment, served, middle).fits:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _memory(deployment: Deployment, served: Served, context: int) -> Memory:

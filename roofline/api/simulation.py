@@ -8,11 +8,10 @@ from roofline.api.question import question
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.workload import Wanted, drawn
 from roofline.bench.calibrations import engine_misses, with_profile
-from roofline.cost.deployment import Deployment
 from roofline.errors import InputError, QuantityError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.architecture import Architecture
-from roofline.serving.asking import one_of, refuse_unused
+from roofline.serving.asking import check_decodes, one_of, refuse_unused
 from roofline.serving.draft_trees import chain
 from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import Requests
@@ -66,7 +65,7 @@ def simulate(asked: Simulation) -> Result:
     )
     page = page_of(engine_named(asked.engine), sharing=True)
     made, load, usual, said = drawn(Wanted(**shared(asked, Wanted)), asked.seed, page)
-    _check_contexts(deployment, made)
+    check_contexts(network, made)
     server = server_of(deployment, wanted, made, asked.memory_utilization)
     measured = deployment.calibration
     prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
@@ -108,15 +107,6 @@ def check_undrafted(asked: Simulation | Planning) -> None:
         refuse_unused("plain decoding", unused)
 
 
-def check_decodes(network: Architecture) -> None:
-    """Refuse a network that does not answer token by token."""
-    if network.is_encoder or not network.causal:
-        raise InputError(
-            f"{network.name} does not answer token by token",
-            hint="give a network that decodes; roofline analyze prices a batch of this one",
-        )
-
-
 def _room(asked: str) -> float:
     """Room on the host. [B]"""
     try:
@@ -141,9 +131,9 @@ def _doubt(run: Run) -> Doubt:
     )
 
 
-def _check_contexts(deployment: Deployment, requests: Requests) -> None:
+def check_contexts(network: Architecture, requests: Requests) -> None:
     """Refuse requests beyond what the network is made for."""
-    limit = deployment.architecture.max_context
+    limit = network.max_context
     if limit is None:
         return
     whole = requests.prompt + requests.output
@@ -151,6 +141,6 @@ def _check_contexts(deployment: Deployment, requests: Requests) -> None:
     if long:
         raise InputError(
             f"{long:,} of {len(requests):,} requests are longer than the {limit:,} tokens that "
-            f"{deployment.architecture.name} is made for, the longest {int(whole.max()):,}",
+            f"{network.name} is made for, the longest {int(whole.max()):,}",
             hint="give --prompt and --output, another workload, or a network with more context",
         )

@@ -6,7 +6,7 @@ from roofline.api import setting
 from roofline.api.parameters import Drafting, shared
 from roofline.api.question import question
 from roofline.cost.deployment import Deployment
-from roofline.errors import InputError, RooflineError
+from roofline.errors import InputError, prefixed
 from roofline.model.architecture import Architecture
 from roofline.serving import drafts
 from roofline.serving.acceptance import PUBLISHED, Acceptance, parse
@@ -76,7 +76,7 @@ def draft_of(
         raise InputError(
             "nothing drafts", hint=f"give --draft {', '.join(drafts.OWN)}, or a network"
         )
-    try:
+    with prefixed("draft"):
         return drafts.model(
             setting.deployed(
                 setting.network_of(draft),
@@ -88,6 +88,3 @@ def draft_of(
                 calibration=calibration,
             )
         )
-    except RooflineError as error:
-        message = f"draft: {error.message}"
-        raise type(error)(message, hint=error.hint, where=error.where) from None

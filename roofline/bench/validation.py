@@ -132,7 +132,8 @@ class Validation:
 
     def grouped(self, names: Sequence[str]) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
         """Figures of rows that agree in some columns; those that the file lacks are empty."""
-        columns = [_words(self.frame, name) for name in names]
+        without = [""] * len(self.frame)
+        columns = [[*map(str, self.frame.get(name, without))] for name in names]
         keys = np.array(list(zip(*columns, strict=True)), dtype=object)
         together: dict[tuple[str, ...], list[int]] = {}
         for row, key in enumerate(map(tuple, keys)):
@@ -146,10 +147,6 @@ class Validation:
 def _percent(predicted: Array, measured: Array) -> dict[str, float]:
     found = errors(predicted, measured)
     return {name: 100.0 * getattr(found, name) for name in FIGURES}
-
-
-def _words(frame: "pandas.DataFrame", name: str) -> list[str]:
-    return [str(v) for v in frame[name]] if name in frame else [""] * len(frame)
 
 
 def _order(word: str) -> tuple[float, str]:

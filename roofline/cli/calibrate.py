@@ -13,7 +13,7 @@ import typer
 
 from roofline.cli import completing
 from roofline.cli.measured_notes import notes_of
-from roofline.cli.render import Format, echo, print_json, print_rows
+from roofline.cli.render import Format, echo, print_json, print_progress, print_rows
 from roofline.errors import InputError
 from roofline.units import show, show_binary
 from roofline.view.terminal import clean, wrap
@@ -167,19 +167,17 @@ def with_threads(count: int) -> None:
 
 def progress() -> "Callable[[int, int, Measurement], None]":
     """Says on stderr how far it is: on one line of a terminal, now and then elsewhere."""
-    terminal = sys.stderr.isatty()
+    every_s = 0.1 if sys.stderr.isatty() else _EVERY_S
     last = 0.0
 
     def show(index: int, total: int, measurement: "Measurement") -> None:
         nonlocal last
         now = time.monotonic()
-        if index < total and now - last < (0.1 if terminal else _EVERY_S):
+        if index < total and now - last < every_s:
             return
         last = now
         line = f"{index}/{total} {measurement.point.name}"
-        end = "" if terminal and index < total else "\n"
-        sys.stderr.write(f"\r\x1b[K{clean(line)}{end}" if terminal else f"{clean(line)}\n")
-        sys.stderr.flush()
+        print_progress(line, last=index >= total, logged=True)
 
     return show
 

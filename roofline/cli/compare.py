@@ -10,12 +10,7 @@ from roofline.cli.answer import answered
 from roofline.table import Result
 
 
-@options.takes(
-    Comparison,
-    "model with_ gpu training_tokens gpus tp batch prefill_batch prompt prefix_hit output "
-    "temperature top_k top_p weights kv engine convention calibration kv_cache attention fusion "
-    "mask mla routing_skew expert_loads cuda_graphs memory_utilization price static report format_",
-)
+@options.takes(Comparison)
 def compare(context: typer.Context) -> None:
     """Price variants beside a base and say what each change moved and why, not how well it answers.
 

@@ -34,11 +34,7 @@ EPILOG: Final = (
 )
 
 
-@options.takes(
-    Measured,
-    "files format_as model gpu gpus tp pp ep dp weights kv engine engine_version prompt output "
-    "concurrency rate every outside profile fail_above report format_",
-)
+@options.takes(Measured)
 def compare_measured(
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="What benchmarks wrote; .gz is unpacked.")],
@@ -54,8 +50,6 @@ def compare_measured(
             "if it is not but some runs were not compared.",
         ),
     ] = None,
-    report: options.Report = None,
-    format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Compare measured runs with predictions: error, interval, and the likeliest reason.
 
@@ -65,8 +59,8 @@ def compare_measured(
     from roofline.cli.inputs import asked
 
     result = ask(**asked(context, Measured) | {"files": files})
-    write_page(context, result, report)
-    _print(result, format_, outside=outside)
+    write_page(context, result, context.params["report"])
+    _print(result, context.params["format_"], outside=outside)
     if code := _judged(result, fail_above):
         raise typer.Exit(code)
 

@@ -9,10 +9,6 @@ from roofline.cli.answer import answered
 
 @options.takes(
     Pools,
-    "model prefill decode gpu node decode_gpu decode_node gpus over overlapped "
-    "prefill_batch batch prompt prefix_hit output temperature top_k top_p weights kv engine "
-    "calibration mla routing_skew expert_loads overlap cuda_graphs memory_utilization price "
-    "explain report format_",
     derives="ttft, second_token, tpot, latency, kv, transfer, ratio, throughput, memory, "
     "cost, energy",
 )

@@ -9,7 +9,7 @@ import typer
 
 from roofline.api.parameters import Question, parameters_of
 from roofline.cost.moe import Routing
-from roofline.errors import DocumentError, InputError, QuantityError
+from roofline.errors import InputError, QuantityError
 from roofline.model import catalog
 from roofline.model.architecture import Architecture
 from roofline.units import parse
@@ -82,11 +82,8 @@ def routing(skew: float, path: Path | None) -> Routing:
 
     document = schema.read(path)
     loads = schema.validate(LoadsFile, document).loads
-    try:
+    with document.at("loads"):
         return Routing(skew=skew, loads=loads)
-    except InputError as error:
-        where = document.where("loads")
-        raise DocumentError(error.message, hint=error.hint, where=where) from None
 
 
 def numbers(option: str, text: str) -> tuple[int, ...]:

@@ -113,29 +113,35 @@ _TYPES: Final = {
 """Types of parameters on a command line, where objects are named by text."""
 
 
+IN_PYTHON: Final = ("progress", "with_requests")
+"""Parameters that no command has an option for."""
+
+
 def takes(
-    record: type[Question], names: str, derives: str = ""
+    record: type[Question], derives: str = "", *, pages: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator that gives a command the options of a question beside its own.
 
+    `roofline.cli.help.GROUPS` has their order in the help.
+
     Args:
         record: What is asked.
-        names: All options in the order of the help, with spaces between them.
-        derives: What ``--explain`` derives.
+        derives: What ``--explain`` derives; empty for a command without it.
+        pages: Whether ``--report`` writes a page.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command).parameters
         hints = get_type_hints(command, include_extras=True)
         told = typer.Option(help=f"Derive {derives}.")
-        usual = {
-            "explain": (Annotated[str | None, told], None),
-            "report": (Report, None),
+        taken = {
+            "context": (typer.Context, inspect.Parameter.empty),
+            **_options(record),
+            **({"explain": (Annotated[str | None, told], None)} if derives else {}),
+            **({"report": (Report, None)} if pages else {}),
+            **{name: (hints[name], own[name].default) for name in own},
             "format_": (FormatOf, Format.TABLE),
         }
-        mine = {name: (hints[name], own[name].default) for name in own}
-        known = _options(record) | usual | mine
-        taken = {name: known[name] for name in ("context", *names.split())}
 
         def run(**given: Any) -> None:
             command(**{name: given[name] for name in own})
@@ -164,7 +170,7 @@ def _options(record: type[Question]) -> dict[str, tuple[Any, Any]]:
     for name, (_, parameter) in known.items():
         if name in SPLIT:
             options |= SPLIT[name]
-        else:
+        elif name not in IN_PYTHON:
             options[parameter.called or name] = _option(name, parameter, hints[name], known)
     return options
 

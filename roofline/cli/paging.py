@@ -9,8 +9,6 @@ from roofline.cli.answer import answered
 
 @options.takes(
     Paging,
-    "model samples beams page reserved gpu node gpus layout batch prompt output weights kv "
-    "engine calibration cuda_graphs memory_utilization explain report format_",
     derives="reserved, power-of-two, exact, paged, shared, kv",
 )
 def paging(context: typer.Context) -> None:

@@ -23,20 +23,13 @@ class Target(StrEnum):
     RAY_SERVE = "ray-serve"
 
 
-@options.takes(
-    Serving,
-    "model gpu target engine node gpus layout tp pp ep dp cp stages weights kv "
-    "cuda_graphs memory_utilization max_sequences max_context token_budget "
-    "chunked_prefill prefix_caching offload_weights draft draft_tokens draft_model prompt "
-    "output concurrency port format_",
-)
+@options.takes(Serving, pages=False)
 def serve_command(
     context: typer.Context,
     target: Annotated[
         list[Target] | None,
         typer.Option("--for", help="What to write; more than one may be given. vllm if none is."),
     ] = None,
-    format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Write a deployment as a command of a serving engine, with the benchmark that measures it.
 
@@ -44,7 +37,7 @@ def serve_command(
     """
     from roofline.cli.inputs import asked
 
-    question = asked(context, Serving)
+    question, format_ = asked(context, Serving), context.params["format_"]
     results = [
         api.serve_command(**question | {"target": each.value}) for each in target or [Target.VLLM]
     ]

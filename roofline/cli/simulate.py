@@ -2,8 +2,6 @@
 
 import csv
 import json
-import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,7 +11,7 @@ import typer
 from roofline import api, files
 from roofline.api.parameters import Simulation
 from roofline.cli import options
-from roofline.cli.render import Format, print_answer
+from roofline.cli.render import print_answer, print_progress
 from roofline.cli.report import write_page
 from roofline.errors import InputError
 from roofline.table import Result, Table
@@ -23,18 +21,7 @@ from roofline.view.terminal import clean
 SUFFIXES: Final = (".parquet", ".csv")
 
 
-@options.takes(
-    Simulation,
-    "model gpu workload trace rate rate_curve cv concurrency prompt output requests warmup "
-    "length_spread ramp_up prompt_pool harness slo seed policy first max_sequences token_budget "
-    "timeout preemption recv_interval stream_interval dp_timeout_iters cold contiguous "
-    "prefix_caching host_cache temperature top_k top_p "
-    "adapters lora_rank lora_targets max_loras adapter_skew "
-    "draft acceptance draft_length node gpus "
-    "layout tp pp ep dp cp "
-    "weights kv engine calibration profile mla routing_skew expert_loads overlap cuda_graphs "
-    "memory_utilization price intervals out timeline report format_",
-)
+@options.takes(Simulation)
 def simulate(
     context: typer.Context,
     out: Annotated[
@@ -43,8 +30,6 @@ def simulate(
     timeline: Annotated[
         Path | None, typer.Option(help="Write a trace for Perfetto or chrome://tracing here.")
     ] = None,
-    report: options.Report = None,
-    format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Simulate traffic: TTFT, TPOT and latency by percentile, SLO, queue, cache, price.
 
@@ -60,10 +45,13 @@ def simulate(
     for path in (out, timeline):
         if path is not None:
             files.check(path)
+    typer.echo(
+        "simulating (the first run on a machine compiles the simulator, about a minute)", err=True
+    )
     result = api.simulate(
         **asked(context, Simulation),
         with_requests=out is not None or timeline is not None,
-        progress=_progress(),
+        progress=_progress,
     )
     if out is not None:
         _write_requests(result.tables["requests"], out)
@@ -71,9 +59,10 @@ def simulate(
     if timeline is not None:
         _write_timeline(result.tables["requests"], timeline)
         typer.echo(f"wrote {clean(str(timeline))}", err=True)
-    write_page(context, result, report)
-    print_answer("simulate", result, format_, partial(_values, result), "headline")
-    broken = context.params["slo"] is not None and result.metadata["met"] is False
+    given = context.params
+    write_page(context, result, given["report"])
+    print_answer("simulate", result, given["format_"], partial(_values, result), "headline")
+    broken = given["slo"] is not None and result.metadata["met"] is False
     if result.metadata["stable"] is False or broken:
         raise typer.Exit(1)
 
@@ -113,17 +102,9 @@ def _values(result: Result) -> dict[str, Any]:
     return out
 
 
-def _progress() -> Callable[[int, int], None]:
-    """Tell on stderr how far a run is; on a terminal in one line."""
-    terminal = sys.stderr.isatty()
-    typer.echo(
-        "simulating (the first run on a machine compiles the simulator, about a minute)", err=True
-    )
-
-    def tell(done: int, whole: int) -> None:
-        if terminal:
-            sys.stderr.write(f"\r{done:,} of {whole:,} requests" + ("\n" if done >= whole else ""))
-        elif done >= whole:
-            typer.echo(f"{counted(done, 'request')} served", err=True)
-
-    return tell
+def _progress(done: int, whole: int) -> None:
+    """Tell on stderr how far a run is."""
+    if done < whole:
+        print_progress(f"{done:,} of {whole:,} requests")
+    else:
+        print_progress(f"{counted(done, 'request')} served", last=True, logged=True)

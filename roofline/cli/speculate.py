@@ -9,10 +9,6 @@ from roofline.cli.answer import answered
 
 @options.takes(
     Drafting,
-    "model draft acceptance length tree tokens draft_weights draft_tp gpu node gpus "
-    "layout batch prefill_batch prompt prefix_hit output weights kv engine calibration "
-    "mla routing_skew expert_loads overlap cuda_graphs memory_utilization price explain "
-    "report format_",
     derives="tokens, draft, verify, tpot, speed_up, ttft, latency, memory",
 )
 def speculate(context: typer.Context) -> None:

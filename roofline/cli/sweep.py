@@ -1,6 +1,5 @@
 """``roofline sweep``: price every configuration of a scenario and keep the best of them."""
 
-import sys
 import time
 from collections.abc import Callable
 from enum import StrEnum
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline.cli import completing, options
-from roofline.cli.render import Format
+from roofline.cli.render import Format, print_progress
 from roofline.cli.report import write_page
 from roofline.errors import StoppedError
 from roofline.units import counted
@@ -96,8 +95,8 @@ def sweep(
 
 
 def _progress() -> Callable[["Progress"], None]:
-    """Tell on stderr how far it is and how long it will take; on a terminal in one line."""
-    terminal, begun = sys.stderr.isatty(), time.monotonic()
+    """Tell on stderr how far it is and how long it will take."""
+    begun = time.monotonic()
     started: list[int] = []
 
     def tell(now: "Progress") -> None:
@@ -113,11 +112,8 @@ def _progress() -> Callable[["Progress"], None]:
             f"{counted(now.configurations, 'configuration')}, {now.done:,} of "
             f"{counted(now.chunks, 'chunk')}, {counted(now.rows, 'row')} kept, {when}"
         )
-        if terminal:
-            sys.stderr.write(f"\r{text:<79}" + ("\n" if now.done == now.chunks else ""))
-            sys.stderr.flush()
-        elif now.done * 10 // now.chunks > (now.done - 1) * 10 // now.chunks:
-            typer.echo(text, err=True)
+        tenth = now.done * 10 // now.chunks > (now.done - 1) * 10 // now.chunks
+        print_progress(text, last=now.done == now.chunks, logged=tenth)
 
     return tell
 

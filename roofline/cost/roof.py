@@ -235,21 +235,3 @@ def _basis(time: Time) -> Number:
         return time.measured.basis
     took = time.seconds
     return np.where(took > 0.0, DATASHEET, 0.0) if isinstance(took, np.ndarray) else DATASHEET
-
-
-def seconds(ops: Mapping[str, Op], deployment: Deployment) -> Number:
-    """Time of a step: every operator overlapped in itself, one after the other. [s]
-
-    Source: as `parts`, less what the deployment hides.
-
-    Args:
-        ops: Operators of the step.
-        deployment: Where it runs.
-    """
-    gpu, gains = deployment.node.gpu, deployment.kernel_gains
-    known = measured_each(list(ops.values()), deployment)
-    timed = [
-        (op, roofed(op, gpu, float(op.repeat), told, gains))
-        for op, told in zip(ops.values(), known, strict=True)
-    ]
-    return parts(timed).seconds(deployment)

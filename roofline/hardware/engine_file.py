@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from roofline import schema
-from roofline.errors import DocumentError, QuantityError
+from roofline.errors import InputError
 from roofline.hardware.engine import (
     DeviceDefault,
     DeviceRule,
@@ -91,14 +91,10 @@ def read_engine(path: Path) -> Engine:
     schema.check_sources(document)
 
     def number(value: str | float, unit: str, *place: str | int) -> float:
-        try:
+        with document.at(*place):
             found = parse(str(value), unit)
-        except QuantityError as error:
-            where = document.where(*place)
-            raise DocumentError(error.message, hint=error.hint, where=where) from None
-        if found < 0:
-            where = document.where(*place)
-            raise DocumentError(f"{place[0]} is negative", hint="give zero or more", where=where)
+            if found < 0:
+                raise InputError(f"{place[0]} is negative", hint="give zero or more")
         return found
 
     def sourced(field: str, unit: str) -> float:

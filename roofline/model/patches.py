@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, Literal
 
 from roofline import schema
-from roofline.errors import DocumentError, RooflineError
+from roofline.errors import DocumentError, did_you_mean
 from roofline.model.architecture import Architecture
 from roofline.model.changes import NETWORK, canonical, changed
 
@@ -57,11 +56,8 @@ def apply_patch(
     Raises:
         DocumentError: At the base that is not found, or the change that has no meaning for it.
     """
-    try:
+    with document.at("base"):
         network = find(model.base)
-    except RooflineError as error:
-        where = error.where or document.where("base")
-        raise DocumentError(error.message, hint=error.hint, where=where) from None
     changes = _by_name(model, document)
     said = [f"base = {model.base}, {document.where('base')}"]
     for change in NETWORK:
@@ -69,10 +65,8 @@ def apply_patch(
             continue
         key, value = changes[change]
         where = document.where("patch", key)
-        try:
+        with document.at("patch", key):
             network = changed(network, change, value, where)
-        except RooflineError as error:
-            raise DocumentError(error.message, hint=error.hint, where=where) from None
         said.append(f"{change} {value}".rstrip() + f", {where}")
     listed = ", ".join(f"{change} {value}".rstrip() for change, (_, value) in changes.items())
     patches = {f"patch {number}" if number else "base": text for number, text in enumerate(said)}
@@ -96,11 +90,9 @@ def _by_name(model: PatchFile, document: schema.Document) -> dict[str, tuple[str
     for key, value in model.patch.items():
         change = canonical(key)
         if change not in NETWORK:
-            close = get_close_matches(change[:40], NETWORK, n=1, cutoff=0.6)
-            lead = f"did you mean {close[0]}? " if close else ""
             raise DocumentError(
                 f"no change called {key[:40]!r}",
-                hint=f"{lead}changes: {', '.join(NETWORK)}",
+                hint=f"{did_you_mean(change, NETWORK)}changes: {', '.join(NETWORK)}",
                 where=document.where_key("patch", key),
             )
         if change in out:

@@ -81,8 +81,18 @@ def scatter(
     x: Iterable[Any], y: Iterable[Any], told: Sequence[str] = (), mode: str = "markers", **more: Any
 ) -> dict[str, Any]:
     """Points or a line, and what each says under a pointer; nothing if that is left out."""
-    hover = {"hovertext": list(told), "hoverinfo": "text"} if told else {"hoverinfo": "skip"}
-    return {"type": "scatter", "mode": mode, "x": list(x), "y": list(y), **hover, **more}
+    return {"type": "scatter", "mode": mode, "x": list(x), "y": list(y), **_hover(told), **more}
+
+
+def bars(
+    x: Iterable[float], y: Iterable[Any], told: Sequence[str] = (), **more: Any
+) -> dict[str, Any]:
+    """Bars of lengths from left to right, and what each says under a pointer, as in `scatter`."""
+    return {"type": "bar", "orientation": "h", "x": list(x), "y": list(y), **_hover(told), **more}
+
+
+def _hover(told: Sequence[str]) -> dict[str, Any]:
+    return {"hovertext": list(told), "hoverinfo": "text"} if told else {"hoverinfo": "skip"}
 
 
 def rule(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from roofline.report.figures import log_axis
 from roofline.table import Result, Table
 from roofline.view.known import is_bound
 from roofline.view.text import is_number
@@ -132,6 +133,18 @@ def swept(result: Result, table: Table) -> Lanes:
         rows=tuple(rows),
         left_out=max(len(every), total if isinstance(total, int) else 0) - len(rows),
     )
+
+
+def speed_axes(rows: Sequence[Mapping[str, Any]], rate: str) -> dict[str, Any]:
+    """Logarithmic axes of the speed for one user and of what a GPU gives, wide enough for rows."""
+    out = {}
+    for place, name, title in (
+        ("xaxis", SPEED, "Speed for one user [token/s]"),
+        ("yaxis", rate, "Throughput of a GPU [token/s]"),
+    ):
+        values = [row[name] for row in rows if is_number(row.get(name)) and row[name] > 0]
+        out[place] = log_axis(title, min(values) / 1.3, max(values) * 1.3)
+    return out
 
 
 def _completed(row: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from roofline.errors import DocumentError, RooflineError
+from roofline.errors import DocumentError
 from roofline.schema.document import MAX_DIGITS, Document, collector_paused, shown
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -296,16 +296,13 @@ def validate(model: type[Model], document: Document) -> Model:
     Raises:
         DocumentError: At the first value, in the order of the document, that does not fit.
     """
-    # JSON rules: Python's would refuse a list for a tuple, and text for an enumeration.
-    try:
-        with collector_paused():
-            return model.model_validate_json(json.dumps(document.data), strict=True)
-    except ValidationError as error:
-        raise _refusal(model, document, error) from None
-    except RooflineError as error:
-        # From a validator of the model: pydantic locates only ValueError.
-        where = error.where or document.where()
-        raise DocumentError(error.message, hint=error.hint, where=where) from None
+    with document.at():  # for errors of the model's own validators: pydantic locates ValueError
+        try:
+            # JSON rules: Python's would refuse a list for a tuple, and text for an enumeration.
+            with collector_paused():
+                return model.model_validate_json(json.dumps(document.data), strict=True)
+        except ValidationError as error:
+            raise _refusal(model, document, error) from None
 
 
 def _refusal(model: type[BaseModel], document: Document, error: ValidationError) -> DocumentError:

@@ -45,6 +45,15 @@ def asked_of(deployment: Deployment) -> dict[str, Any]:
     }
 
 
+def check_decodes(network: Architecture) -> None:
+    """Refuse a network that does not answer token by token."""
+    if network.is_encoder or not network.causal:
+        raise InputError(
+            f"{network.name} does not decode token by token",
+            hint="give a network that decodes; roofline analyze prices a batch of this one",
+        )
+
+
 def check_parts(network: Architecture, mla: str, routing: Routing) -> None:
     """Refuse options about parts that the network does not have."""
     kinds = list(network.kinds)

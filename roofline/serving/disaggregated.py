@@ -14,6 +14,7 @@ from roofline.cost.memory import Memory, budget
 from roofline.cost.pipeline import fill, pace
 from roofline.cost.textbook.parallelism import kv_transfer_rate
 from roofline.errors import InputError, LayoutError
+from roofline.serving.asking import check_decodes
 from roofline.serving.kv_transfer import Transfer, Wires, transfer
 from roofline.serving.pools import Phases, Split, divide
 from roofline.serving.room import memory_of
@@ -220,11 +221,7 @@ def _phases(
 
 
 def _check(prefill: Deployment, decode: Deployment, workload: Workload) -> None:
-    network = prefill.architecture
-    if not network.causal or network.is_encoder:
-        raise InputError(
-            f"{network.name} does not decode token by token", hint="ask analyze what it costs"
-        )
+    check_decodes(prefill.architecture)
     if workload.output < 2:
         raise InputError(
             "an answer of one token is made by the prefill, nothing is decoded",

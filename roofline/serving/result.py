@@ -80,11 +80,6 @@ def _told(entry: OpTime) -> Mapping[str, str]:
     }
 
 
-def curve(batch: StaticBatch, most: int) -> Table:
-    """TTFT, TPOT and throughput against batch, powers of two to beyond the most that fits."""
-    return _curve(batch, most, batches_of(batch, most))
-
-
 def batches_of(batch: StaticBatch, most: int) -> StaticBatches:
     """Batches of a `curve`."""
     deployment, work = batch.deployment, batch.workload
@@ -94,8 +89,12 @@ def batches_of(batch: StaticBatch, most: int) -> StaticBatches:
     return static_batches(deployment, work, batch_axis(work.batch, most), asked)
 
 
-def _curve(batch: StaticBatch, most: int, found: StaticBatches) -> Table:
-    """`curve` of the batches that it is of."""
+def curve(batch: StaticBatch, most: int, found: StaticBatches | None = None) -> Table:
+    """TTFT, TPOT and throughput against batch, powers of two to beyond the most that fits.
+
+    Those are the batches of `batches_of`, which may have been priced already.
+    """
+    found = batches_of(batch, most) if found is None else found
     output = batch.workload.samples * batch.workload.output
     columns = (found.batch, found.ttft_s, found.tpot_s, found.latency_s)
     rows = [
@@ -165,7 +164,7 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
             "ops": tables.operators(batch),
             **({"adapters": adapter_table(batch, headline["value"][0])} if lora.adapters else {}),
             "what_if": tables.what_if(changes),
-            "batch_curve": _curve(batch, most, batches),
+            "batch_curve": curve(batch, most, batches),
             "roofs": grounds.roofs(batch),
             "assumptions": grounds.assumptions(batch, given),
             "kernels": kernels(batch),

@@ -15,6 +15,7 @@ from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving import room
 from roofline.serving.acceptance import Acceptance
+from roofline.serving.asking import check_decodes
 from roofline.serving.draft_trees import LONGEST, Tree, best, chain, full
 from roofline.serving.drafts import Draft, check_layout, held, pass_
 from roofline.serving.quadrature import answer_nodes
@@ -329,12 +330,7 @@ def taken(target: Deployment, draft: Draft, tree: Tree, workload: Workload) -> t
 
 def check(target: Deployment, draft: Draft, workload: Workload) -> None:
     """Refuse what speculative decoding is not priced for."""
-    network = target.architecture
-    if network.is_encoder or not network.causal:
-        raise InputError(
-            f"{network.name} does not decode token by token",
-            hint="speculative decoding is for decoders",
-        )
+    check_decodes(target.architecture)
     if workload.output < 2:
         raise InputError("nothing is decoded", hint="give --output 2 or more")
     check_layout(target.layout)

@@ -11,7 +11,7 @@ from roofline.cost.textbook.training import (
     distillation_flops,
     training_flops,
 )
-from roofline.errors import InputError, RooflineError
+from roofline.errors import InputError, prefixed
 from roofline.hardware.machine import Gpu
 from roofline.model.changes.settings import CHANGES, Setup, explained, parse
 from roofline.serving.static import CENTRAL
@@ -193,7 +193,7 @@ def _priced(base: Setup, changes: Sequence[str], conditions: Conditions) -> list
 def _variant(base: Variant, text: str, conditions: Conditions) -> Variant:
     label = text.strip()
     shown = label if len(label) <= 60 else label[:57] + "..."
-    try:
+    with prefixed(f"--with {shown}"):
         changes = parse(text)
         unseen = [name for name, _ in changes if not CHANGES[name].textbook]
         if conditions.convention == "textbook" and unseen:
@@ -203,10 +203,6 @@ def _variant(base: Variant, text: str, conditions: Conditions) -> Variant:
             )
         setup, reasons = explained(base.setup, changes)
         return Variant(label, changes, setup, figures(setup, conditions), reasons)
-    except RooflineError as error:
-        raise type(error)(
-            f"--with {shown}: {error.message}", hint=error.hint, where=error.where
-        ) from None
 
 
 def _ends(figures: Mapping[str, tuple[float, float]]) -> dict[str, float]:

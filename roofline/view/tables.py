@@ -107,7 +107,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
     ),
     "constants": Shown(
         "Constants",
-        "constant, shipped, learnt, low, told by the runs=Told by the runs, meaning",
+        "constant, shipped, learnt, low, told by the runs, meaning",
         writers=percents("told by the runs"),
     ),
     "errors": Shown(
@@ -211,7 +211,6 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "variant, parameters, weight_bytes, kv_bytes_per_token, kv_bytes, memory_bytes, fits, "
         "largest_batch | active_parameters, gpu, gpus, batch",
     ),
-    "workload": Shown("Workload", "what, value"),
 }
 
 

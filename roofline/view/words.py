@@ -251,10 +251,10 @@ def sure(probability: float) -> str:
     return chance(probability).replace("%", " %").replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def cell(name: str, value: object, unit: str = "", tone: str = "") -> Cell:
+def cell(name: str, value: object, unit: str = "") -> Cell:
     """Cell of a table: numbers line up, whether they have a unit or not."""
     if value is None:
-        return Cell("", tone=tone)
+        return Cell("")
     shown = written(name, value, unit)
     units = NO_UNIT if is_number(value) and not shown.unit and "%" not in shown.number else ""
-    return Cell(shown.number, NARROW.get(shown.unit, shown.unit) or units, tone)
+    return Cell(shown.number, NARROW.get(shown.unit, shown.unit) or units)

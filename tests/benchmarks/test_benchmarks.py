@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.roof import seconds
 from roofline.cost.step import decode, prefill, step
 from roofline.cost.work import Number
 from roofline.hardware import catalog
@@ -23,6 +22,7 @@ from roofline.model.precision import resolve
 from roofline.serving.workload import Workload
 from roofline.study.layouts import price
 from tests.benchmarks.reference import reference
+from tests.pricing import seconds
 
 CONFIGURATIONS = 2**21
 

@@ -293,7 +293,7 @@ def test_what_makes_no_sense_is_refused(cli: Any, line: str, said: str, code: in
 def test_networks_that_do_not_decode_are_refused(cli: Any) -> None:
     ran = cli("simulate bert-base-uncased")
     assert ran.code == 2
-    assert "does not answer token by token" in ran.err
+    assert "does not decode token by token" in ran.err
 
 
 def test_prefixes_that_leave_the_gpu_wait_on_the_host(cli: Any) -> None:

@@ -22,13 +22,14 @@ from roofline.cost.engine_costs import (
 )
 from roofline.cost.layout import parse
 from roofline.cost.measured import Measured
-from roofline.cost.roof import roof, seconds
+from roofline.cost.roof import roof
 from roofline.cost.step import Group, step
 from roofline.cost.work import Op, Work
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
 from roofline.hardware.machine import Gpu
 from roofline.model.catalog import architecture
+from tests.pricing import seconds
 from tests.serving.deployments import on
 
 DENSE, MIXTURE, LATENT = (

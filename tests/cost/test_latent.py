@@ -12,7 +12,6 @@ from roofline.cost.deployment import Deployment, Options
 from roofline.cost.latent import chosen
 from roofline.cost.layout import Layout
 from roofline.cost.memory import kv_bytes_per_sequence
-from roofline.cost.roof import seconds
 from roofline.cost.step import decode, prefill, step
 from roofline.cost.weights import weight_bytes
 from roofline.errors import LayoutError
@@ -25,6 +24,7 @@ from roofline.model.precision import resolve
 from tests.cost import reference
 from tests.cost.networks import deployed, group, groups, row_of, setting, total
 from tests.cost.reference import Sequences, count_step
+from tests.pricing import seconds
 
 SEVERAL = settings(max_examples=60, deadline=None)
 D = 10

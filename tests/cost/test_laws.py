@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from roofline.cost.attention import attention
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import kv_bytes_per_sequence
-from roofline.cost.roof import roof, seconds
+from roofline.cost.roof import roof
 from roofline.cost.step import Group, decode, step
 from roofline.cost.weights import weight_bytes
 from roofline.cost.work import COUNTS, Number, Op, Work
@@ -32,6 +32,7 @@ from tests.cost.networks import (
     with_rates,
 )
 from tests.cost.reference import Sequences
+from tests.pricing import seconds
 
 SEVERAL = settings(max_examples=40, deadline=None)
 

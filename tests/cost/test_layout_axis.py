@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from roofline.cost.layout import Layout
 from roofline.cost.memory import held
-from roofline.cost.roof import seconds
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.work import Number
 from tests.cost.networks import row_of, total
@@ -23,6 +22,7 @@ from tests.cost.spread import (
     layouts_of,
     stages_of,
 )
+from tests.pricing import seconds
 
 SEVERAL = settings(max_examples=40, deadline=None)
 

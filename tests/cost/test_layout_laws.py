@@ -12,7 +12,7 @@ from roofline.cost.activations import activation_peak
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout, parse
 from roofline.cost.memory import held, kv_bytes_per_sequence
-from roofline.cost.roof import Parts, parts, roof, seconds
+from roofline.cost.roof import Parts, parts, roof
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Work
@@ -35,6 +35,7 @@ from tests.cost.spread import (
     spreads,
     stages_of,
 )
+from tests.pricing import seconds
 
 SEVERAL = settings(max_examples=60, deadline=None)
 PREFILL, DECODE = prefill(8.0, 24.0), decode(8.0, 31.0)

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from roofline.cost.deployment import KEPT, Deployment, Offload
 from roofline.cost.layout import Layout
 from roofline.cost.memory import Held, held
-from roofline.cost.roof import Parts, parts, roof, seconds
+from roofline.cost.roof import Parts, parts, roof
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.weights import layer_bytes
 from roofline.errors import InputError
 from tests.cost.networks import total
 from tests.cost.spread import DENSE, NETWORKS, laid, spreads
+from tests.pricing import seconds
 from tests.serving.deployments import on
 
 SEVERAL = settings(max_examples=50, deadline=None)

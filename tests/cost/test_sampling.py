@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from roofline.bench.calibrations import calibration_of
 from roofline.cost import branching
 from roofline.cost.deployment import Options
-from roofline.cost.roof import seconds
 from roofline.cost.sampling import PASSES, Sampling, over_logits
 from roofline.cost.step import decode, step
 from roofline.cost.work import Op
 from roofline.errors import InputError
 from roofline.hardware.engine import Sampler
+from tests.pricing import seconds
 from tests.serving.deployments import on
 
 CHOICES = [

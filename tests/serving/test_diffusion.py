@@ -13,7 +13,6 @@ from roofline.api.setting import deployed as deployment_of
 from roofline.api.setting import machine_of, network_of
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import kv_bytes_per_sequence
-from roofline.cost.roof import seconds
 from roofline.cost.step import Group, decode, step
 from roofline.cost.work import Work
 from roofline.errors import InputError
@@ -24,6 +23,7 @@ from roofline.serving.workload import Workload
 from tests.cost.networks import dense, deployed, total
 from tests.cost.networks import setting as counted
 from tests.cost.reference import Sequences, count_step
+from tests.pricing import seconds
 from tests.serving.deployments import on
 
 SEVERAL = settings(max_examples=40, deadline=None)

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.roof import seconds
 from roofline.cost.step import Group, step
 from roofline.serving.quadrature import Answers, ContextSums, context_nodes, mean, nodes
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from tests.cost.networks import BARE, dense, deployed
+from tests.pricing import seconds
 from tests.serving.deployments import on
 
 ALLOWED: Final = 1e-4

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.cost.roof import seconds
 from roofline.cost.step import Group, step
 from roofline.serving import drafts
 from roofline.serving.acceptance import conditional, operations_increase, parse
@@ -20,6 +19,7 @@ from roofline.serving.speculative import speculate
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from tests.cost.networks import with_rates
+from tests.pricing import seconds
 from tests.serving.deployments import on
 from tests.serving.speculating import KINDS, WORK, alike, deepseek, drafted, gain, made, target
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.cost.roof import seconds
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
@@ -20,6 +19,7 @@ from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload
 from tests.cost.networks import dense, deployed, networks
+from tests.pricing import seconds
 from tests.serving.deployments import on
 
 SEVERAL = settings(max_examples=30, deadline=None)

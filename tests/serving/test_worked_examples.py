@@ -10,12 +10,13 @@ from typing import Final
 import pytest
 
 from roofline.cost.memory import kv_bytes_per_sequence
-from roofline.cost.roof import roof, seconds
+from roofline.cost.roof import roof
 from roofline.cost.step import decode, prefill, step
 from roofline.cost.weights import weight_bytes
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from tests.cost.networks import total
+from tests.pricing import seconds
 from tests.serving.deployments import on
 
 BANDWIDTH: Final = 3.35e12

@@ -76,11 +76,8 @@ QUANTISED: Final = {
     "unquant": "",
 }
 METHODS_READ: Final[Mapping[str, Method]] = {
-    "NEXTN": "mtp",
+    **{word: name for name, word in METHODS.items()},
     "EAGLE": "eagle",
-    "EAGLE3": "eagle",
-    "NGRAM": "ngram",
-    "STANDALONE": "model",
 }
 KNOWN: Final = Known(
     {

@@ -91,12 +91,9 @@ QUANTISED: Final = {word: name for name, word in ONLINE.items()} | {
     "quark": "",
 }
 METHODS_READ: Final[Mapping[str, Method]] = {
-    "mtp": "mtp",
+    **{word: name for name, word in METHODS.items()},
     "eagle": "eagle",
-    "eagle3": "eagle",
-    "ngram": "ngram",
     "ngram_gpu": "ngram",
-    "draft_model": "model",
 }
 KNOWN: Final = Known(
     {

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Final
 
-from roofline.errors import InputError, UnknownNameError
+from roofline.errors import InputError, UnknownNameError, did_you_mean
 from roofline.hardware import catalog as hardware
 from roofline.hardware.machine import Gpu
 from roofline.model import catalog
@@ -142,9 +141,8 @@ def _unknown(written: str) -> InputError:
     )
     if not written:
         return InputError("an empty change", hint=f"changes: {every}")
-    close = get_close_matches(written.lower()[:40], CHANGES, n=1, cutoff=0.6)
     shown = written if len(written) <= 40 else written[:37] + "..."
-    lead = f"did you mean {close[0]}? " if close else ""
+    lead = did_you_mean(written.lower(), CHANGES)
     return UnknownNameError(f"no change called {shown!r}", hint=f"{lead}changes: {every}")
 
 

@@ -5,12 +5,11 @@ read; a new one is known by being here.
 """
 
 from dataclasses import replace
-from difflib import get_close_matches
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from roofline.errors import UnsupportedModelError
+from roofline.errors import UnsupportedModelError, did_you_mean
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface.common import BUILDERS
 from roofline.model.huggingface.fields import Fields, refuse_infinity
@@ -62,11 +61,9 @@ def from_config(
         )
     builder = BUILDERS.get(model_type)
     if builder is None:
-        close = get_close_matches(model_type, BUILDERS, 1)
-        suggestion = f"did you mean {close[0]}? " if close else ""
         raise UnsupportedModelError(
             f"model_type {model_type!r:.60} is not understood",
-            hint=f"{suggestion}understood: {', '.join(sorted(BUILDERS))}",
+            hint=f"{did_you_mean(model_type, BUILDERS)}understood: {', '.join(sorted(BUILDERS))}",
             where=document.where(*path, "model_type"),
         )
     fields = Fields(document, path, model_type, name or model_type)

@@ -36,7 +36,7 @@ from roofline.model.huggingface.layers import (
     with_prediction,
 )
 from roofline.model.huggingface.llama import SCALES
-from roofline.model.huggingface.routing import after_dense, marks, placed, routed, shared_width
+from roofline.model.huggingface.routing import dense_then_experts, marks, routed, shared_width
 from roofline.model.mixers import INDEX_SCALE_BYTES
 
 MLA: Final = frozenset({"num_key_value_heads", "head_dim", "qk_head_dim", "rope_interleave"})
@@ -100,11 +100,8 @@ def _network(
     _named_query_rank(fields)
     mixer = latent_attention(fields, shape)
     mixers = [replace(mixer, index=index) for index in indexers]
-    sparse = after_dense(fields, shape.layers, dense)
-    width = fields.integer("expert_width", "moe_intermediate_size")
-    moe = routed(fields, shared_width=shared_width(fields, width, shared))
-    body = assemble(fields, shape, mixers, placed(gated(fields), moe, sparse))
-    return further_tokens(fields, body)
+    parts = dense_then_experts(fields, shape.layers, dense=dense, shared=shared)
+    return further_tokens(fields, assemble(fields, shape, mixers, parts))
 
 
 @family("deepseek_v2", "deepseek_v3", "kimi_k2")

@@ -19,15 +19,15 @@ from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import (
     every_layer,
     further_tokens,
+    switched_window,
     window_size,
     windows,
 )
 from roofline.model.huggingface.routing import (
-    after_dense,
+    dense_then_experts,
     marks,
     placed,
     routed,
-    shared_width,
     stepped,
 )
 
@@ -60,14 +60,10 @@ def qwen2_moe(fields: Fields) -> Architecture:
     """Qwen 1.5 and 2: biases on q, k and v; a shared expert behind a gate."""
     neutral(fields, use_qk_norm=False)
     shape = geometry(fields, kv_heads=16)
-    used, size = _switched_window(fields)
+    size = switched_window(fields)
     first = fields.integer("max_window_layers", "max_window_layers", default=28, low=0)
-    spans = windows(
-        fields,
-        shape.layers,
-        size=size if used else None,
-        sliding=[used and i % 2 == 0 and i < first for i in range(shape.layers)],
-    )
+    early = [i % 2 == 0 and i < first for i in range(shape.layers)]
+    spans = windows(fields, shape.layers, size=size, sliding=early)
     shared = fields.integer(
         "shared_experts_width", "shared_expert_intermediate_size", default=5632, low=0
     )
@@ -86,25 +82,16 @@ def qwen3_moe(fields: Fields) -> Architecture:
     """Qwen 3: a norm over each head of q and k, no biases, no shared expert."""
     neutral(fields, qkv_bias=False, use_qk_norm=True, shared_expert_intermediate_size=0)
     shape = geometry(fields, kv_heads=4)
-    used, size = _switched_window(fields)
+    size = switched_window(fields)
     fields.seen.add("max_window_layers")
     return decoder(
         fields,
         shape,
         placed(gated(fields), routed(fields), stepped(fields, shape.layers)),
-        spans=[size if used else None] * shape.layers,
+        spans=[size] * shape.layers,
         **biases(fields),
         norm=2 * shape.head_dim,
     )
-
-
-def _switched_window(fields: Fields) -> tuple[bool, int | None]:
-    """Qwen's window, and whether ``use_sliding_window`` puts it in force."""
-    used = fields.flag("use_sliding_window", "use_sliding_window", default=False)
-    size = window_size(fields, 4096)
-    if not used:
-        fields.provenance.pop("window", None)
-    return used, size
 
 
 @family("glm4_moe")
@@ -132,11 +119,8 @@ def _shared_after_dense(
     fields: Fields, shape: Geometry, *, dense: int, shared: int | None, **more: Any
 ) -> Architecture:
     """Dense layers first, then experts with shared ones beside them."""
-    sparse = after_dense(fields, shape.layers, dense)
-    width = fields.integer("expert_width", "moe_intermediate_size")
-    moe = routed(fields, shared_width=shared_width(fields, width, shared))
-    mlps = placed(gated(fields), moe, sparse)
-    return further_tokens(fields, decoder(fields, shape, mlps, **more))
+    parts = dense_then_experts(fields, shape.layers, dense=dense, shared=shared)
+    return further_tokens(fields, decoder(fields, shape, parts, **more))
 
 
 @family("minimax_m2")

@@ -14,7 +14,6 @@ from roofline.model.huggingface.common import (
     biases,
     check_groups,
     family,
-    gated,
     geometry,
     neutral,
 )
@@ -22,11 +21,11 @@ from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import LEFT_OUT, window_size, windows
 from roofline.model.huggingface.routing import (
     after_dense,
+    dense_then_experts,
     indices,
     marks,
     placed,
     routed,
-    shared_width,
 )
 
 
@@ -145,15 +144,8 @@ def mimo_v2_flash(fields: Fields) -> Architecture:
     if bias:
         full = replace(full, qkv_biased=full.query_width + full.kv_elements)
         sliding = replace(sliding, qkv_biased=sliding.query_width + sliding.kv_elements)
-    sparse = after_dense(fields, layers, 1)
-    width = fields.integer("expert_width", "moe_intermediate_size")
-    moe = routed(fields, shared_width=shared_width(fields, width, None))
-    return assemble(
-        fields,
-        shape,
-        [full if span is None else sliding for span in spans],
-        placed(gated(fields), moe, sparse),
-    )
+    parts = dense_then_experts(fields, layers, dense=1, shared=None)
+    return assemble(fields, shape, [full if span is None else sliding for span in spans], parts)
 
 
 SPARSE: Final = frozenset({"sparse_score_type", "sparse_init_block", "sparse_local_block"})

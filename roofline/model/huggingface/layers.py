@@ -78,19 +78,20 @@ def window_size(fields: Fields, default: int | None) -> int | None:
     return default
 
 
-def late_windows(fields: Fields, layers: int) -> tuple[int | None, ...]:
-    """Qwen's rule: with ``use_sliding_window``, layers from ``max_window_layers`` on slide."""
+def switched_window(fields: Fields) -> int | None:
+    """Qwen's window; none unless ``use_sliding_window`` puts it in force. [token]"""
     used = fields.flag("use_sliding_window", "use_sliding_window", default=False)
     size = window_size(fields, 4096)
-    first = fields.integer("max_window_layers", "max_window_layers", default=28, low=0)
     if not used:
         fields.provenance.pop("window", None)
-    return windows(
-        fields,
-        layers,
-        size=size if used else None,
-        sliding=[i >= first for i in range(layers)],
-    )
+    return size if used else None
+
+
+def late_windows(fields: Fields, layers: int) -> tuple[int | None, ...]:
+    """Qwen's rule: with ``use_sliding_window``, layers from ``max_window_layers`` on slide."""
+    size = switched_window(fields)
+    first = fields.integer("max_window_layers", "max_window_layers", default=28, low=0)
+    return windows(fields, layers, size=size, sliding=[i >= first for i in range(layers)])
 
 
 def layer_words(

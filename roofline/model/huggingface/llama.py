@@ -25,6 +25,7 @@ from roofline.model.huggingface.layers import (
     window_size,
     windows,
 )
+from roofline.model.huggingface.routing import marks
 
 # Published configs of LLaVA and Pixtral nest these, and leave out what is at its default.
 LLAMA_TEXT: Final = {
@@ -273,17 +274,9 @@ def smollm3(fields: Fields) -> Architecture:
 
 def _rotating_layers(fields: Fields, layers: int) -> list[bool]:
     period = fields.integer("no_rope_layer_interval", "no_rope_layer_interval", default=4)
-    found = fields.get("no_rope_layers")
-    if found is None:
+    if fields.get("no_rope_layers") is None:
         return [(i + 1) % period != 0 for i in range(layers)]
-    key, marks = found
-    if not isinstance(marks, list) or len(marks) != layers or any(m not in (0, 1) for m in marks):
-        fields.refuse(
-            key,
-            f"no_rope_layers is not a list of {layers} zeros and ones",
-            "write 1 for each layer that rotates and 0 for each that does not",
-        )
-    return [bool(mark) for mark in marks]
+    return marks(fields, "no_rope_layers", layers, {1: True, 0: False})
 
 
 @family("nemotron")

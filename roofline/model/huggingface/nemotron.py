@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from roofline.model.architecture import Architecture, Attention, Block, Linear, Mlp, Moe
+from roofline.model.huggingface import mamba_hybrid
 from roofline.model.huggingface.common import (
     Geometry,
     activation,
@@ -30,14 +31,7 @@ from roofline.model.huggingface.layers import (
 from roofline.model.huggingface.mamba import MAMBA2, MAMBA2_SEEN, Spelling, spelled
 from roofline.model.huggingface.routing import ROUTING
 
-WORDS: Final = {
-    "mamba": "M",
-    "linear_attention": "M",
-    "attention": "*",
-    "full_attention": "*",
-    "mlp": "-",
-    "moe": "E",
-}
+WORDS: Final = {**mamba_hybrid.WORDS, "mlp": "-", "moe": "E"}
 MAMBA: Final[Spelling] = {
     **MAMBA2,
     "heads": ("mamba_num_heads", 128),

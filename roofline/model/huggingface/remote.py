@@ -18,7 +18,7 @@ from roofline.model.huggingface.common import (
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.layers import with_prediction
+from roofline.model.huggingface.layers import further_tokens
 from roofline.model.huggingface.llama import qwen2
 
 QWEN_NAMES: Final = replace(LLAMA_NAMES, kv_heads=(), context=("seq_length",))
@@ -103,13 +103,7 @@ def chatglm(fields: Fields) -> Architecture:
 def mimo(fields: Fields) -> Architecture:
     """MiMo-7B: Qwen 2 with layers that predict further tokens, which are counted apart."""
     neutral(fields, attention_bias=True)
-    extra = fields.optional("num_nextn_predict_layers", "num_nextn_predict_layers", low=0) or 0
-    body = qwen2(fields)
-    block, width = body.layers[0], body.d_model
-    linears = sum(linear.parameters for linear in block.linears(width))
-    # Two input norms and a final one beside the block's own, and a projection of two widths to one.
-    each = linears + block.norm_parameters + 3 * width + 2 * width * width
-    return with_prediction(fields, body, extra * each)
+    return further_tokens(fields, qwen2(fields))
 
 
 LLADA_NAMES: Final = Names(

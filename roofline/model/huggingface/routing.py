@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from roofline.model.architecture import FeedForward, Mlp, Moe
-from roofline.model.huggingface.common import activation
+from roofline.model.huggingface.common import activation, gated
 from roofline.model.huggingface.fields import LARGEST, Fields
 
 _ROUTING: Final = """
@@ -147,6 +147,22 @@ def after_dense(fields: Fields, layers: int, default: int) -> list[bool]:
     if fields.get("mlp_layer_types") is not None:
         rule = marks(fields, "mlp_layer_types", layers, {"dense": False, "sparse": True})
     return rule
+
+
+def dense_then_experts(
+    fields: Fields, layers: int, *, dense: int, shared: int | None
+) -> list[FeedForward]:
+    """DeepSeek's feed-forward parts: dense ones first, then experts with shared ones beside them.
+
+    Args:
+        fields, layers: The config, and its number of layers.
+        dense, shared: Dense layers, and shared experts, where the config does not say; None for
+            none. [1]
+    """
+    sparse = after_dense(fields, layers, dense)
+    width = fields.integer("expert_width", "moe_intermediate_size")
+    moe = routed(fields, shared_width=shared_width(fields, width, shared))
+    return placed(gated(fields), moe, sparse)
 
 
 def marks(fields: Fields, key: str, layers: int, meaning: dict[Any, Any]) -> list[Any]:

@@ -64,13 +64,8 @@ def wrapped(wrapper: Wrapper, fields: Fields) -> Architecture:
     if not isinstance(part, dict):
         fields.refuse("text_config", "text_config is missing or not a mapping")
     kind = part.get("model_type")
-    inner = Fields(
-        fields.document,
-        (*fields.path, "text_config"),
-        kind if isinstance(kind, str) and kind in wrapper.texts else first,
-        fields.name,
-        fields,
-    )
+    known = kind if isinstance(kind, str) and kind in wrapper.texts else first
+    inner = replace(fields.part("text_config"), model_type=known)
     inner.only("model_type", *wrapper.texts, reason="it is another decoder")
     decoder = wrapper.texts[inner.model_type](inner)
     inner.finish()

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.figures import colour, layout, log_axis
-from roofline.report.lanes import SPEED, Choice, Lanes, alike, embedded, swept
+from roofline.report.figures import colour, layout
+from roofline.report.lanes import SPEED, Choice, Lanes, alike, embedded, speed_axes, swept
 from roofline.table import Result, table
 from roofline.view.block import Block, Figure, Grid, Key
 from roofline.view.grids import grid
@@ -82,17 +82,8 @@ def draw_curve(lanes: Lanes) -> Figure | None:
     rate = lanes.rate
     if not rate or SPEED not in lanes.figures:
         return None
-    edges = {}
-    for name in (SPEED, rate):
-        fits = [row for row in lanes.rows if row.get("fits", True)] or lanes.rows
-        values = [row[name] for row in fits if is_number(row.get(name)) and row[name] > 0]
-        edges[name] = (min(values) / 1.3, max(values) * 1.3)
-    figure: dict[str, Any] = layout(360)
-    for place, name, title in (
-        ("xaxis", SPEED, "Speed for one user [token/s]"),
-        ("yaxis", rate, "Throughput of a GPU [token/s]"),
-    ):
-        figure[place] = log_axis(title, *edges[name])
+    fits = [row for row in lanes.rows if row.get("fits", True)] or lanes.rows
+    figure = layout(360, **speed_axes(fits, rate))
     data = [
         {
             "type": "scatter",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note, rule
+from roofline.report.figures import axis, bars, colour, layout, linear_ticks, lines, note, rule
 from roofline.table import Result
 from roofline.units import PREFIX
 from roofline.view.block import Block, Figure, Key
@@ -144,17 +144,7 @@ def _rest(name: str, start: float, size: float, hatch: str = "") -> dict[str, An
 
 
 def _bar(name: str, size: float, told: Sequence[str], look: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": name,
-        "y": [0],
-        "x": [_gib(size)],
-        "width": 0.9,
-        "marker": look,
-        "hovertext": [lines(told)],
-        "hoverinfo": "text",
-    }
+    return bars([_gib(size)], [0], [lines(told)], name=name, width=0.9, marker=look)
 
 
 def _summary(facts: MemoryFacts) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from roofline.report.figures import axis, colour, layout, lines, log_ticks, scatter
-from roofline.report.lanes import SPEED, Lanes, alike, swept
+from roofline.report.figures import colour, layout, lines, scatter
+from roofline.report.lanes import SPEED, Lanes, alike, speed_axes, swept
 from roofline.table import Result
 from roofline.view.block import Block, Figure, Key
 from roofline.view.known import is_bound
@@ -67,14 +67,6 @@ def draw(lanes: Lanes) -> Figure | None:
         line = {"color": colour("muted"), "width": 1, "shape": "vh"}
         x, y = zip(*best, strict=True)
         data.insert(0, scatter(x, y, mode="lines", line=line))
-    figure: dict[str, Any] = layout(340)
-    for place, name, title in (
-        ("xaxis", SPEED, "Speed for one user [token/s]"),
-        ("yaxis", rate, "Throughput of a GPU [token/s]"),
-    ):
-        values = [row[name] for row in rows]
-        ticks = log_ticks(min(values) / 1.3, max(values) * 1.3, "")
-        figure[place] = axis(title, type="log", **ticks)
     fast, rich = max(rows, key=lambda row: row[SPEED]), max(rows, key=lambda row: row[rate])
     legend = [Key(text[:60], *look) for (text, _), look in looks]
     number = sum(is_bound(row) for row in rows)
@@ -85,7 +77,7 @@ def draw(lanes: Lanes) -> Figure | None:
         f"From {written(rate, rich[rate])} of a GPU at {written(SPEED, rich[SPEED])} for a user "
         f"({_named(lanes, rich)}) to {written(SPEED, fast[SPEED])} for a user "
         f"({_named(lanes, fast)}).{bounds if number else ''}",
-        {"data": data, "layout": figure},
+        {"data": data, "layout": layout(340, **speed_axes(rows, rate))},
         (*legend, Key("nothing feasible is better in both", "muted", "stem")),
     )
 

@@ -1,10 +1,11 @@
 """Time of a step by operator, with its confidence and what binds each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from roofline.report.figures import (
     HATCH,
+    bars,
     colour,
     layout,
     linear_axis,
@@ -47,16 +48,15 @@ def draw_times(facts: PhaseTimes, key: str) -> Figure:
     Predicted, the full part is what datasheet rates ask for, the pale one what kernels take beyond
     it, the line the central 80 %. At datasheet rates the pale end is what no overlap would add.
     """
-    bars = [_bars(facts, bound) for bound in BOUNDS if any(b.bound == bound for b in facts.bars)]
+    full = [_bars(facts, bound) for bound in BOUNDS if any(b.bound == bound for b in facts.bars)]
     gaps = [max(bar.serial_s - bar.seconds, 0.0) for bar in facts.bars]
     starts = [bar.seconds for bar in facts.bars]
-    data = [*bars, _pale(facts, gaps, base=starts, hoverinfo="skip"), _shares(facts)]
+    data = [*full, _pale(gaps, base=starts), _shares(facts)]
     longest, beside = max(_end(facts, bar) for bar in facts.bars), 1.18
     more: dict[str, Any] = {}
     if facts.calibrated:
-        told = [_hover(facts, bar) for bar in facts.bars]
-        whole = _pale(facts, starts, hovertext=told, hoverinfo="text")
-        data = [whole, *bars, _intervals(facts), _shares(facts)]
+        whole = _pale(starts, [_hover(facts, bar) for bar in facts.bars])
+        data = [whole, *full, _intervals(facts), _shares(facts)]
         beside = 1.35  # the badges leave less room
         more["meta"] = {"sparse": True}
         more["margin"] = {"l": 8, "r": BADGES, "t": 8, "b": 8, "pad": 2}
@@ -98,15 +98,15 @@ def _legend(facts: PhaseTimes) -> tuple[Key, ...]:
 def _bars(facts: PhaseTimes, bound: str) -> dict[str, Any]:
     chosen = [(place, bar) for place, bar in enumerate(facts.bars) if bar.bound == bound]
     tint = bound or "rest"
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": BOUNDS[bound],
-        "y": [place for place, _ in chosen],
+    return bars(
         # No datasheet has a floor for software: all of its bar is drawn.
-        "x": [bar.seconds if bound == "engine" else bar.within_s for _, bar in chosen],
-        "width": BAR_WIDTH,
-        "marker": {
+        (bar.seconds if bound == "engine" else bar.within_s for _, bar in chosen),
+        (place for place, _ in chosen),
+        # The bar behind tells what is calibrated.
+        () if facts.calibrated else [_hover(facts, bar) for _, bar in chosen],
+        name=BOUNDS[bound],
+        width=BAR_WIDTH,
+        marker={
             "color": colour(tint),
             "pattern": {
                 "shape": HATCH.get(bound, ""),
@@ -117,25 +117,13 @@ def _bars(facts: PhaseTimes, bound: str) -> dict[str, Any]:
                 "solidity": 0.25,
             },
         },
-        **(
-            {"hoverinfo": "skip"}  # the bar behind tells it
-            if facts.calibrated
-            else {"hovertext": [_hover(facts, bar) for _, bar in chosen], "hoverinfo": "text"}
-        ),
-    }
+    )
 
 
-def _pale(facts: PhaseTimes, lengths: list[float], **more: Any) -> dict[str, Any]:
+def _pale(lengths: list[float], told: Sequence[str] = (), **more: Any) -> dict[str, Any]:
     """Bars behind the others: predicted times, or the time that no overlap would add."""
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "y": list(range(len(facts.bars))),
-        "width": BAR_WIDTH,
-        "x": lengths,
-        "marker": {"color": colour("faint", 0.45)},
-        **more,
-    }
+    look = {"color": colour("faint", 0.45)}
+    return bars(lengths, range(len(lengths)), told, width=BAR_WIDTH, marker=look, **more)
 
 
 def _intervals(facts: PhaseTimes) -> dict[str, Any]:

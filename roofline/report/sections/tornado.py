@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from roofline.report.figures import (
     axis,
+    bars,
     colour,
     layout,
     linear_ticks,
@@ -113,15 +114,14 @@ def draw_tornado(facts: TornadoFacts) -> Figure:
     for side, tint, offset in (("low", "prefill", 0.0), ("high", "decode", -THICK)):
         ends = [getattr(bar, side) for bar in facts.bars][::-1]
         data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "y": list(range(len(ends))),
-                "width": THICK,
-                "offset": offset,
-                "base": facts.base,
-                "x": [0.0 if end.value is None else end.value - facts.base for end in ends],
-                "marker": {
+            bars(
+                (0.0 if end.value is None else end.value - facts.base for end in ends),
+                range(len(ends)),
+                [_hover(end, unit) for end in ends],
+                width=THICK,
+                offset=offset,
+                base=facts.base,
+                marker={
                     "color": colour(tint),
                     "pattern": {
                         "shape": ["/" if end.changes else "" for end in ends],
@@ -130,10 +130,8 @@ def draw_tornado(facts: TornadoFacts) -> Figure:
                         "size": 6,
                     },
                 },
-                "hovertext": [_hover(end, unit) for end in ends],
-                "hoverinfo": "text",
-                "cliponaxis": False,
-            }
+                cliponaxis=False,
+            )
         )
     figure: dict[str, Any] = layout(90 + 44 * len(facts.bars), barmode="overlay")
     figure["margin"] |= {"t": 24}

@@ -1,5 +1,6 @@
 """Tables of a run."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -66,10 +67,7 @@ def throughput(run: "Run", done: Finished) -> Table:
     tokens = float(done.output.sum())
     rate = len(done) / seconds
     rows: list[dict[str, Any]] = []
-
-    def add(metric: str, value: float, unit: str, meaning: str) -> None:
-        rows.append({"metric": metric, "value": value, "unit": unit, "meaning": meaning})
-
+    add = partial(_add, rows)
     if run.load.rate:
         add("offered_requests_per_s", run.load.rate, "request/s", "that come")
         add("saturation_requests_per_s", run.saturation, "request/s", "the most it can serve")
@@ -96,6 +94,10 @@ def throughput(run: "Run", done: Finished) -> Table:
         for row in rows:
             row["low"], row["high"] = run.sure.of(row["metric"], "value")
     return table(rows, {})
+
+
+def _add(rows: list[dict[str, Any]], metric: str, value: float, unit: str, meaning: str) -> None:
+    rows.append({"metric": metric, "value": value, "unit": unit, "meaning": meaning})
 
 
 def _paid(run: "Run") -> float:
@@ -135,10 +137,7 @@ def server(run: "Run") -> Table:
     replicas = run.fleet.replicas
     whose = "the replica" if replicas == 1 else f"all {replicas} replicas"
     rows: list[dict[str, Any]] = []
-
-    def add(metric: str, value: float, unit: str, meaning: str) -> None:
-        rows.append({"metric": metric, "value": value, "unit": unit, "meaning": meaning})
-
+    add = partial(_add, rows)
     add("utilisation", totals.busy_s / _paid(run), "", "share of the time in which steps run")
     add("steps", totals.steps, "step", f"of {whose}")
     add("step_s", totals.busy_s / totals.steps, "s", "mean of all steps")

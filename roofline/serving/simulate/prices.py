@@ -26,6 +26,7 @@ from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, Ker
 from roofline.cost.pipeline import pace, period
 from roofline.cost.work import Array, Number, distinct, union
 from roofline.errors import InputError
+from roofline.serving.asking import check_decodes
 from roofline.serving.simulate.kernels import (
     StepKernels,
     alone_part,
@@ -271,11 +272,7 @@ def _batches(
 
 def _check(deployment: Deployment, sequences: int) -> None:
     """Refuse deployments whose steps have no price by parts."""
-    network = deployment.architecture
-    if not network.causal or network.is_encoder:
-        raise InputError(
-            f"{network.name} does not decode token by token", hint="ask analyze what it costs"
-        )
+    check_decodes(deployment.architecture)
     if sequences < 1:
         raise InputError(f"steps of {sequences} sequences", hint="give 1 or more")
     if deployment.offload.ahead:

@@ -280,10 +280,7 @@ class Candidate:
         if self.free <= 0:
             return f"memory: weights want {show_binary(-self.free)} more than a device has"
         if self.tokens < demand.longest:
-            return (
-                f"memory: room for {self.tokens:,.0f} tokens, the longest request has "
-                f"{demand.longest:,}"
-            )
+            return short_of(self.tokens, demand)
         for each in objectives:
             limit = show(each.limit_s, "s")
             if each.metric == "ttft":
@@ -300,6 +297,11 @@ class Candidate:
     def _estimate(self) -> StepPrices:
         assert self.estimate is not None, "steps of a layout that does not fit"
         return self.estimate
+
+
+def short_of(tokens: float, demand: Demand) -> str:
+    """Refusal of a cache without room for the longest request. [token]"""
+    return f"memory: room for {tokens:,.0f} tokens, the longest request has {demand.longest:,}"
 
 
 def _served(most: float, batches: Array, between: Array, steps: float) -> float:

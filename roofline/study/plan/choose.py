@@ -173,7 +173,7 @@ def _key(option: Option) -> tuple[object, ...]:
 
 def _larger(option: Option, question: Question, tables: Tables) -> Option:
     """The option with an instance more, or the fewest that could be enough by corrected curves."""
-    larger = option.resized(1)
+    larger = option.larger()
     least = _fewest(renewed(option, question, tables), question)
     return replace(
         larger,
@@ -240,7 +240,7 @@ def replanned(
     for each in options:
         option = renewed(each, question, tables)
         while option.capacity > 0 and any(option.same(one) for one in refused):
-            option = option.resized(1)
+            option = option.larger()
         if question.enough(option):
             able.append(option)
     return question.preferred(able)
@@ -301,10 +301,10 @@ def runners_up(choice: Choice, question: Question, tables: Tables) -> tuple[Runn
 def larger(best: Option, question: Question, tables: Tables) -> list[Confirmed]:
     """The recommended option with more instances, simulated."""
     out: list[Confirmed] = []
-    option = best.resized(1)
+    option = best.larger()
     while option.gpus <= question.goal.gpus and len(out) < LARGER and tables.budget.left:
         out.append(confirm(option, question, tables, interval=False))
-        option = option.resized(1)
+        option = option.larger()
     return out
 
 
@@ -316,5 +316,5 @@ def confirmed(option: Option, question: Question, tables: Tables) -> Confirmed |
         if holds(option, question, tables, closely=True):
             done = confirm(option, question, tables, interval=False)
             return done if done.met else None
-        option = option.resized(1)
+        option = option.larger()
     return None

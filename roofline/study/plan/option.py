@@ -148,11 +148,11 @@ class Option:
             for one, two in zip(self.pools, other.pools, strict=True)
         )
 
-    def resized(self, change: int) -> "Option":
-        """The option with more or fewer instances of the pool that carries least."""
+    def larger(self) -> "Option":
+        """The option with one more instance of the pool that carries least."""
         tight = self.tightest
         pools = tuple(
-            replace(pool, instances=pool.instances + change) if pool is tight else pool
+            replace(pool, instances=pool.instances + 1) if pool is tight else pool
             for pool in self.pools
         )
         return replace(self, pools=pools)

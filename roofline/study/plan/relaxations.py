@@ -325,7 +325,7 @@ def _held(best: Option | None, question: Question, tables: Tables) -> Option | N
             return None
         if holds(best, question, tables):
             return best
-        best = best.resized(1)
+        best = best.larger()
     return None
 
 

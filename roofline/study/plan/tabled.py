@@ -14,7 +14,7 @@ from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.simulate.drafting import Rounds, rounds_of
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.server import Server
-from roofline.study.plan.candidate import Candidate, paced
+from roofline.study.plan.candidate import Candidate, paced, short_of
 from roofline.study.plan.curve import Curve, Role, curve
 from roofline.study.plan.demand import Demand
 
@@ -177,7 +177,7 @@ def _replica(candidate: Candidate, demand: Demand) -> Replica | str:
     except (LayoutError, InfeasibleError) as error:
         return error.message
     if first.kv_tokens < demand.longest:
-        return _short(first, demand)
+        return short_of(first.kv_tokens, demand)
     speculation = candidate.kind.speculation
     made = Replica(
         candidate,
@@ -189,13 +189,8 @@ def _replica(candidate: Candidate, demand: Demand) -> Replica | str:
         drafted = made.fleet(first, demand, closely=False).server
     except InfeasibleError as error:
         return f"memory: {error.message}"
-    return made if drafted.kv_tokens >= demand.longest else _short(drafted, demand)
-
-
-def _short(server: Server, demand: Demand) -> str:
-    return (
-        f"memory: room for {server.kv_tokens:,} tokens, the longest request has {demand.longest:,}"
-    )
+    enough = drafted.kv_tokens >= demand.longest
+    return made if enough else short_of(drafted.kv_tokens, demand)
 
 
 def _others(

@@ -199,19 +199,18 @@ def sensitivity(plan: Plan, bars: Sequence[Bar]) -> Table:
     rows = []
     for bar in bars:
         row: dict[str, Any] = {"what": bar.what, "low": bar.said[0], "high": bar.said[1]}
-        cells = {"base": figures.brief(bar.base, plan.demand.output)}
+        base = figures.brief(bar.base, plan.demand.output)
+        row |= {f"{name}_base": base[name] for name in ("usd_per_hour", "usd_per_mtok", "gpus")}
         for end, option, output, prices in zip(
             ("low", "high"), (bar.low, bar.high), bar.outputs, bar.prices, strict=True
         ):
-            cells[end] = figures.brief(option, output) | {"changes": changed(option, bar.base)}
+            cell = figures.brief(option, output) | {"changes": changed(option, bar.base)}
             if option is not None and option.usd_per_hour:
                 # At the price that was assumed there.
                 paid = option.cost(prices)
-                cells[end]["usd_per_hour"] = paid
-                cells[end]["usd_per_mtok"] *= paid / option.usd_per_hour
-        base = cells.pop("base")
-        row |= {f"{name}_base": base[name] for name in ("usd_per_hour", "usd_per_mtok", "gpus")}
-        row |= {f"{name}_{end}": v for end, cell in cells.items() for name, v in cell.items()}
+                cell["usd_per_hour"] = paid
+                cell["usd_per_mtok"] *= paid / option.usd_per_hour
+            row |= {f"{name}_{end}": value for name, value in cell.items()}
         rows.append(row)
     ends = ("base", "low", "high")
     units = {f"{name}_{end}": unit for name, unit in reversed(COST.items()) for end in ends}

@@ -9,12 +9,12 @@ from roofline.cost.deployment import Deployment, Offload
 from roofline.cost.engine_costs import IDEAL, NO_ENGINE, EngineCosts, EngineProfile
 from roofline.cost.layout import parse
 from roofline.cost.measured import Measured
-from roofline.cost.roof import seconds
 from roofline.cost.step import Group, step
 from roofline.cost.work import Op
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
 from roofline.serving.simulate.prices import step_prices
+from tests.pricing import seconds
 from tests.serving.deployments import on
 from tests.serving.simulate.reference_prices import step_s
 

@@ -100,7 +100,7 @@ def test_datasheet_rates_have_no_confidence() -> None:
 def test_what_is_not_enough_without_its_spares_is_not_enough() -> None:
     option = Option((pool("tp1", 30.0),), 30.0)
     # A curve is a closed form, and its TPOT p99 one seventh too low here: 18.9 ms of 22 ms.
-    option = option if done(option, 30.0).enough else option.resized(1)
+    option = option if done(option, 30.0).enough else option.larger()
     assert done(option, 30.0).enough
     assert not done(option, 30.0, spares=option.pools[0].instances - 1, headroom=1.0).enough
 
@@ -110,7 +110,7 @@ def test_two_pools_keep_their_limits_whole() -> None:
     some = [replica(layout) for layout in ("tp1", "tp2")]
     (option,) = disaggregated(some, asked, cases.tables())
     assert [pool.role for pool in option.pools] == ["prefill", "decode"]
-    found = done(option.resized(1), 30.0)
+    found = done(option.larger(), 30.0)
     assert found.met
     assert 0 < found.utilisation < 1
 

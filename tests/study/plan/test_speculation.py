@@ -123,7 +123,7 @@ def test_pipelines_are_left_out_with_the_reason() -> None:
 def test_two_pools_decode_in_rounds() -> None:
     some = [replica(layout) for layout in ("tp1", "tp2")]
     (option,) = disaggregated(some, question(0.7, 30.0), tables())
-    done = confirm(option.resized(1), question(0.7, 30.0), tables())
+    done = confirm(option.larger(), question(0.7, 30.0), tables())
     assert done.met
     # Answers have all their tokens, in fewer steps than tokens.
     plain = [cases.tables().replica(c, cases.demand()) for c in cases.candidates()[:1]]
