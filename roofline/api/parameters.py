@@ -286,6 +286,26 @@ class Deployed(Calibrated, Computed, Rented):
     """A deployment beside its devices and layout."""
 
 
+class Housing(Question):
+    """Building around the servers; electricity is told where anything of it is given."""
+
+    pue: float = parameter(
+        "Power of the building over that of its servers, like 1.25; with it energy is told.",
+        default=1.0,
+        unit="1",
+    )
+    usd_per_kwh: float | None = parameter(
+        "Dollars for a kilowatt-hour of electricity.", default=None, unit="$/kWh"
+    )
+    carbon: str | float = parameter(
+        "Grams of CO2e for a kilowatt-hour, or whose grid: fr, germany, us, world…",
+        default="",
+        unit="g/kWh",
+        usual="",
+        kind=str,
+    )
+
+
 class Attended(Question):
     """Options of attention, and of counting its work."""
 
@@ -391,7 +411,17 @@ class Offered(Question):
 
 
 class Analysis(
-    Subject, Staged, Batch, Branched, Deployed, Sampled, Overlapped, Attended, Ringed, Chosen
+    Subject,
+    Staged,
+    Batch,
+    Branched,
+    Deployed,
+    Housing,
+    Sampled,
+    Overlapped,
+    Attended,
+    Ringed,
+    Chosen,
 ):
     """Parameters of `roofline.analyze`."""
 
@@ -606,7 +636,7 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned):
     port: int = parameter("Where the server listens.", default=8000)
 
 
-class Simulation(Subject, Offered, Parallel, Deployed, Sampled, Overlapped):
+class Simulation(Subject, Offered, Parallel, Deployed, Housing, Sampled, Overlapped):
     """Parameters of `roofline.simulate`."""
 
     rate: float | None = parameter("Requests a second, in an open loop.", default=None, unit="1/s")
@@ -700,7 +730,7 @@ Placed = Analysis | Drafting | Layouts | Pools | Simulation
 """Questions of one network on devices of one kind at a price."""
 
 
-class Planning(Housed, Offered, Engined, Computed, Sampled, Overlapped):
+class Planning(Housed, Offered, Engined, Computed, Housing, Sampled, Overlapped):
     """Parameters of `roofline.plan`."""
 
     model: str | Architecture = network(default=DEFAULT_MODEL, kw_only=False)
@@ -712,7 +742,26 @@ class Planning(Housed, Offered, Engined, Computed, Sampled, Overlapped):
         completes="gpus",
         kw_only=False,
     )
-    gpus: int = parameter("Most devices.", default=8, unit="1")
+    gpus: int | None = parameter(
+        "Most devices; else what --power and --budget hold, or 8.",
+        default=None,
+        unit="1",
+        show_default="8",
+    )
+    power: str | float = parameter(
+        "Power of the hall, like 2MW; without --rate the plan fills it.",
+        text='Power of the hall, a number [W] or ``"2MW"``; without a rate the plan fills it.',
+        default="",
+        unit="W",
+        usual="",
+        kind=str,
+    )
+    budget: float | None = parameter(
+        "Dollars for all devices and hour; without --rate the plan spends them.",
+        default=None,
+        unit="$/h",
+        called="budget_per_hour",
+    )
     requests: int | None = parameter(
         "Requests that a plan is confirmed with.",
         text="Requests that a plan is confirmed with; None for 8000, or all of a trace.",

@@ -2,11 +2,12 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from roofline.api import setting
+from roofline.api.halls import ceilings_of, housed
 from roofline.api.parameters import Planning, shared
 from roofline.api.question import question
 from roofline.api.simulation import USUAL_DRAFT, check_decodes, check_undrafted
@@ -20,7 +21,7 @@ from roofline.errors import InputError, MissingRateError, RooflineError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import Architecture
-from roofline.serving.asking import check_parts
+from roofline.serving.asking import check_parts, refuse_unused
 from roofline.serving.draft_trees import chain
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective, parse_slo
@@ -30,6 +31,7 @@ from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Traffic
 from roofline.study.plan.candidate import Kind, PriceUncertainty, Speculation
 from roofline.study.plan.demand import Demand, Goal
+from roofline.study.plan.hall import Hall, filled
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.result import result_of
@@ -39,6 +41,8 @@ from roofline.units import counted
 FEWEST: Final = 100
 """Requests that a plan takes at least: of fewer, a 99th percentile is just the slowest one."""
 
+MOST: Final = 8
+"""Devices that a plan has at most where nothing is said. [1]"""
 REQUESTS: Final = 8000
 """Requests that a plan is confirmed with."""
 
@@ -172,6 +176,10 @@ def plan(asked: Planning) -> Result:
     """
     gpu, weights, kv = asked.gpu, asked.weights, asked.kv
     setting.check_gpus(asked.gpus)
+    facility = setting.facility_of(asked, wanted=asked.power != "")
+    filling = (asked.power != "" or asked.budget is not None) and not (
+        asked.rate is not None or asked.trace
+    )
     check_undrafted(asked)
     setting.check_share(asked.memory_utilization)
     share, spares = headroom_of(asked.headroom)
@@ -187,6 +195,8 @@ def plan(asked: Planning) -> Result:
     page = page_of(engine_named(asked.engine), sharing=True)
     requests = asked.requests or (None if asked.trace else REQUESTS)
     wanted = Wanted(**shared(asked, Wanted) | {"requests": requests})
+    if filling:  # at any rate, until it is known what fills the hall
+        wanted = replace(wanted, rate=1.0)
     made, load, usual, said = drawn(wanted, asked.seed, page)
     if load.concurrency:
         raise InputError(
@@ -203,6 +213,10 @@ def plan(asked: Planning) -> Result:
         length = asked.draft_length or USUAL_DRAFT
         chain(accepted, length)  # refused before anything is priced
         speculation = Speculation(Drafts(asked.draft, asked.calibration), length, asked.seed)
+    if facility is not None:
+        refuse_unused("a question of power and energy", {"--draft": bool(asked.draft)})
+    ceilings = ceilings_of(asked, facility, devices, prices)
+    allowed = max((each.gpus for each in ceilings.values()), default=asked.gpus or MOST)
     refused: list[str] = []
     formats: dict[str, tuple[str | None, str]] = {}
 
@@ -212,13 +226,15 @@ def plan(asked: Planning) -> Result:
         errors: list[RooflineError] = []
         for each, price in zip(devices, prices, strict=True):
             device, box = setting.machine_of(each, asked.node, price)
+            setting.check_powered(facility, device)
+            own = min(most, ceilings[device.name].gpus) if ceilings else most
             for stored in (narrower,) if narrower else stores:
                 for cache in caches:
                     try:
                         base = setting.deployed(
                             network,
                             device,
-                            box or setting.roomiest(device, most),
+                            box or setting.roomiest(device, own),
                             weights=stored,
                             kv=cache,
                             engine=asked.engine,
@@ -244,20 +260,31 @@ def plan(asked: Planning) -> Result:
         refused.extend(f"Left out: {error.message}." for error in errors)
         return tuple({kind.name: kind for kind in out}.values())
 
-    every = kinds(asked.gpus, None)
+    every = kinds(allowed, None)
     notes = (*said, *left_out, *dict.fromkeys(refused))
-    found = planned(
-        every,
-        demand,
-        Goal(objectives, asked.gpus, share, spares, sure),
-        pools=asked.disaggregated,
-        tell=asked.progress or (lambda _: None),
-    )
+    tell = asked.progress or (lambda _: None)
+    held = {name: each.gpus for name, each in ceilings.items()}
+    goal = Goal(objectives, allowed, share, spares, sure, held)
+    halls: dict[str, Hall] = {}
+    chosen: Hall | None = None
+    if filling:
+        for name, ceiling in ceilings.items():
+            some = [kind for kind in every if kind.gpu == name]
+            if some:
+                halls[name] = filled(
+                    some, demand, goal, ceiling, pools=asked.disaggregated, tell=tell
+                )
+        chosen = max(halls.values(), key=lambda each: each.tokens_per_s)
+        found = chosen.plan
+        wanted = replace(wanted, rate=found.demand.rate)
+        _, load, _, said = drawn(wanted, asked.seed, page)
+    else:
+        found = planned(every, demand, goal, pools=asked.disaggregated, tell=tell)
     routing = asked.routing
     flags = {
         "--workload": asked.workload,
         "--trace": asked.trace,
-        "--rate": asked.rate,
+        "--rate": load.rate if filling else asked.rate,
         "--cv": asked.cv,
         "--prompt": asked.prompt,
         "--output": asked.output,
@@ -281,7 +308,7 @@ def plan(asked: Planning) -> Result:
     }
     given = {
         "model": network.name,
-        "gpus_allowed": asked.gpus,
+        "gpus_allowed": allowed,
         "gpu_names": [kind.gpu for kind in {k.gpu: k for k in every}.values()],
         "gpu_titles": [k.base.node.gpu.title for k in {k.gpu: k for k in every}.values()],
         "weights": list(dict.fromkeys(kind.weights for kind in every)),
@@ -309,6 +336,8 @@ def plan(asked: Planning) -> Result:
         pools=asked.disaggregated,
         notes=notes,
     )
+    if facility is not None or ceilings:
+        result = housed(result, found, facility, chosen, halls, ceilings)
     return with_steps(result, found)
 
 

@@ -15,7 +15,7 @@ from roofline.table import Result
     "prefill_batch prompt prefix_hit output samples beams temperature top_k top_p "
     "weights kv engine convention calibration kv_cache attention fusion mask mla "
     "routing_skew expert_loads denoising_steps block cuda_graphs memory_utilization price "
-    "explain report format_",
+    "pue usd_per_kwh carbon explain report format_",
     derives="ttft, tpot, latency, throughput, memory, weights, kv, cost, energy, ridge",
 )
 def analyze(context: typer.Context) -> None:

@@ -31,7 +31,7 @@ SUFFIXES: Final = (".parquet", ".csv")
     "prefix_caching host_cache temperature top_k top_p draft acceptance draft_length node gpus "
     "layout tp pp ep dp cp "
     "weights kv engine calibration profile mla routing_skew expert_loads overlap cuda_graphs "
-    "memory_utilization price intervals out timeline report format_",
+    "memory_utilization price pue usd_per_kwh carbon intervals out timeline report format_",
 )
 def simulate(
     context: typer.Context,
@@ -103,7 +103,9 @@ def _write_timeline(table: Table, path: Path) -> None:
 def _values(result: Result) -> dict[str, Any]:
     """Answer as plain values; of every request only where it is written to a file."""
     out: dict[str, Any] = dict(result.metadata)
-    for name in ("headline", "throughput", "server"):
+    for name in ("headline", "throughput", "server", "facility"):
+        if name not in result.tables:
+            continue
         rows = [dict(row) for row in result.tables[name].rows()]
         out["metrics" if name == "headline" else name] = {row.pop("metric"): row for row in rows}
     for name in ("objectives", "cache", "workload"):

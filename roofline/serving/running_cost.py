@@ -2,13 +2,11 @@
 
 from typing import Final
 
+from roofline.cost.power import IDLE_SHARE
 from roofline.cost.work import Number
 from roofline.errors import InputError
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
-IDLE_SHARE: Final = 0.15
-"""Power of a device that waits, over its board power. Assumed: an H100 that holds a network but has
-nothing to do draws about 100 of its 700 W."""
 BUSY_SHARE: Final = 1.0
 """Power of a device in a step, over its board power. Assumed: an upper bound, decode draws less."""
 

@@ -5,13 +5,15 @@ from math import exp
 from typing import Final
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.power import IDLE_SHARE
 from roofline.serving.asking import asked_of
+from roofline.serving.facility import Facility, consumption
+from roofline.serving.facility import notes as energy_notes
 from roofline.serving.objectives import Finished, Kept, Objective, counted, good, kept, spread
 from roofline.serving.requests import Requests
 from roofline.serving.run import tables
 from roofline.serving.run.intervals import Intervals
 from roofline.serving.run.serve import Fleet
-from roofline.serving.running_cost import IDLE_SHARE
 from roofline.serving.simulate.drafting import in_rounds
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.steady import ERRORS, arriving, lacking, share_of
@@ -74,6 +76,8 @@ class Run:
     """Notes on the requests."""
     sure: Intervals | None = field(default=None, repr=False)
     """Intervals of the figures; None where prices are the least possible."""
+    facility: Facility | None = None
+    """Building around the servers; None where it is not asked for."""
 
     @property
     def finished(self) -> Finished:
@@ -105,6 +109,8 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
         "cache": tables.cache(run),
         "workload": tables.workload(run),
     }
+    if run.facility is not None:
+        every["facility"] = consumption([tables.drawn(run, done, run.facility)])
     if with_requests:
         every["requests"] = tables.requests(run.served)
     deployment = run.deployment
@@ -114,6 +120,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
         notes=(
             *run.notes,
             *notes(run),
+            *(() if run.facility is None else energy_notes(run.facility, run.deployment)),
             *deployment.precision.notes,
             *deployment.architecture.notes,
         ),
