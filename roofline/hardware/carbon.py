@@ -72,10 +72,10 @@ def carbon_intensity(asked: str | float) -> CarbonIntensity:
         >>> carbon_intensity("France").grams_per_kwh, carbon_intensity("120").grams_per_kwh
         (44.18, 120.0)
     """
-    text = str(asked).strip().lower().replace("_", " ").replace("-", " ")
     try:
-        value = float(text)
+        value = float(asked)
     except ValueError:
+        text = str(asked).strip().lower().replace("_", " ").replace("-", " ")
         called = GRIDS | {each.name.lower(): each for each in GRIDS.values()}
         if text in called:
             return called[text]
