@@ -3,18 +3,23 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
+from typing import Final
 
 from roofline.api import setting
-from roofline.api.parameters import Planning
+from roofline.api.parameters import USUAL_YEARS, Planning
 from roofline.errors import InputError, QuantityError
 from roofline.hardware.machine import Gpu
+from roofline.serving.asking import refuse_unused
 from roofline.serving.facility import Facility, consumption
 from roofline.serving.facility import notes as energy_notes
-from roofline.study.plan.hall import Ceiling, Hall, consumers, halls_table, sentences
+from roofline.study.plan.hall import Ceiling, Hall, consumers, halls_table, owned_table, sentences
 from roofline.study.plan.option import ROUNDING
 from roofline.study.plan.plan import Plan
 from roofline.table import Result
 from roofline.units import counted, parse, show
+
+MOST_YEARS: Final = 50
+"""Years beyond which no server is written off. [a]"""
 
 
 def _watts(asked: str | float) -> float:
@@ -79,7 +84,19 @@ def ceilings_of(
     return out
 
 
+def check_owned(asked: Planning) -> None:
+    """Refuse a price of a server, or years, without a meaning."""
+    if asked.own is None:
+        refuse_unused("a rented server", {"--years": asked.years != USUAL_YEARS})
+        return
+    if not 0 < asked.own < inf:
+        raise InputError(f"a server for {asked.own:g} $", hint="give dollars, like --own 280000")
+    if not 0 < asked.years <= MOST_YEARS:
+        raise InputError(f"{asked.years:g} years", hint=f"give a number up to {MOST_YEARS}")
+
+
 def housed(
+    asked: Planning,
     result: Result,
     found: Plan,
     facility: Facility | None,
@@ -93,6 +110,9 @@ def housed(
         blocks = 1 if chosen is None else chosen.blocks
         parts = consumers(found.best, found.demand, facility, blocks)
         tables["facility"] = consumption(parts)
+        if asked.own is not None:
+            tables["owned"] = owned_table(parts, asked.own, asked.years)
+            notes = (*notes, _owning(asked, facility))
         deployment = found.best.option.pools[0].replica.deployment
         notes = (*notes, *energy_notes(facility, deployment))
     if chosen is not None:
@@ -106,3 +126,15 @@ def housed(
         summary = (*summary, f"{'; '.join(held)}.")
     metadata = {**result.metadata, "summary": summary}
     return replace(result, tables=tables, notes=notes, metadata=metadata)
+
+
+def _owning(asked: Planning, facility: Facility) -> str:
+    """What the hour of a GPU of one's own is made of."""
+    paid = "with electricity at this load"
+    if facility.usd_per_kwh is None:
+        paid = "without electricity: give --usd-per-kwh"
+    return (
+        f"Owned: {asked.own:,g} $ a server, worth nothing after {asked.years:g} years of 8,766 "
+        f"hours, {paid}; interest, space and staff are left out. It costs all hours, a rented GPU "
+        "those in use."
+    )

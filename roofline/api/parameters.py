@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL: Final = "llama-3.1-8b"
 DEFAULT_GPU: Final = "h100-sxm"
+USUAL_YEARS: Final = 4.0
+"""Years until a server is worth nothing, where nothing is said. Assumed. [a]"""
 
 Convention = Literal["engine", "textbook"]
 Attending = Literal["flash", "naive"]
@@ -761,6 +763,12 @@ class Planning(Housed, Offered, Engined, Computed, Housing, Sampled, Overlapped)
         default=None,
         unit="$/h",
         called="budget_per_hour",
+    )
+    own: float | None = parameter(
+        "Dollars for a whole server, to compare owning with renting.", default=None, unit="$"
+    )
+    years: float = parameter(
+        "Years until an owned server is worth nothing.", default=USUAL_YEARS, unit="a"
     )
     requests: int | None = parameter(
         "Requests that a plan is confirmed with.",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofline.api import setting
-from roofline.api.halls import ceilings_of, housed
+from roofline.api.halls import ceilings_of, check_owned, housed
 from roofline.api.parameters import Planning, shared
 from roofline.api.question import question
 from roofline.api.simulation import USUAL_DRAFT, check_decodes, check_undrafted
@@ -176,7 +176,8 @@ def plan(asked: Planning) -> Result:
     """
     gpu, weights, kv = asked.gpu, asked.weights, asked.kv
     setting.check_gpus(asked.gpus)
-    facility = setting.facility_of(asked, wanted=asked.power != "")
+    facility = setting.facility_of(asked, wanted=asked.power != "" or asked.own is not None)
+    check_owned(asked)
     filling = (asked.power != "" or asked.budget is not None) and not (
         asked.rate is not None or asked.trace
     )
@@ -337,7 +338,7 @@ def plan(asked: Planning) -> Result:
         notes=notes,
     )
     if facility is not None or ceilings:
-        result = housed(result, found, facility, chosen, halls, ceilings)
+        result = housed(asked, result, found, facility, chosen, halls, ceilings)
     return with_steps(result, found)
 
 

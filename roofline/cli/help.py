@@ -26,7 +26,8 @@ GROUPS: Final[Mapping[str, str]] = {
     "Drafts": "draft_length draft_tokens draft_model draft_weights draft_tp length tree tokens",
     "Model and kernels": "mla routing_skew expert_loads attention fusion mask kv_cache "
     "offload_weights offload_kv offload_to prefetch convention calibration",
-    "Cost and risk": "price pue usd_per_kwh carbon training_tokens headroom confidence intervals",
+    "Cost and risk": "price pue usd_per_kwh carbon own years training_tokens headroom "
+    "confidence intervals",
 }
 """Options by group, in the order of the help; those of no group are under `OTHERS`."""
 OTHERS: Final = "Output"

@@ -21,7 +21,8 @@ from roofline.units import counted
     "model gpu gpus power budget_per_hour workload trace rate cv prompt output requests warmup "
     "slo headroom confidence seed temperature top_k top_p node weights kv engine calibration "
     "disaggregated draft acceptance draft_length mla routing_skew expert_loads overlap cuda_graphs "
-    "memory_utilization price pue usd_per_kwh carbon training_tokens explain report format_",
+    "memory_utilization price pue usd_per_kwh carbon own years training_tokens "
+    "explain report format_",
 )
 def plan(
     context: typer.Context,

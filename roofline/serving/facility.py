@@ -143,11 +143,11 @@ def consumption(parts: Sequence[Consumption], phases: Mapping[str, Ranged] | Non
         row(f"board_{phase}_w", watts, "W", f"a GPU in a {phase} step")
     for part in parts:
         limit = show(part.node.gpu.tdp_w, "W")
-        row("board_w", part.boards, "W", f"a GPU at this load, mean; its limit is {limit}")
-        row("server_w", part.server, "W", "with its share of server and network")
+        row("board_w", part.boards, "W", f"a GPU, mean; its limit is {limit}")
+        row("server_w", part.server, "W", "with its host and network")
     row("facility_w", _sum(part.building for part in parts), "W", "all GPUs, with the building")
     needed = sum(part.provisioned_w for part in parts)
-    row("provisioned_w", Ranged(needed, needed, needed), "W", "the same with all at their limits")
+    row("provisioned_w", Ranged(needed, needed, needed), "W", "with all at their limits")
     for name, what, rate in (
         ("mtok", "a million output tokens", first.tokens_per_s / MILLION),
         ("request", "a request", first.requests_per_s),

@@ -42,7 +42,7 @@ ASKED: Final[Mapping[str, str]] = {
     "compare": "variants speed factors training",
     "layouts": "layouts",
     "simulate": "latencies objectives throughput facility server cache workload",
-    "plan": "halls objectives facility confidences relaxations deployments bounds frontier "
+    "plan": "halls objectives facility owned confidences relaxations deployments bounds frontier "
     "gpus_by_rate sensitivity break_even candidates",
 }
 """Tables that answer a question, in the order of the terminal."""

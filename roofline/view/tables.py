@@ -158,6 +158,12 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "objective, limit_s, value_s, low_s, value_low, margin, attainment=Requests within, "
         "attainment_low, met=Kept, probability, chance",
     ),
+    "owned": Shown(
+        "A GPU of one's own, an hour",
+        "gpu, server_gpus=GPUs of a server, depreciation_usd_per_hour=Depreciation, "
+        "electricity_usd_per_hour=Electricity, owned_usd_per_hour=Owned, usd_per_hour=Rented, "
+        "break_even_share=Cheaper if in use",
+    ),
     "pools": Shown(
         "Pools",
         "pool, instances, layout, gpus, batch, step_s, low_s, serial_s=No overlap, "

@@ -47,7 +47,7 @@ def test_replicas_draw_as_many_times_as_much_and_take_the_same_for_a_token() -> 
 
 @pytest.mark.slow
 def test_a_simulated_closed_loop_draws_what_the_steady_state_does() -> None:
-    asked = {"calibration": "none", "pue": 1.2, "prompt": 500, "output": 200}
+    asked: dict[str, Any] = {"calibration": "none", "pue": 1.2, "prompt": 500, "output": 200}
     steady = api.analyze("llama-3.1-8b", "h100-sxm", batch=32, **asked)
     served = api.simulate("llama-3.1-8b", "h100-sxm", concurrency=32, requests=600, **asked)
     one, other = (
@@ -66,6 +66,9 @@ def test_a_simulated_closed_loop_draws_what_the_steady_state_does() -> None:
         ("analyze --usd-per-kwh -1", "a kilowatt-hour for -1 $", "0.08"),
         ("analyze --convention textbook --pue 1.2", "does not take", "leave out"),
         ("simulate --pue 1.2 --draft ngram --acceptance 0.5", "does not take --draft", "leave out"),
+        ("plan --own -4", "a server for -4 $", "--own 280000"),
+        ("plan --own 1 --years 0", "0 years", "up to 50"),
+        ("plan --years 3", "does not take --years", "leave out"),
         ("plan --power 2kW", "2.00 kW hold no HGX H100", "--power"),
         ("plan --power much", "power: 'much'", "2MW"),
         ("plan --power -3", "power of '-3'", "2MW"),

@@ -1,5 +1,7 @@
 """Energy of requests, counted operator by operator, and power beside what others measured."""
 
+from typing import Any
+
 import pytest
 
 from roofline.api import setting
@@ -14,16 +16,17 @@ FLOP, BYTE = 2.0 * 700.0 / 989.4e12, 0.15 * 700.0 / 3.35e12
 """Energy of a FLOP of bf16 and of a byte of an H100. [J]"""
 
 
-def batch_of(size: int = 8, **layout: int) -> StaticBatch:
+def batch_of(size: int = 8, **layout: Any) -> StaticBatch:
     return static_batch(on(layout=Layout(**layout)), Workload(size, 500, 100))
 
 
 def counted(batch: StaticBatch, phase: str) -> float:
     """Energy of a step on one device by its counts. [J]"""
     ops = [each.op for each in getattr(batch, phase).values()]
-    return sum(
+    total: float = sum(
         (float(op.work.flops) * FLOP + float(op.work.hbm_bytes) * BYTE) * op.repeat for op in ops
     )
+    return total
 
 
 def test_decode_takes_the_picojoules_of_its_flops_and_bytes() -> None:

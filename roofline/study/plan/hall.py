@@ -11,6 +11,7 @@ from typing import Final
 
 from roofline.serving.energy import request_energy
 from roofline.serving.facility import Consumption, Facility
+from roofline.serving.running_cost import owned_usd_per_hour
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from roofline.study.plan.candidate import Kind
@@ -24,7 +25,7 @@ from roofline.study.plan.relaxations import MARGIN, strongest
 from roofline.study.plan.screen import screen
 from roofline.study.plan.tabled import Budget, Tables
 from roofline.table import Table, table
-from roofline.units import counted, show, significant
+from roofline.units import PREFIX, SECONDS_PER_DAY, counted, show, significant
 
 BLOCK: Final = 8
 """Devices of a block; twice as many, and so on, where nothing fits on them. A small hall is one
@@ -35,7 +36,6 @@ SLOWER: Final = 0.94
 """Factor on the rate of a block where a run does not confirm it. [1]"""
 TRIES: Final = 5
 """Rates that are tried. [1]"""
-SECONDS_PER_DAY: Final = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,3 +229,29 @@ def sentences(hall: Hall, facility: Facility | None) -> tuple[str, ...]:
         )
     out.append(f"What follows is of one block, at {significant(hall.plan.demand.rate)} requests/s.")
     return tuple(out)
+
+
+def owned_table(parts: Sequence[Consumption], server_usd: float, years: float) -> Table:
+    """Hour of a GPU of one's own beside a rented one, for each GPU of a deployment.
+
+    Its own costs all hours and a rented one those in use: from the share of hours in which both
+    cost the same it is cheaper to own.
+    """
+    rows = []
+    for part in {each.node.gpu.name: each for each in parts}.values():
+        rented, paid = part.node.gpu.usd_per_hour, part.facility.usd_per_kwh or 0.0
+        bought = float(owned_usd_per_hour(server_usd, part.node.gpus, years))
+        power = part.building.value / part.devices / PREFIX["k"] * paid
+        rows.append(
+            {
+                "gpu": part.node.gpu.name,
+                "server_gpus": part.node.gpus,
+                "depreciation_usd_per_hour": bought,
+                "electricity_usd_per_hour": power,
+                "owned_usd_per_hour": bought + power,
+                "usd_per_hour": rented or None,
+                "break_even_share": (bought + power) / rented if rented else None,
+            }
+        )
+    units = {name: "$/h" for name in rows[0] if name.endswith("usd_per_hour")}
+    return table(rows, units, "assumed")

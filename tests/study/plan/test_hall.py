@@ -5,9 +5,19 @@ from dataclasses import replace
 import pytest
 
 from roofline.hardware.carbon import carbon_intensity
-from roofline.serving.facility import Facility, consumption
+from roofline.hardware.catalog import node
+from roofline.serving.energy import Ranged
+from roofline.serving.facility import Consumption, Facility, consumption
 from roofline.study.plan.demand import Goal
-from roofline.study.plan.hall import Ceiling, Hall, consumers, filled, halls_table, sentences
+from roofline.study.plan.hall import (
+    Ceiling,
+    Hall,
+    consumers,
+    filled,
+    halls_table,
+    owned_table,
+    sentences,
+)
 from roofline.study.plan.option import Option, Question
 from roofline.study.plan.search import sized
 from tests.study.plan import cases
@@ -88,3 +98,14 @@ def test_gpus_with_ceilings_of_their_own_share_them() -> None:
         assert asked.allowed(option) is allowed
     two = Option((replace(pool, instances=2), replace(pool, instances=3)), 1.0)
     assert not asked.allowed(two)
+
+
+def test_a_gpu_of_ones_own_by_hand() -> None:
+    # 280,512 $ over 4 years of 8 GPUs are 1 $/h; 822.5 W × 1.25 at 0.1 $/kWh are 0.1028 $/h.
+    facility = Facility(1.25, 0.1)
+    boards = Ranged(500.0, 400.0, 600.0)
+    part = Consumption(facility, node("hgx-h100-8"), boards, 24, 2.0, 100.0)
+    (row,) = owned_table([part, part], 280_512.0, 4.0).rows()
+    assert row["depreciation_usd_per_hour"] == pytest.approx(1.0)
+    assert row["electricity_usd_per_hour"] == pytest.approx(0.1028125)
+    assert row["break_even_share"] == pytest.approx(1.1028125 / 2.99)
