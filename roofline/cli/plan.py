@@ -18,11 +18,13 @@ from roofline.units import counted
 
 @options.takes(
     Planning,
-    "model gpu gpus power budget_per_hour workload trace rate cv prompt output requests warmup "
-    "slo headroom confidence seed temperature top_k top_p node weights kv engine calibration "
-    "disaggregated draft acceptance draft_length mla routing_skew expert_loads overlap cuda_graphs "
-    "memory_utilization price pue usd_per_kwh carbon own years training_tokens "
-    "explain report format_",
+    "model gpu gpus power budget_per_hour workload trace rate rate_curve cv prompt output requests "
+    "warmup slo headroom confidence seed temperature top_k top_p "
+    "adapters lora_rank lora_targets max_loras adapter_skew "
+    "node weights kv engine calibration disaggregated "
+    "draft acceptance draft_length mla routing_skew expert_loads overlap cuda_graphs "
+    "memory_utilization price reserved_price scaling pue usd_per_kwh carbon own years "
+    "training_tokens explain report format_",
 )
 def plan(
     context: typer.Context,

@@ -35,7 +35,7 @@ TITLES: Final = {
 ASKED: Final[Mapping[str, str]] = {
     "calibrate": "constants errors",
     "scoreboard": "group published_results",
-    "analyze": "headline static_batch facility memory capacity ops",
+    "analyze": "headline static_batch facility memory capacity adapters ops",
     "disaggregate": "headline pools pools_memory transfer alternatives",
     "speculate": "headline drafts batches memory published",
     "paging": "headline schemes",
@@ -43,7 +43,7 @@ ASKED: Final[Mapping[str, str]] = {
     "layouts": "layouts",
     "simulate": "latencies objectives throughput facility server cache workload",
     "plan": "halls objectives facility owned confidences relaxations deployments bounds frontier "
-    "gpus_by_rate sensitivity break_even candidates",
+    "fleets by_hour gpus_by_rate sensitivity break_even candidates",
 }
 """Tables that answer a question, in the order of the terminal."""
 MADE: Final[Mapping[str, Callable[[Result], Grid | Sequence[Grid] | None]]] = {
