@@ -28,6 +28,8 @@ PREFIX: Final = {
     "Ti": 2.0**40,
 }
 SECONDS_PER_HOUR: Final = 3600.0
+SECONDS_PER_DAY: Final = 86400.0
+HOURS_PER_YEAR: Final = 8766.0
 MILLION: Final = 1e6
 BITS_PER_BYTE: Final = 8.0
 CERTAIN: Final = 0.99

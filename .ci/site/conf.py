@@ -42,6 +42,7 @@ scenarios/guide/speculation
 scenarios/guide/sweeps
 scenarios/guide/serving
 scenarios/guide/planning
+scenarios/guide/facility
 scenarios/guide/engines
 scenarios/guide/calibration
 scenarios/guide/accuracy

@@ -37,6 +37,8 @@ def analyze(asked: Analysis) -> Result:
     network, device, box = setting.subject_of(asked)
     workload = Workload(**shared(asked, Workload))
     degrees = setting.degrees_of(asked)
+    facility = setting.facility_of(asked)
+    setting.check_powered(facility, device)
     moved = offload.any or automatic
     several = asked.samples > 1 or asked.beams > 1
     if network.is_encoder:
@@ -101,6 +103,7 @@ def analyze(asked: Analysis) -> Result:
         "--prefix-hit": asked.prefix_hit != 0,
         "replicas (--gpus beyond those of a replica)": replicas > 1,
         "--price": asked.usd_per_hour is not None,
+        "--pue, --usd-per-kwh or --carbon": facility is not None,
         "a pipeline (--pp)": arranged.pp > 1,
         "--offload-weights or --offload-kv": moved,
     }
@@ -149,7 +152,7 @@ def analyze(asked: Analysis) -> Result:
     if automatic:
         deployment = enough(deployment, workload, asked.memory_utilization)
     batch_priced = static_batch(deployment, workload, utilization=asked.memory_utilization)
-    return result_of(batch_priced, replicas, reason)
+    return result_of(batch_priced, replicas, reason, facility)
 
 
 def _share(asked: float | str) -> float:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL: Final = "llama-3.1-8b"
 DEFAULT_GPU: Final = "h100-sxm"
+USUAL_YEARS: Final = 4.0
+"""Years until a server is worth nothing, where nothing is said. Assumed. [a]"""
 
 Convention = Literal["engine", "textbook"]
 Attending = Literal["flash", "naive"]
@@ -286,6 +288,26 @@ class Deployed(Calibrated, Computed, Rented):
     """A deployment beside its devices and layout."""
 
 
+class Housing(Question):
+    """Building around the servers; electricity is told where anything of it is given."""
+
+    pue: float = parameter(
+        "Power of the building over that of its servers, like 1.25; with it energy is told.",
+        default=1.0,
+        unit="1",
+    )
+    usd_per_kwh: float | None = parameter(
+        "Dollars for a kilowatt-hour of electricity.", default=None, unit="$/kWh"
+    )
+    carbon: str | float = parameter(
+        "Grams of CO2e for a kilowatt-hour, or whose grid: fr, germany, us, world…",
+        default="",
+        unit="g/kWh",
+        usual="",
+        kind=str,
+    )
+
+
 class Attended(Question):
     """Options of attention, and of counting its work."""
 
@@ -430,6 +452,7 @@ class Analysis(
     Batch,
     Branched,
     Deployed,
+    Housing,
     Sampled,
     Adapted,
     Overlapped,
@@ -651,7 +674,7 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned):
     port: int = parameter("Where the server listens.", default=8000)
 
 
-class Simulation(Subject, Offered, Parallel, Deployed, Sampled, Adapted, Overlapped):
+class Simulation(Subject, Offered, Parallel, Deployed, Housing, Sampled, Adapted, Overlapped):
     """Parameters of `roofline.simulate`."""
 
     rate: float | None = parameter("Requests a second, in an open loop.", default=None, unit="1/s")
@@ -745,7 +768,7 @@ Placed = Analysis | Drafting | Layouts | Pools | Simulation
 """Questions of one network on devices of one kind at a price."""
 
 
-class Planning(Housed, Offered, Engined, Computed, Sampled, Adapted, Overlapped):
+class Planning(Housed, Offered, Engined, Computed, Housing, Sampled, Adapted, Overlapped):
     """Parameters of `roofline.plan`."""
 
     model: str | Architecture = network(default=DEFAULT_MODEL, kw_only=False)
@@ -757,7 +780,32 @@ class Planning(Housed, Offered, Engined, Computed, Sampled, Adapted, Overlapped)
         completes="gpus",
         kw_only=False,
     )
-    gpus: int = parameter("Most devices.", default=8, unit="1")
+    gpus: int | None = parameter(
+        "Most devices; else what --power and --budget hold, or 8.",
+        default=None,
+        unit="1",
+        show_default="8",
+    )
+    power: str | float = parameter(
+        "Power of the hall, like 2MW; without --rate the plan fills it.",
+        text='Power of the hall, a number [W] or ``"2MW"``; without a rate the plan fills it.',
+        default="",
+        unit="W",
+        usual="",
+        kind=str,
+    )
+    budget: float | None = parameter(
+        "Dollars for all devices and hour; without --rate the plan spends them.",
+        default=None,
+        unit="$/h",
+        called="budget_per_hour",
+    )
+    own: float | None = parameter(
+        "Dollars for a whole server, to compare owning with renting.", default=None, unit="$"
+    )
+    years: float = parameter(
+        "Years until an owned server is worth nothing.", default=USUAL_YEARS, unit="a"
+    )
     requests: int | None = parameter(
         "Requests that a plan is confirmed with.",
         text="Requests that a plan is confirmed with; None for 8000, or all of a trace.",

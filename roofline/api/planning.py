@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofline.api import setting
+from roofline.api.halls import ceilings_of, check_owned, housed
 from roofline.api.parameters import Planning, parameters_of, shared
 from roofline.api.question import question
 from roofline.api.simulation import USUAL_DRAFT, check_contexts, check_undrafted
@@ -31,6 +32,7 @@ from roofline.serving.traffic.traffic import Poisson, Traffic
 from roofline.study.plan.candidate import Kind, PriceUncertainty, Speculation
 from roofline.study.plan.day import Follow
 from roofline.study.plan.demand import Demand, Goal
+from roofline.study.plan.hall import Hall, filled
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.result import result_of
@@ -42,6 +44,8 @@ from roofline.units import counted
 FEWEST: Final = 100
 """Requests that a plan takes at least: of fewer, a 99th percentile is just the slowest one."""
 
+MOST: Final = 8
+"""Devices that a plan has at most where nothing is said. [1]"""
 REQUESTS: Final = 8000
 """Requests that a plan is confirmed with."""
 
@@ -196,6 +200,11 @@ def plan(asked: Planning) -> Result:
     """
     gpu, weights, kv = asked.gpu, asked.weights, asked.kv
     setting.check_gpus(asked.gpus)
+    facility = setting.facility_of(asked, wanted=asked.power != "" or asked.own is not None)
+    check_owned(asked)
+    filling = (asked.power != "" or asked.budget is not None) and not (
+        asked.rate is not None or asked.trace
+    )
     check_undrafted(asked)
     setting.check_share(asked.memory_utilization)
     share, spares = headroom_of(asked.headroom)
@@ -226,6 +235,9 @@ def plan(asked: Planning) -> Result:
         unused = {"--scaling": bool(asked.scaling)}
         unused["--reserved-price"] = asked.reserved_price not in (None, ())
         refuse_unused("a load that does not change", unused)
+    filling = filling and curve is None
+    if filling:  # at any rate, until it is known what fills the hall
+        wanted = replace(wanted, rate=1.0)
     made, load, usual, said = drawn(wanted, asked.seed, page)
     if load.concurrency:
         raise InputError(
@@ -242,6 +254,10 @@ def plan(asked: Planning) -> Result:
         length = asked.draft_length or USUAL_DRAFT
         chain(accepted, length)  # refused before anything is priced
         speculation = Speculation(Drafts(asked.draft, asked.calibration), length, asked.seed)
+    if facility is not None:
+        refuse_unused("a question of power and energy", {"--draft": bool(asked.draft)})
+    ceilings = ceilings_of(asked, facility, devices, prices)
+    allowed = max((each.gpus for each in ceilings.values()), default=asked.gpus or MOST)
     refused: list[str] = []
     formats: dict[str, tuple[str | None, str]] = {}
 
@@ -251,13 +267,15 @@ def plan(asked: Planning) -> Result:
         errors: list[RooflineError] = []
         for each, price in zip(devices, prices, strict=True):
             device, box = setting.machine_of(each, asked.node, price)
+            setting.check_powered(facility, device)
+            own = min(most, ceilings[device.name].gpus) if ceilings else most
             for stored in (narrower,) if narrower else stores:
                 for cache in caches:
                     try:
                         base = setting.deployed(
                             network,
                             device,
-                            box or setting.roomiest(device, most),
+                            box or setting.roomiest(device, own),
                             weights=stored,
                             kv=cache,
                             engine=asked.engine,
@@ -283,21 +301,30 @@ def plan(asked: Planning) -> Result:
         refused.extend(f"Left out: {error.message}." for error in errors)
         return tuple({kind.name: kind for kind in out}.values())
 
-    every = kinds(asked.gpus, None)
+    every = kinds(allowed, None)
     notes = (*said, *left_out, *dict.fromkeys(refused))
     pools = asked.disaggregated and not options.lora.moves
     if asked.disaggregated and not pools:
         notes = (*notes, "Pools apart are not tried where adapters are loaded on demand.")
-    found = planned(
-        every,
-        demand,
-        Goal(objectives, asked.gpus, share, spares, sure),
-        pools=pools,
-        tell=asked.progress or (lambda _: None),
-    )
+    tell = asked.progress or (lambda _: None)
+    most = {name: each.gpus for name, each in ceilings.items()}
+    goal = Goal(objectives, allowed, share, spares, sure, most)
+    halls: dict[str, Hall] = {}
+    chosen: Hall | None = None
+    if filling:
+        for name, ceiling in ceilings.items():
+            some = [kind for kind in every if kind.gpu == name]
+            if some:
+                halls[name] = filled(some, demand, goal, ceiling, pools=pools, tell=tell)
+        chosen = max(halls.values(), key=lambda each: each.tokens_per_s)
+        found = chosen.plan
+        wanted = replace(wanted, rate=found.demand.rate)
+        _, load, _, said = drawn(wanted, asked.seed, page)
+    else:
+        found = planned(every, demand, goal, pools=pools, tell=tell)
     routing = asked.routing
     values = vars(asked) | {
-        "rate": asked.rate if curve is None else curve.peak,
+        "rate": load.rate if filling else asked.rate if curve is None else curve.peak,
         "requests": requests,
         "lora_rank": asked.lora_rank if asked.adapters else None,
         "routing_skew": (routing if routing.loads else routing.skew) or None,
@@ -312,7 +339,7 @@ def plan(asked: Planning) -> Result:
     }
     given = {
         "model": network.name,
-        "gpus_allowed": asked.gpus,
+        "gpus_allowed": allowed,
         "gpu_names": [kind.gpu for kind in {k.gpu: k for k in every}.values()],
         "gpu_titles": [k.base.node.gpu.title for k in {k.gpu: k for k in every}.values()],
         "weights": list(dict.fromkeys(kind.weights for kind in every)),
@@ -343,6 +370,8 @@ def plan(asked: Planning) -> Result:
         notes=notes,
         follow=follow,
     )
+    if facility is not None or ceilings:
+        result = housed(asked, result, found, facility, chosen, halls, ceilings)
     return with_steps(result, found)
 
 

@@ -10,6 +10,7 @@ from roofline.api.parameters import (
     Calibrated,
     Form,
     Fusing,
+    Housing,
     Masking,
     Parallel,
     Placed,
@@ -23,12 +24,14 @@ from roofline.cost.measured import NONE
 from roofline.cost.sampling import Sampling
 from roofline.errors import InputError, LayoutError
 from roofline.hardware import catalog as hardware
+from roofline.hardware.carbon import carbon_intensity
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu, Node
 from roofline.model import catalog as networks
 from roofline.model import parameters, precision
 from roofline.model.architecture import Architecture
 from roofline.serving.asking import check_parts, one_of
+from roofline.serving.facility import Facility
 from roofline.units import counted
 
 MOST_GPUS: Final = 2**20
@@ -120,6 +123,23 @@ def subject_of(asked: Placed) -> tuple[Architecture, Gpu, Node | None]:
     check_share(asked.memory_utilization)
     check_gpus(asked.gpus)
     return network, *machine_of(asked.gpu, asked.node, asked.usd_per_hour)
+
+
+def facility_of(asked: Housing, *, wanted: bool = False) -> Facility | None:
+    """Building of a question; None where nothing is said of it, unless it is wanted anyway."""
+    carbon = None if asked.carbon == "" else carbon_intensity(asked.carbon)
+    given = asked.pue != 1.0 or asked.usd_per_kwh is not None or carbon is not None
+    return Facility(asked.pue, asked.usd_per_kwh, carbon) if given or wanted else None
+
+
+def check_powered(facility: Facility | None, *devices: Gpu) -> None:
+    """Refuse energy of devices whose power no file states."""
+    for device in devices if facility else ():
+        if not device.tdp_w:
+            raise InputError(
+                f"{device.name} states no board power",
+                hint="give a GPU file with power: tdp, or leave out --pue, --carbon and the like",
+            )
 
 
 def priced(gpu: Gpu, usd_per_hour: float) -> Gpu:

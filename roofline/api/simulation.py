@@ -50,6 +50,10 @@ def simulate(asked: Simulation) -> Result:
     objectives = parse_slo(asked.slo) if asked.slo is not None else None
     network, device, box = setting.subject_of(asked)
     check_decodes(network)
+    facility = setting.facility_of(asked)
+    setting.check_powered(facility, device)
+    if facility is not None:
+        refuse_unused("a question of power and energy", {"--draft": bool(asked.draft)})
     degrees = setting.degrees_of(asked)
     if degrees.automatic:
         raise InputError(
@@ -87,6 +91,7 @@ def simulate(asked: Simulation) -> Result:
         parse_slo(usual) if objectives is None else objectives,
         asked.seed,
         said,
+        facility=facility,
     )
     if measured is not None and asked.with_intervals and not load.peak:
         run = replace(run, sure=intervals(run, _doubt(run)))

@@ -13,8 +13,8 @@ WIDEST: Final = 120
 ROUTINE: Final = 10
 """Options up to which they need no groups. [1]"""
 GROUPS: Final[Mapping[str, str]] = {
-    "Common": "gpu gpus layout batch prompt output weights kv rate concurrency workload slo with_ "
-    "draft acceptance prefill decode target explain report",
+    "Common": "gpu gpus power budget_per_hour layout batch prompt output weights kv rate "
+    "concurrency workload slo with_ draft acceptance prefill decode target explain report",
     "Load": "trace rate_curve cv requests warmup seed length_spread ramp_up prompt_pool harness "
     "prefill_batch prefix_hit cold timeout static",
     "Parallelism": "node tp pp ep dp cp sp stages microbatches ring_attention overlap objective "
@@ -27,7 +27,8 @@ GROUPS: Final[Mapping[str, str]] = {
     "Drafts": "draft_length draft_tokens draft_model draft_weights draft_tp length tree tokens",
     "Model and kernels": "mla routing_skew expert_loads attention fusion mask kv_cache "
     "offload_weights offload_kv offload_to prefetch convention calibration",
-    "Cost and risk": "price reserved_price scaling training_tokens headroom confidence intervals",
+    "Cost and risk": "price reserved_price scaling pue usd_per_kwh carbon own years "
+    "training_tokens headroom confidence intervals",
 }
 """Options by group, in the order of the help; those of no group are under `OTHERS`."""
 OTHERS: Final = "Output"

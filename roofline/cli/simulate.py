@@ -94,7 +94,9 @@ def _write_timeline(table: Table, path: Path) -> None:
 def _values(result: Result) -> dict[str, Any]:
     """Answer as plain values; of every request only where it is written to a file."""
     out: dict[str, Any] = dict(result.metadata)
-    for name in ("headline", "throughput", "server"):
+    for name in ("headline", "throughput", "server", "facility"):
+        if name not in result.tables:
+            continue
         rows = [dict(row) for row in result.tables[name].rows()]
         out["metrics" if name == "headline" else name] = {row.pop("metric"): row for row in rows}
     for name in ("objectives", "cache", "workload"):

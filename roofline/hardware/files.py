@@ -143,6 +143,12 @@ class HostFile(Strict):
     memory: Sourced
 
 
+class NodePowerFile(Strict):
+    """Power of a whole node."""
+
+    maximum: Sourced
+
+
 class NodeFile(Strict):
     """One file of ``hwspecs/nodes/``."""
 
@@ -154,6 +160,7 @@ class NodeFile(Strict):
     link: NodeLinkFile
     network: NetworkFile | None = None
     host: HostFile | None = None
+    power: NodePowerFile | None = None
     sources: dict[str, SourceEntry] = Field(default_factory=dict)
 
 

@@ -150,7 +150,11 @@ def described(entry: NodeEntry, gpu: Gpu) -> Node | None:
         inherited = below(gpu.facts, f"links.{to_host.kind}") if to_host else {}
         host = Host(facts["host.memory"].value, to_host)
         every |= under({"memory": facts["host.memory"], **inherited}, "host")
-    return Node(entry.name, entry.title, gpu, gpus, link, network, every, host)
+    maximum_w = 0.0
+    if "power.maximum" in facts:
+        every["power.maximum"] = facts["power.maximum"]
+        maximum_w = facts["power.maximum"].value
+    return Node(entry.name, entry.title, gpu, gpus, link, network, every, host, maximum_w)
 
 
 def improvised(gpu: Gpu, gpus: int, link: Link | None) -> Node:

@@ -196,6 +196,8 @@ class Node:
     facts: Mapping[str, Fact] = field(default_factory=dict)
     """The figures with sources, wherever they are inherited from: ``"link.bandwidth"``,
     ``"link.latency"``, ``"link.peer"``, the same of ``network`` and ``host``,
-    ``"network.oversubscription"``, ``"host.memory"``."""
+    ``"network.oversubscription"``, ``"host.memory"``, ``"power.maximum"``."""
     host: Host | None = None
     """Its processors; None if their memory is not stated."""
+    maximum_w: float = 0.0
+    """Maximum power of the whole node, GPUs included; 0 where none is stated. [W]"""

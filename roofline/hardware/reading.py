@@ -56,6 +56,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "arithmetic": Kind("FLOP/s", "1 GFLOP/s", "1000 PFLOP/s"),
     "sparsity.factor": Kind("", "1", "16"),
     "power.tdp": Kind("W", "1 W", "100 kW"),
+    "power.maximum": Kind("W", "1 W", "10 MW"),
     "price.per_hour": Kind("$/h", "0.001 $/h", "10000 $/h"),
     "gpus": _COUNT,
     "bandwidth": _WIRE,

@@ -10,12 +10,15 @@ from roofline.errors import RooflineError
 from roofline.serving import advice, grounds, room, tables
 from roofline.serving.adapters import adapter_derivations, adapter_table, load_notes
 from roofline.serving.asking import asked_of
+from roofline.serving.energy import request_energy
 from roofline.serving.explain import explain_all
 from roofline.serving.explain.parts import worst
+from roofline.serving.facility import Consumption, Facility, consumption
+from roofline.serving.facility import notes as energy_notes
 from roofline.serving.notes import latent_forms, notes, steady_notes
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, micro
 from roofline.serving.static_columns import StaticBatches, batch_axis, static_batches
-from roofline.serving.steady import steady_state
+from roofline.serving.steady import SteadyState, steady_state
 from roofline.table import Result, Table, table, units_of
 
 SOFTWARE: Final = "scheduling, sampling, launches: fitted to serving measured end to end"
@@ -122,10 +125,13 @@ def curve(batch: StaticBatch, most: int, found: StaticBatches | None = None) -> 
     return table(rows, units_of(rows[0]), basis)
 
 
-def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
+def result_of(
+    batch: StaticBatch, replicas: int, reason: str = "", facility: Facility | None = None
+) -> Result:
     """Tables, derivations, notes and inputs of a static batch in so many replicas. [1]
 
-    The reason is why the layout was taken, where it was chosen.
+    The reason is why the layout was taken, where it was chosen. With a facility there is a table
+    ``facility`` of what the replicas draw.
     """
     deployment, work = batch.deployment, batch.workload
     steady, no_steady = None, ""
@@ -168,12 +174,14 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
             "roofs": grounds.roofs(batch),
             "assumptions": grounds.assumptions(batch, given),
             "kernels": kernels(batch),
+            **({} if facility is None else {"facility": _drawn(batch, steady, replicas, facility)}),
         },
         derivations=derivations,
         notes=(
             *steady_notes(batch, steady, no_steady),
             *notes(batch, replicas, forms),
             *load_notes(deployment),
+            *(() if facility is None else energy_notes(facility, deployment)),
             *deployment.precision.notes,
             *deployment.architecture.notes,
         ),
@@ -204,3 +212,22 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
             "summary": advice.sentences(batch, changes, most, reason),
         },
     )
+
+
+def _drawn(
+    batch: StaticBatch, steady: SteadyState | None, replicas: int, facility: Facility
+) -> Table:
+    """Power and energy of replicas that are kept full; without a steady state, of the batch."""
+    energy, work = request_energy(batch), batch.workload
+    each = batch.throughput_tok_s if steady is None else steady.output_tok_s
+    rate = each / (work.output * work.samples)
+    drawn = Consumption(
+        facility,
+        batch.deployment.node,
+        energy.power(rate),
+        replicas * batch.devices,
+        replicas * rate,
+        replicas * each,
+        batch.latency_log_sd if steady is None else steady.rate_log_sd,
+    )
+    return consumption([drawn], energy.phases)

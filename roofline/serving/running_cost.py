@@ -2,13 +2,11 @@
 
 from typing import Final
 
+from roofline.cost.power import IDLE_SHARE
 from roofline.cost.work import Number
 from roofline.errors import InputError
-from roofline.units import MILLION, SECONDS_PER_HOUR
+from roofline.units import HOURS_PER_YEAR, MILLION, SECONDS_PER_HOUR
 
-IDLE_SHARE: Final = 0.15
-"""Power of a device that waits, over its board power. Assumed: an H100 that holds a network but has
-nothing to do draws about 100 of its 700 W."""
 BUSY_SHARE: Final = 1.0
 """Power of a device in a step, over its board power. Assumed: an upper bound, decode draws less."""
 
@@ -70,3 +68,20 @@ def usd_per_mtok(usd_per_hour: Number, seconds: Number, tokens: Number) -> Numbe
         1.0
     """
     return usd_per_hour * seconds / SECONDS_PER_HOUR / tokens * MILLION
+
+
+def owned_usd_per_hour(server_usd: Number, devices: Number, years: Number) -> Number:
+    """Price of an hour of a device of one's own, without its electricity. [$/h]
+
+    Source: straight-line depreciation to nothing; interest, space and staff are left out.
+
+    Args:
+        server_usd: Price of a server. [$]
+        devices: Its devices. [1]
+        years: Time after which it is worth nothing. [a]
+
+    Examples:
+        >>> round(owned_usd_per_hour(280512.0, 8.0, 4.0), 6)
+        1.0
+    """
+    return server_usd / (devices * years * HOURS_PER_YEAR)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from roofline.table import Result, Table, table
+from roofline.units import show
 from roofline.view.block import Cell, Grid, number_cell
 from roofline.view.grids import Writers, grid, percents
 from roofline.view.known import calibrated
@@ -51,6 +52,11 @@ def _free(row: Mapping[str, Any]) -> bool:
 def _memory(row: Mapping[str, Any]) -> Cell:
     tone = "bad" if _free(row) else "good" if row["part"] == FREE else ""
     return number_cell(binary(abs(row["bytes"])), tone)
+
+
+def _large(value: float | None) -> str:
+    """A large count with a prefix; empty where there is none."""
+    return "" if value is None else show(value, "")
 
 
 def _bound(name: str) -> Callable[[Mapping[str, Any]], Cell]:
@@ -115,6 +121,14 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "metric, figures, shipped, held out=Left out, fitted",
         writers=percents("shipped", "held out", "fitted"),
     ),
+    "facility": Shown("Power, energy, electricity", FIGURES),
+    "halls": Shown(
+        "The hall, filled",
+        "gpu, held=Holds, binds, blocks, shape=A block, gpus=GPUs used, requests_per_s, "
+        "tokens_per_day=Tokens a day, tpot_s, facility_w=Draws, provisioned_w, usd_per_hour, "
+        "chosen | ttft_s, usd_per_mtok",
+        writers={"tokens_per_day": lambda row: Cell(_large(row["tokens_per_day"]))},
+    ),
     "figures": Shown(
         "Every figure",
         "run, metric, statistic, measured, predicted, low, error, inside | reason",
@@ -157,6 +171,12 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "SLO, as simulated",
         "objective, limit_s, value_s, low_s, value_low, margin, attainment=Requests within, "
         "attainment_low, met=Kept, probability, chance",
+    ),
+    "owned": Shown(
+        "A GPU of one's own, an hour",
+        "gpu, server_gpus=GPUs of a server, depreciation_usd_per_hour=Depreciation, "
+        "electricity_usd_per_hour=Electricity, owned_usd_per_hour=Owned, usd_per_hour=Rented, "
+        "break_even_share=Cheaper if in use",
     ),
     "pools": Shown(
         "Pools",

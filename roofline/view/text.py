@@ -4,6 +4,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final, TypeGuard
 
 from roofline.units import show, show_binary
@@ -98,15 +99,15 @@ def amount(value: object, unit: str = "", digits: int = 3) -> Amount:
         return Amount(UNKNOWN if value is None or isinstance(value, float) else clean(value))
     number = float(str(value))
     if unit.startswith("$"):
-        text = f"{number:,.2f}" if number >= 1 else f"{number:.{digits}g}"
-        cents = len(text.partition(".")[2]) >= 2 or "e" in text
+        text = f"{number:,.2f}" if number >= 1 else f"{Decimal(f'{number:.{digits}g}'):f}"
+        cents = len(text.partition(".")[2]) >= 2
         return Amount(f"${text if cents else f'{number:.2f}'}", unit[1:])
     if unit == "s" and number >= 1000:  # nobody counts thousands of seconds by prefix
         return Amount(f"{number:,.0f}", unit)
     if unit == "parameter":  # what is counted is not said again: 8.03 G
         figures, _, prefixed = show(number, "", digits).partition(" ")
         return Amount(figures, prefixed)
-    if unit in ("s", "B", "B/s", "FLOP", "FLOP/s", "J", "W"):
+    if unit in ("s", "B", "B/s", "FLOP", "FLOP/s", "J", "W", "Wh", "g"):
         figures, _, prefixed = show(number, unit, digits).partition(" ")
         return Amount(figures, prefixed)
     return Amount(plain(number, digits), unit)

@@ -5,14 +5,16 @@ from math import exp
 from typing import Final
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.power import IDLE_SHARE
 from roofline.serving.adapters import load_notes, price_notes
 from roofline.serving.asking import asked_of
+from roofline.serving.facility import Facility, consumption
+from roofline.serving.facility import notes as energy_notes
 from roofline.serving.objectives import Finished, Kept, Objective, counted, good, kept, spread
 from roofline.serving.requests import Requests
 from roofline.serving.run import tables
 from roofline.serving.run.intervals import Intervals
 from roofline.serving.run.serve import Fleet
-from roofline.serving.running_cost import IDLE_SHARE
 from roofline.serving.simulate.drafting import in_rounds
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.steady import ERRORS, arriving, lacking, share_of
@@ -77,6 +79,8 @@ class Run:
     """Notes on the requests."""
     sure: Intervals | None = field(default=None, repr=False)
     """Intervals of the figures; None where prices are the least possible."""
+    facility: Facility | None = None
+    """Building around the servers; None where it is not asked for."""
 
     @property
     def finished(self) -> Finished:
@@ -108,6 +112,8 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
         "cache": tables.cache(run),
         "workload": tables.workload(run),
     }
+    if run.facility is not None:
+        every["facility"] = consumption([tables.drawn(run, done, run.facility)])
     if with_requests:
         every["requests"] = tables.requests(run.served)
     deployment = run.deployment
@@ -117,6 +123,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
         notes=(
             *run.notes,
             *notes(run),
+            *(() if run.facility is None else energy_notes(run.facility, run.deployment)),
             *deployment.precision.notes,
             *deployment.architecture.notes,
         ),

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.serving.energy import request_energy
+from roofline.serving.facility import Consumption, Facility
 from roofline.serving.objectives import Finished, Kept, goodput, spread, window
 from roofline.serving.requests import Integers
 from roofline.serving.run.serve import running, waiting
 from roofline.serving.running_cost import joule_per_token, power, usd_per_mtok
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import UNLIMITED
+from roofline.serving.static import static_batch
+from roofline.serving.workload import Workload
 from roofline.table import Column, Table, table, units_of
 from roofline.units import MILLION
 
@@ -98,6 +102,29 @@ def throughput(run: "Run", done: Finished) -> Table:
 
 def _add(rows: list[dict[str, Any]], metric: str, value: float, unit: str, meaning: str) -> None:
     rows.append({"metric": metric, "value": value, "unit": unit, "meaning": meaning})
+
+
+def drawn(run: "Run", done: Finished, facility: Facility) -> Consumption:
+    """Power of all replicas over the run, priced at its mean prompt, answer and decode step."""
+    served, totals = run.served, run.served.totals
+    prompt = float(served.prompt.mean())
+    work = Workload(
+        batch=max(round(totals.decoded_tokens / totals.steps), 1),
+        prompt=max(round(prompt), 1),
+        output=max(round(float(served.output.mean())), 1),
+        prefix_hit=max(1.0 - totals.prefilled_tokens / len(served) / prompt, 0.0),
+    )
+    energy = request_energy(static_batch(run.deployment, work))
+    seconds = window(done)
+    rate = len(done) / seconds
+    return Consumption(
+        facility,
+        run.deployment.node,
+        energy.power(rate / run.fleet.replicas, totals.busy_s / _paid(run)),
+        run.devices,
+        rate,
+        float(done.output.sum()) / seconds,
+    )
 
 
 def _paid(run: "Run") -> float:

@@ -128,9 +128,7 @@ def _settled(
     number = count()
     starts = (_fewest(each, question) for each in options if each.capacity > 0)
     queue = [
-        (*question.order(each), next(number), each)
-        for each in starts
-        if each.gpus <= question.goal.gpus
+        (*question.order(each), next(number), each) for each in starts if question.allowed(each)
     ]
     heapq.heapify(queue)
     while queue and tables.budget.left > kept:
@@ -150,7 +148,7 @@ def _settled(
         if option.pools[0].server == option.pools[0].replica.servers[0] and not option.wires:
             more += _retuned(option, question, tables)
         for each in more:
-            if each.gpus <= question.goal.gpus:
+            if question.allowed(each):
                 heapq.heappush(queue, (*question.order(each), next(number), each))
     # Where no run is left curves have the last word.
     rest = (renewed(each, question, tables) for *_, each in queue)
@@ -302,7 +300,7 @@ def larger(best: Option, question: Question, tables: Tables) -> list[Confirmed]:
     """The recommended option with more instances, simulated."""
     out: list[Confirmed] = []
     option = best.larger()
-    while option.gpus <= question.goal.gpus and len(out) < LARGER and tables.budget.left:
+    while question.allowed(option) and len(out) < LARGER and tables.budget.left:
         out.append(confirm(option, question, tables, interval=False))
         option = option.larger()
     return out
@@ -311,7 +309,7 @@ def larger(best: Option, question: Question, tables: Tables) -> list[Confirmed]:
 def confirmed(option: Option, question: Question, tables: Tables) -> Confirmed | None:
     """An option simulated whole, larger where it has to be; None where that is not enough."""
     for _ in range(TRIES):
-        if option.gpus > question.goal.gpus or tables.budget.left < TRIES:
+        if not question.allowed(option) or tables.budget.left < TRIES:
             return None
         if holds(option, question, tables, closely=True):
             done = confirm(option, question, tables, interval=False)

@@ -1,5 +1,6 @@
 """Traffic that a deployment is asked to carry, faster or slower, and the limits it has to keep."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -154,6 +155,12 @@ class Goal:
     """Replicas that may be lost before a limit is passed. [1]"""
     confidence: float = 0.0
     """Least probability that all limits hold; 0 to plan for what is expected. [1]"""
+    held: Mapping[str, int] = field(default_factory=dict)
+    """Most devices of a GPU by its name, where a ceiling on power or cost allows fewer. [1]"""
+
+    def most(self, gpu: str) -> int:
+        """Most devices of a GPU, by its name. [1]"""
+        return min(self.gpus, self.held.get(gpu, self.gpus))
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

@@ -205,7 +205,17 @@ class Question:
 
     def enough(self, option: Option) -> bool:
         """True if an option carries traffic by its curves, on the devices that are allowed."""
-        return option.capacity > 0 and option.gpus <= self.goal.gpus
+        return option.capacity > 0 and self.allowed(option)
+
+    def allowed(self, option: Option) -> bool:
+        """True if an option has no more devices than are allowed.
+
+        Where each GPU has a number of its own, pools of two share what they stand for.
+        """
+        if not self.goal.held:
+            return option.gpus <= self.goal.gpus
+        used = sum(pool.gpus / self.goal.most(pool.kind.gpu) for pool in option.pools)
+        return option.gpus <= self.goal.gpus and used <= 1.0 + ROUNDING
 
     def cost(self, option: Option) -> float:
         """Dollars for an hour; devices where no kind has a price. [$/h]"""

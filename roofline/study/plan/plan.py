@@ -114,7 +114,7 @@ def _ranked(
     candidates: tuple[Candidate, ...] = ()
     for kind in kinds:
         tables.tell(f"{kind.name}: bounds of all layouts")
-        candidates += screen(kind, question.demand, goal.gpus)
+        candidates += screen(kind, question.demand, goal.most(kind.gpu))
     found = search(candidates, question, tables, least=least)
     pooled = disaggregated(tables.made, question, tables) if pools else ()
     choice = chosen((*found.options, *pooled), question, tables, kept=kept)

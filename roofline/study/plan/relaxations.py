@@ -100,6 +100,8 @@ def relaxations(plan: Plan, remake: Remake) -> tuple[Relaxation, ...]:
 
 
 def _devices(plan: Plan, remake: Remake, binds: str) -> Iterator[Relaxation]:
+    if plan.goal.held:  # more of them are more power, or cost more
+        return
     sizes = [plan.goal.gpus * 2**n for n in range(1, MORE.bit_length())]
     if binds == RATE:
         # Replicas that are enough by curves, of which one may be too few.
@@ -213,7 +215,7 @@ def _needed(
     if isinstance(replica, str):
         return None
     goal, pool = question.goal, sized("all", replica, question, tables)
-    instances = goal.gpus // candidate.devices
+    instances = goal.most(candidate.kind.gpu) // candidate.devices
     if instances <= goal.spares:
         return None
     load = question.demand.rate * (1.0 + goal.headroom) / (instances - goal.spares)
@@ -252,12 +254,7 @@ def _slower(plan: Plan) -> Iterator[Relaxation]:
     question, goal = plan.question, plan.goal
     plan.tables.tell("what if: less traffic")
     own = _fresh(plan.tables)
-    able = [each for each in plan.candidates if not question.refusal(each)]
-    some = sorted(able, key=lambda each: _likely(each, question))[:STRONGEST]
-    made = (option(each, question, own) for each in some)
-    pools = [pool for each in made if not isinstance(each, str) for pool in each.pools]
-    whole = [goal.gpus // each.candidate.devices - goal.spares for each in pools]
-    most = max((n * each.carries for n, each in zip(whole, pools, strict=True)), default=0.0)
+    some, most = strongest(plan.candidates, question, own)
     low, high = most / LOWEST, most / (1.0 + goal.headroom)
     best: Relaxation | None = None
     for attempt in range(HALVINGS if most > 0.0 else 0):
@@ -275,6 +272,22 @@ def _slower(plan: Plan) -> Iterator[Relaxation]:
             break
     if best is not None:
         yield best
+
+
+def strongest(
+    candidates: Sequence[Candidate], question: Question, tables: Tables
+) -> tuple[list[Candidate], float]:
+    """Layouts that are likely to carry most, and the most requests a second of one by its curve."""
+    goal = question.goal
+    able = [each for each in candidates if not question.refusal(each)]
+    some = sorted(able, key=lambda each: _likely(each, question))[:STRONGEST]
+    made = (option(each, question, tables) for each in some)
+    pools = [pool for each in made if not isinstance(each, str) for pool in each.pools]
+    carried = [
+        (goal.most(each.kind.gpu) // each.candidate.devices - goal.spares) * each.carries
+        for each in pools
+    ]
+    return some, max(carried, default=0.0)
 
 
 def _plain(plan: Plan) -> Iterator[Relaxation]:
@@ -298,7 +311,7 @@ def _remade(
 def _open(kinds: Sequence[Kind], question: Question) -> Iterator[Candidate]:
     """Layouts that bounds do not refuse."""
     for kind in kinds:
-        for each in screen(kind, question.demand, question.goal.gpus):
+        for each in screen(kind, question.demand, question.goal.most(kind.gpu)):
             if not question.refusal(each):
                 yield each
 
@@ -321,7 +334,7 @@ def _able(some: Sequence[Candidate], question: Question, tables: Tables) -> Opti
 def _held(best: Option | None, question: Question, tables: Tables) -> Option | None:
     """The option, larger where a run asks for it; None where that is not enough."""
     for _ in range(TRIES):
-        if best is None or best.gpus > question.goal.gpus or not tables.budget.left:
+        if best is None or not question.allowed(best) or not tables.budget.left:
             return None
         if holds(best, question, tables):
             return best

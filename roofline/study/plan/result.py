@@ -71,7 +71,7 @@ def result_of(
     else:
         bars = tornado(best, able, plan.question, plan.tables)
         others = runners_up(plan.choice, plan.question, plan.tables)
-        spare = SPARE * (best.option.larger().gpus <= plan.goal.gpus)
+        spare = SPARE * plan.question.allowed(best.option.larger())
         known = levels(best, able, plan.question, plan.tables, spare=spare)
         more = (each for each in larger(best.option, plan.question, plan.tables) if each.met)
         points = frontier([best, *(each.done for each in others), *more], plan.question, names)

@@ -105,10 +105,10 @@ def _bounded(
             replicas = question.replicas(carries) if carries else 1
             if not carries:
                 reason = "memory: no room for a request of typical length"
-            elif replicas * candidate.devices > goal.gpus:
+            elif replicas * candidate.devices > (most := goal.most(candidate.kind.gpu)):
                 least_gpus = counted(replicas * candidate.devices, "GPU")
-                verb = "is" if goal.gpus == 1 else "are"
-                reason = f"rate: {least_gpus} at least, {goal.gpus:,} {verb} allowed"
+                verb = "is" if most == 1 else "are"
+                reason = f"rate: {least_gpus} at least, {most:,} {verb} allowed"
         if reason:
             dropped[key_of(candidate)] = reason
         else:
@@ -205,7 +205,7 @@ def _pair(replicas: list[Replica], question: Question, tables: Tables) -> Option
     if wires is None:
         return None
     option = _carried(replace(option, wires=wires), question)
-    return option if option.gpus <= question.goal.gpus else None
+    return option if question.allowed(option) else None
 
 
 def _cheapest(

@@ -181,7 +181,7 @@ def _thresholds(options: Sequence[Option], question: Question) -> list[float]:
     found = {question.demand.rate}
     for option in options:
         for pool in option.pools:
-            most = goal.gpus // pool.candidate.devices - goal.spares
+            most = goal.most(pool.kind.gpu) // pool.candidate.devices - goal.spares
             for number in range(1, most + 1):
                 rate = number * pool.carries / (1.0 + goal.headroom) * (1.0 - ROUNDING)
                 if rate > 0:

@@ -189,8 +189,8 @@ def _said(plan: Plan, option: Option | None) -> str:
         return ""
     if option.capacity <= 0:
         return f"{option.binds}: above its limit however low the load"
-    if option.gpus > plan.goal.gpus:
-        return f"rate: {option.gpus} GPUs, {plan.goal.gpus} are allowed"
+    if not plan.question.allowed(option):
+        return f"rate: {option.gpus} GPUs, {plan.goal.most(option.kind.gpu)} are allowed"
     return _bound(option.pools[0])
 
 
