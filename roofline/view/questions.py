@@ -33,7 +33,7 @@ TITLES: Final = {
 }
 """Titles of results that are of no network."""
 ASKED: Final[Mapping[str, str]] = {
-    "calibrate": "constants errors",
+    "calibrate": "constants errors logged",
     "scoreboard": "group published_results",
     "analyze": "headline static_batch memory capacity ops",
     "disaggregate": "headline pools pools_memory transfer alternatives",

@@ -107,6 +107,16 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "metric, figures, shipped, held out=Left out, fitted",
         writers=percents("shipped", "held out", "fitted"),
     ),
+    "logged": Shown(
+        "Steps that were logged, and errors of predictions",
+        "batch=Sequences, context=Tokens of each, steps=Means of steps, logged, shipped, "
+        "held out=Left out",
+        writers={
+            "batch": lambda row: Cell(f"{row['batch']:,.0f}"),
+            "context": lambda row: Cell(f"{row['context']:,.0f}"),
+            **percents("shipped", "held out"),
+        },
+    ),
     "figures": Shown(
         "Every figure",
         "run, metric, statistic, measured, predicted, low, error, inside | reason",
