@@ -208,7 +208,7 @@ def logged_table(found: LearntLog) -> Table:
                 "held out": held,
             }
         )
-    return table(rows, {"batch": "1", "context": "token", "logged": "s"})
+    return table(rows, {"batch": "", "context": "token", "logged": "s"})
 
 
 def _log_notes(log: EngineLog, found: LearntLog) -> list[str]:

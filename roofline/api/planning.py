@@ -13,7 +13,7 @@ from roofline.api.simulation import USUAL_DRAFT, check_decodes, check_undrafted
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.workload import Wanted, drawn
-from roofline.bench.calibrations import engine_misses
+from roofline.bench.calibrations import engine_misses, profile_note, profile_source, with_profile
 from roofline.cost.deployment import Deployment
 from roofline.cost.measured import AUTO
 from roofline.errors import InputError, MissingRateError, RooflineError
@@ -228,6 +228,8 @@ def plan(asked: Planning) -> Result:
                     except MissingRateError as error:
                         errors.append(error)
                         continue
+                    if asked.profile:
+                        base = with_profile(base, asked.profile)
                     if speculation is not None:
                         speculation.draft(base)  # that there can be none is told at once
                     kind = Kind(
@@ -245,7 +247,8 @@ def plan(asked: Planning) -> Result:
         return tuple({kind.name: kind for kind in out}.values())
 
     every = kinds(asked.gpus, None)
-    notes = (*said, *left_out, *dict.fromkeys(refused))
+    told = dict.fromkeys(profile_note(kind.base) for kind in every)
+    notes = (*said, *left_out, *dict.fromkeys(refused), *filter(None, told))
     found = planned(
         every,
         demand,
@@ -267,6 +270,7 @@ def plan(asked: Planning) -> Result:
         "--seed": asked.seed or None,
         "--engine": asked.engine,
         "--calibration": asked.calibration if asked.calibration != AUTO else None,
+        "--profile": str(asked.profile) if asked.profile else None,
         "--draft": asked.draft,
         "--acceptance": asked.acceptance,
         "--draft-length": asked.draft_length or None,
@@ -331,5 +335,6 @@ def _uncertainty(base: Deployment) -> PriceUncertainty:
     misses = engine_misses(base) if base.calibration is not None else {}
     if not misses:
         return PriceUncertainty()
-    source = f"hwspecs/calibrations/engines/{base.engine.name}.yaml, spreads on groups left out"
+    file = profile_source(base) or f"hwspecs/calibrations/engines/{base.engine.name}.yaml"
+    source = f"{file}, spreads on groups left out"
     return PriceUncertainty(misses["tpot_s"], misses["ttft_s"], source)

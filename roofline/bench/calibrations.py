@@ -21,7 +21,7 @@ from roofline.cost.calibration.kernel import (
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.usual import UsualKernels
 from roofline.cost.deployment import Deployment
-from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
+from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.kernels import processor
 from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.catalog import FORMS
@@ -211,8 +211,15 @@ def _own_profile(deployment: Deployment, path: Path) -> EngineProfile:
 
     own = profile_of(deployment.engine.name, path)
     if own.logged is not None and own.logged.deployment != name_of(deployment):
-        return replace(own, logged=None)
+        source = f"{own.source} (learnt from the log of {own.logged.deployment})"
+        return replace(own, logged=None, source=source)
     return own
+
+
+def profile_source(deployment: Deployment) -> str:
+    """File of the user's own that has the engine's constants; empty where they are shipped."""
+    known = deployment.calibration
+    return known.profile.source if isinstance(known, GpuCalibration | UsualKernels) else ""
 
 
 def name_of(deployment: Deployment) -> str:
@@ -229,14 +236,12 @@ def profile_note(deployment: Deployment, batch: float = 0.0, context: float = 0.
         deployment: As `with_profile` made it.
         batch, context: Load that is asked about; 0 for any. [1] [token]
     """
-    known = deployment.calibration
-    profile = known.profile if isinstance(known, GpuCalibration | UsualKernels) else NO_ENGINE
-    if not profile.source:
+    source, logged = profile_source(deployment), deployment.engine_costs.logged
+    if not source:
         return ""
-    whole = f"The engine's constants are those of {profile.source}"
-    if profile.logged is None:
+    whole = f"The engine's constants are those of {source}"
+    if logged is None:
         return f"{whole}; no log of this deployment narrows the intervals."
-    logged = profile.logged
     (few, many), (short, long) = logged.batch, logged.context
     whole += (
         f", learnt from a log of this deployment with {few:,.0f} to {many:,.0f} sequences of "
@@ -244,8 +249,7 @@ def profile_note(deployment: Deployment, batch: float = 0.0, context: float = 0.
     )
     if not batch:
         return f"{whole}; plans look at any load, and have the intervals beyond those."
-    inside = few <= batch <= many and short <= context <= long
-    if inside:
+    if not logged.octaves_beyond(batch, context):
         return f"{whole}; the load asked about is among those."
     return f"{whole}; {batch:,.0f} of {context:,.0f} are beyond those, and the intervals wider."
 

@@ -19,9 +19,9 @@ from roofline.units import counted
 @options.takes(
     Planning,
     "model gpu gpus workload trace rate cv prompt output requests warmup slo headroom "
-    "confidence seed temperature top_k top_p node weights kv engine calibration disaggregated "
-    "draft acceptance draft_length mla routing_skew expert_loads overlap cuda_graphs "
-    "memory_utilization price training_tokens explain report format_",
+    "confidence seed temperature top_k top_p node weights kv engine calibration profile "
+    "disaggregated draft acceptance draft_length mla routing_skew expert_loads overlap "
+    "cuda_graphs memory_utilization price training_tokens explain report format_",
 )
 def plan(
     context: typer.Context,

@@ -26,11 +26,26 @@ class LoggedRange:
 
     batch: tuple[float, float]
     context: tuple[float, float]
-    """Least and most sequences of a step, and keys that each of them saw. [1] [token]"""
+    tokens: tuple[float, float]
+    """Least and most sequences of a step, keys that each of them saw, and keys of all of them.
+    [1] [token]"""
     log_sd: float
     """Log standard deviation of the time of such steps, by constants that did not see them. [1]"""
     deployment: str = ""
     """Deployment that wrote the log, as `roofline.bench.calibrations` names one."""
+
+    def octaves_beyond(self, batch: Number, context: Number) -> Number:
+        """Octaves by which a load is beyond those that were logged, 0 within. [1]
+
+        Args:
+            batch, context: Sequences of a step, and what each sees. [1] [token]
+        """
+        out: Number = np.zeros(())
+        ends = (self.batch, self.context, self.tokens)
+        for value, (low, high) in zip((batch, context, batch * context), ends, strict=True):
+            value = np.maximum(value, 1.0)
+            out = np.maximum(out, np.maximum(np.log2(low / value), np.log2(value / high)))
+        return out
 
     def widened(self, beyond: Number, batch: Number, context: Number) -> Number:
         """Log standard deviation at a load: as logged, and over an octave beyond as elsewhere. [1]
@@ -40,17 +55,13 @@ class LoggedRange:
             batch, context: Sequences of a step, and what each sees. [1] [token]
 
         Examples:
-            >>> logged = LoggedRange((8, 64), (500, 2000), 0.04)
+            >>> logged = LoggedRange((8, 64), (500, 2000), (4000, 128_000), 0.04)
             >>> [float(logged.widened(0.14, batch, 1000)) for batch in (16, 64, 128, 1024)]
             [0.04, 0.04, 0.14, 0.14]
         """
-        octaves = np.zeros(())
-        for value, (low, high) in ((batch, self.batch), (context, self.context)):
-            value = np.maximum(value, 1.0)
-            over = np.maximum(np.log2(low / value), np.log2(value / high))
-            octaves = np.maximum(octaves, over)
         inside: Number = np.minimum(self.log_sd, beyond)
-        found: Number = inside + (beyond - inside) * np.minimum(octaves, 1.0)
+        share = np.minimum(self.octaves_beyond(batch, context), 1.0)
+        found: Number = inside + (beyond - inside) * share
         return found
 
 

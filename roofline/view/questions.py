@@ -107,7 +107,9 @@ def view_of(result: Result) -> View:
         remarks = tuple(f"{row['variant']}: {row['why']}" for row in changed.rows())
     elif result.kind == "scoreboard":
         remarks = tuple(reasons(result))
-    if "deployments" in given:
+    if "logged" in result.tables:
+        parts.append(f"{counted(given['runs'], 'logged mean')} of steps")
+    elif "deployments" in given:
         parts.append(
             f"{counted(given['runs'], 'run')} of {counted(given['deployments'], 'deployment')}"
         )

@@ -114,7 +114,8 @@ SHOWN: Final[Mapping[str, Shown]] = {
         writers={
             "batch": lambda row: Cell(f"{row['batch']:,.0f}"),
             "context": lambda row: Cell(f"{row['context']:,.0f}"),
-            **percents("shipped", "held out"),
+            "shipped": lambda row: number_cell(written("error", round(row["shipped"], 3))),
+            "held out": lambda row: number_cell(written("error", round(row["held out"], 3))),
         },
     ),
     "figures": Shown(

@@ -167,13 +167,13 @@ def cells_of(
     Raises:
         InputError: Nobody says what was in the cache.
     """
-    groups, last = int(known.deployment.layout.dp), max(log.steps[-1].line, 1.0)
+    groups = int(known.deployment.layout.dp)
     capacity = log.capacity
     if capacity != capacity:
         capacity = known.server.kv_tokens / groups
     several = len({_octave(each.running) for each in log.steps}) >= LEVELS
     together: dict[tuple[int, ...], list[LoggedStep]] = {}
-    for each in log.steps:
+    for place, each in enumerate(log.steps):
         tokens = each.tokens if each.tokens == each.tokens else each.usage * capacity
         if tokens != tokens:
             tokens = (prompt + output / 2.0) * each.running
@@ -184,7 +184,7 @@ def cells_of(
             )
         seen = max(tokens / each.running, 1.0)
         # Thirds of the log are told apart where loads are not.
-        part = 0 if several else min(int(3.0 * each.line / last), 2)
+        part = 0 if several else 3 * place // len(log.steps)
         key = part, *(int(np.rint(x)) for x in (8 * np.log2(each.running), 2 * np.log2(seen)))
         together.setdefault(key, []).append(replace(each, tokens=tokens))
     most = sorted(together.items(), key=lambda pair: len(pair[1]), reverse=True)[:MOST_CELLS]
@@ -253,10 +253,12 @@ def learn_log(steps: LoggedSteps) -> LearntLog:
     batch, context = (
         np.array([getattr(each.load, name) for each in cells]) for name in ("batch", "context")
     )
+    ends = [(float(each.min()), float(each.max())) for each in (batch, context, batch * context)]
     logged = LoggedRange(
-        (float(batch.min()), float(batch.max())),
-        (float(context.min()), float(context.max())),
-        shrunk([abs(float(each)) for each in held], before),
+        batch=ends[0],
+        context=ends[1],
+        tokens=ends[2],
+        log_sd=shrunk([abs(float(each)) for each in held], before),
     )
     learnt = replace(
         learnt,

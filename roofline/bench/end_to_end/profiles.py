@@ -64,11 +64,12 @@ class SpreadFile(Strict):
 
 
 class LoggedFile(Strict):
-    """Loads that an engine's log told of: ends of batch [1] and context [token]."""
+    """Loads that an engine's log told of: ends of batch [1], context and their product [token]."""
 
     deployment: Text
     batch: tuple[float, float]
     context: tuple[float, float]
+    tokens: tuple[float, float]
     log_sd: float = Field(gt=0.0)
 
 
@@ -205,7 +206,7 @@ def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = Non
     if told.logged is not None:
         ends = {
             name: [_short(each) for each in getattr(told.logged, name)]
-            for name in ("batch", "context")
+            for name in ("batch", "context", "tokens")
         }
         deployment, log_sd = told.logged.deployment, _short(told.logged.log_sd)
         body["logged"] = {"deployment": deployment, **ends, "log_sd": log_sd}
@@ -252,5 +253,5 @@ def profile_of(name: str, own: Path | None = None) -> EngineProfile:
         )
     told, logged = file.logged, None
     if told is not None:
-        logged = LoggedRange(told.batch, told.context, told.log_sd, told.deployment)
+        logged = LoggedRange(told.batch, told.context, told.tokens, told.log_sd, told.deployment)
     return replace(found, logged=logged, source=str(own))

@@ -39,7 +39,8 @@ class _Since:
     prompts: int = 0
     batches: int = 0
     idle: bool = False
-    """Tokens of prompts that came since, how many prompts, in how many batches, and whether nothing ran before one of them."""
+    """Tokens of prompts that came since, these prompts, the batches that they came in, and whether
+    nothing ran before one of them."""
 
 
 class SglangReader(LogReader):
