@@ -45,10 +45,8 @@ def test_a_log_is_learnt_from_kept_and_used(capsys: Captured, slower: Path, tmp_
     assert max(len(line) for line in out.splitlines()) <= 100
 
     asked: dict[str, Any] = {"batch": 8, "prompt": 500, "output": 1000}
-    plain, mine = (
-        roofline.analyze("llama-3.1-8b", "h100-sxm", **asked, **more)
-        for more in ({}, {"profile": own})
-    )
+    plain = roofline.analyze("llama-3.1-8b", "h100-sxm", **asked)
+    mine = roofline.analyze("llama-3.1-8b", "h100-sxm", **asked, profile=own)
     one, other = (
         next(e for e in each.tables["static_batch"].rows() if e["metric"] == "tpot_s")
         for each in (plain, mine)

@@ -43,7 +43,7 @@ TEN = Measured(10e-6, 0.1, 2.0, start_s=4e-6)
 CONSTANTS = [
     field.name
     for field in fields(EngineProfile)
-    if field.name not in ("reach_bytes_per_s", "spreads")
+    if field.name not in ("reach_bytes_per_s", "spreads", "logged", "source")
 ]
 TIMES = [name for name in CONSTANTS if name.endswith("_s")]
 FACTORS = [name for name in CONSTANTS if name not in TIMES]

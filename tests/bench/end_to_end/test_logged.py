@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def test_a_batch_that_was_not_logged_is_predicted_better(logs: dict[str, EngineL
     others = LoggedSteps(known, cells_of(many, known))
     told = np.log([each.seconds for each in others.cells])
     profile = profiles.profile_of("vllm")
-    own = {each.name: each.after for each in found.learnt.moved}
+    own: dict[str, Any] = {each.name: each.after for each in found.learnt.moved}
     before, after = (
         np.abs(np.log([whole for whole, _ in others.parts(others.prices(each))]) - told)
         for each in (profile, replace(profile, **own))
