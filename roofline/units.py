@@ -37,6 +37,8 @@ _DECIMAL: Final = ("P", "T", "G", "M", "k", "", "m", "µ", "n")
 _COUNTED: Final = ("B", "FLOP")
 _WHOLE: Final = ("P", "T", "G", "M", "k", "")
 _BINARY: Final = ("Ti", "Gi", "Mi", "Ki", "")
+_LASTS: Final = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION: Final = re.compile(r"(\d{1,3}):([0-5]\d)|(\d{1,9}(?:\.\d{1,9})?)\s*(s|min|h|d)")
 _SHORT: Final = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)([kmgKMG])")
 _TIMES: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 _MAX_CHARACTERS: Final = 200
@@ -92,6 +94,25 @@ def parse(text: str, unit: str) -> float:
     if not math.isfinite(value):
         raise QuantityError(f"{quoted} is too large", hint=f"write it like '{example}'")
     return value
+
+
+def duration(text: str) -> float:
+    """Read a time that may have minutes, hours or days. [s]
+
+    Raises:
+        QuantityError: It is no such time.
+
+    Examples:
+        >>> duration("90 s"), duration("5min"), duration("9:30"), duration("2d")
+        (90.0, 300.0, 34200.0, 172800.0)
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise QuantityError(f"{text!r:.40} is no time", hint="write it like 90s, 5min, 9h or 9:30")
+    hours, minutes, number, unit = match.groups()
+    if hours is not None:
+        return (int(hours) + int(minutes) / 60.0) * SECONDS_PER_HOUR
+    return float(number) * _LASTS[unit]
 
 
 def show(value: float, unit: str, digits: int = 3) -> str:

@@ -95,7 +95,9 @@ def analyze(asked: Analysis) -> Result:
                 "an encoder": network.is_encoder,
             },
         )
+    refuse_unused("--adapters", {"--samples or --beams": several and asked.adapters > 0})
     unpriced = {
+        "--adapters": asked.adapters > 0,
         "--samples or --beams": several,
         "--temperature, --top-k or --top-p": options.sampling.given and not several,
         "--prefill-batch": asked.prefill_batch != 0,

@@ -97,6 +97,7 @@ class Lanes:
                     routing=Routing(),
                     cuda_graphs=technique.cuda_graphs,
                     sampling=technique.sampling,
+                    lora=technique.lora,
                 ),
                 offload=technique.offload,
                 calibration=self.scenario.calibration,

@@ -332,6 +332,31 @@ class Sampled(Question):
     )
 
 
+class Adapted(Question):
+    """LoRA adapters that requests ask for."""
+
+    adapters: int = parameter(
+        "LoRA adapters that requests choose among, each one of them; 0 for none.",
+        default=0,
+        unit="1",
+    )
+    lora_rank: int = parameter("Rank of every adapter.", default=16, unit="1")
+    lora_targets: str = parameter(
+        "Linear layers with an adapter, like qkv,attn-out,gate-up,down; else all.", default=""
+    )
+    max_loras: int = parameter(
+        "Adapters kept on the device, which a step has at most; others are loaded when asked for. "
+        "0 for all.",
+        default=0,
+        unit="1",
+    )
+    adapter_skew: float = parameter(
+        "Zipf's exponent of how requests choose; 0 where all adapters are alike.",
+        default=0.0,
+        unit="1",
+    )
+
+
 class Branched(Question):
     """Options of several sequences for each prompt."""
 
@@ -377,6 +402,15 @@ class Offered(Question):
         "Recorded requests: Azure, BurstGPT, Mooncake, or a plain CSV.", default=""
     )
     rate: float | None = parameter("Requests a second.", default=None, unit="1/s")
+    rate_curve: str | Path = parameter(
+        "Rates over a day or week: 0h 5, 9h 40; 24 by hour; a trace, a workload.",
+        text='Rates over a day or a week: ``"0h 5, 9h 40, 18h 20"``, 24 or 168 hourly ones, a '
+        "trace, or a workload that has some.",
+        default="",
+        usual="",
+        kind=str,
+        unit="1/s",
+    )
     cv: float | None = parameter(
         "Spread of the gaps: 0 even, 1 Poisson, more in bursts.", default=None, unit="1"
     )
@@ -411,6 +445,7 @@ class Analysis(
     Deployed,
     Profiled,
     Sampled,
+    Adapted,
     Overlapped,
     Attended,
     Ringed,
@@ -452,7 +487,7 @@ class Analysis(
 
 
 class Layouts(
-    Subject, Housed, Batch, Deployed, Sampled, Overlapped, Attended, Ringed, Chosen, Ranked
+    Subject, Housed, Batch, Deployed, Sampled, Adapted, Overlapped, Attended, Ringed, Chosen, Ranked
 ):
     """Parameters of `roofline.layouts`."""
 
@@ -471,8 +506,9 @@ class Comparison(Batch, Deployed, Sampled, Attended, Ranked):
     )
     changes: Sequence[str] = parameter(
         "A variant, one or more changes: gqa=8, mqa, mha, mla=512, cla=2, window=1024, "
-        "local=1024/6, global-every=6, layers=, ffn=, heads=, d_model=, experts=8/2, "
-        "sparsity=2:4, weights=, kv=, student=NETWORK, batch=, tp=, gpu=. Repeat it.",
+        "local=1024/6, global-every=6, s4=64, h3=64, retnet, based=16/64, layers=, ffn=, heads=, "
+        "d_model=, experts=8/2, sparsity=2:4, weights=, kv=, student=NETWORK, batch=, tp=, gpu=. "
+        "Repeat it.",
         text='One text for each variant: ``"gqa=8"``, ``"window=1024,weights=int4"``; names are '
         "those of `roofline.model.changes.settings.CHANGES`.",
         usual=None,
@@ -629,7 +665,7 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned):
     port: int = parameter("Where the server listens.", default=8000)
 
 
-class Simulation(Subject, Offered, Parallel, Deployed, Profiled, Sampled, Overlapped):
+class Simulation(Subject, Offered, Parallel, Deployed, Profiled, Sampled, Adapted, Overlapped):
     """Parameters of `roofline.simulate`."""
 
     rate: float | None = parameter("Requests a second, in an open loop.", default=None, unit="1/s")
@@ -715,7 +751,7 @@ Placed = Analysis | Drafting | Layouts | Pools | Simulation
 """Questions of one network on devices of one kind at a price."""
 
 
-class Planning(Housed, Offered, Engined, Profiled, Computed, Sampled, Overlapped):
+class Planning(Housed, Offered, Engined, Profiled, Computed, Sampled, Adapted, Overlapped):
     """Parameters of `roofline.plan`."""
 
     model: str | Architecture = network(default=DEFAULT_MODEL, kw_only=False)
@@ -772,6 +808,20 @@ class Planning(Housed, Offered, Engined, Profiled, Computed, Sampled, Overlapped
         default=None,
         unit="token",
         kind=str | None,
+    )
+    scaling: str = parameter(
+        "Replicas that follow a rate curve: start=nvme,look-ahead=2min,cool-down=5min,min=1,max=8; "
+        "start is a time, or where weights are: nvme, network, page-cache.",
+        text="How replicas follow a rate curve, in words of "
+        "``start=nvme,look-ahead=2min,cool-down=5min,min=1,max=8``: ``start`` is a time, or the "
+        "source of the weights, ``nvme``, ``network``, ``page-cache``; they are ordered as long "
+        "before the load as they take to start, where nothing is said.",
+        default="",
+    )
+    reserved_price: float | Sequence[float] | None = parameter(
+        "Dollars for a device and hour that is reserved, beside --price on demand.",
+        default=None,
+        unit="$/h",
     )
     progress: Callable[[str], None] | None = parameter("Told what is being done.", default=None)
 

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from roofline.api.question import question
 from roofline.api.simulation import USUAL_DRAFT, check_decodes, check_undrafted
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.steps import with_steps
-from roofline.api.workload import Wanted, drawn
+from roofline.api.workload import Wanted, changed, curve_of, drawn
 from roofline.bench.calibrations import engine_misses, profile_note, profile_source, with_profile
 from roofline.cost.deployment import Deployment
 from roofline.cost.measured import AUTO
@@ -20,19 +20,23 @@ from roofline.errors import InputError, MissingRateError, RooflineError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import Architecture
-from roofline.serving.asking import check_parts
+from roofline.serving.asking import check_parts, refuse_unused
 from roofline.serving.draft_trees import chain
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective, parse_slo
 from roofline.serving.requests import Requests
 from roofline.serving.run.setup import page_of
 from roofline.serving.traffic.lengths import Lengths
-from roofline.serving.traffic.traffic import Traffic
+from roofline.serving.traffic.rate_curve import RateCurve
+from roofline.serving.traffic.traffic import Poisson, Traffic
 from roofline.study.plan.candidate import Kind, PriceUncertainty, Speculation
+from roofline.study.plan.day import Follow
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.result import result_of
+from roofline.study.plan.scaling import policy_of
+from roofline.study.plan.start_up import check_start
 from roofline.table import Result
 from roofline.units import counted
 
@@ -53,6 +57,11 @@ def meant(
     names = [each.name for each in objectives if each.metric == "tpot"]
     why = "an answer of one token has no time between tokens"
     return kept, tuple(f"Left out: {name}, as {why}." for name in names)
+
+
+def peaked(curve: RateCurve) -> str:
+    """Words on a rate that is the peak of a curve."""
+    return f" at the peak of a {curve.period}, {curve.rate:.3g} on its mean"
 
 
 def check_number(requests: Requests) -> None:
@@ -123,6 +132,23 @@ def prices_of(asked: float | Sequence[float] | None, number: int) -> tuple[float
     return given
 
 
+def at_peak(wanted: Wanted) -> tuple[Wanted, RateCurve | None]:
+    """What is asked for at the peak of its rate curve, and the curve; None where it has none."""
+    if wanted.trace:
+        curve = curve_of(wanted.rate_curve) if wanted.rate_curve else None
+        if curve is None:
+            return wanted, None
+        curve = curve if wanted.rate is None else curve.paced(wanted.rate)
+        return replace(wanted, rate=curve.peak, rate_curve=""), curve
+    if wanted.rate_curve and wanted.cv is not None:
+        refuse_unused("a rate curve", {"--cv": True})
+    traffic = changed(wanted)
+    if not isinstance(traffic.arrivals, RateCurve):
+        return wanted, None
+    steady = replace(traffic, arrivals=Poisson(traffic.arrivals.peak))
+    return replace(wanted, workload=steady, rate=None, rate_curve=""), traffic.arrivals
+
+
 def simulation(
     plan: Plan, model: str, asked: Mapping[str, Any], formats: Mapping[str, tuple[str | None, str]]
 ) -> str:
@@ -166,8 +192,9 @@ def plan(asked: Planning) -> Result:
     Returns:
         Result: Tables ``verdict``, ``objectives``, ``confidences``, ``runners_up``, ``frontier``,
             ``gpus_by_rate``, ``sensitivity``, ``break_even``, ``candidates``, ``assumptions``;
-            ``relaxations`` where nothing fits; ``ops``, ``roofs``, ``memory``, ``capacity``,
-            ``batch_curve`` and ``kernels`` of its steps, as `roofline.api.analyze` has them.
+            ``relaxations`` where nothing fits; ``fleets`` and ``by_hour`` over a rate curve;
+            ``ops``, ``roofs``, ``memory``, ``capacity``, ``batch_curve`` and ``kernels`` of its
+            steps, as `roofline.api.analyze` has them.
             Derivations of ``gpus``, ``price``, ``cost``, ``capacity``, ``headroom``.
     """
     gpu, weights, kv = asked.gpu, asked.weights, asked.kv
@@ -186,7 +213,22 @@ def plan(asked: Planning) -> Result:
     prices = prices_of(asked.usd_per_hour, len(devices))
     page = page_of(engine_named(asked.engine), sharing=True)
     requests = asked.requests or (None if asked.trace else REQUESTS)
-    wanted = Wanted(**shared(asked, Wanted) | {"requests": requests})
+    wanted, curve = at_peak(Wanted(**shared(asked, Wanted) | {"requests": requests}))
+    follow = None
+    if curve is not None:
+        held = prices_of(asked.reserved_price, len(devices))
+        known = {
+            setting.machine_of(each, asked.node, usd)[0].name: usd  # which refuses what is no price
+            for each, usd in zip(devices, held, strict=True)
+            if usd is not None
+        }
+        policy = policy_of(asked.scaling)
+        check_start(policy.start)
+        follow = Follow(curve, policy, known)
+    else:
+        unused = {"--scaling": bool(asked.scaling)}
+        unused["--reserved-price"] = asked.reserved_price not in (None, ())
+        refuse_unused("a load that does not change", unused)
     made, load, usual, said = drawn(wanted, asked.seed, page)
     if load.concurrency:
         raise InputError(
@@ -249,18 +291,21 @@ def plan(asked: Planning) -> Result:
     every = kinds(asked.gpus, None)
     told = dict.fromkeys(profile_note(kind.base) for kind in every)
     notes = (*said, *left_out, *dict.fromkeys(refused), *filter(None, told))
+    pools = asked.disaggregated and not options.lora.moves
+    if asked.disaggregated and not pools:
+        notes = (*notes, "Pools apart are not tried where adapters are loaded on demand.")
     found = planned(
         every,
         demand,
         Goal(objectives, asked.gpus, share, spares, sure),
-        pools=asked.disaggregated,
+        pools=pools,
         tell=asked.progress or (lambda _: None),
     )
     routing = asked.routing
     flags = {
         "--workload": asked.workload,
         "--trace": asked.trace,
-        "--rate": asked.rate,
+        "--rate": asked.rate if curve is None else curve.peak,
         "--cv": asked.cv,
         "--prompt": asked.prompt,
         "--output": asked.output,
@@ -277,6 +322,11 @@ def plan(asked: Planning) -> Result:
         "--temperature": asked.temperature,
         "--top-k": asked.top_k or None,
         "--top-p": asked.top_p if asked.top_p < 1 else None,
+        "--adapters": asked.adapters or None,
+        "--lora-rank": asked.lora_rank if asked.adapters else None,
+        "--lora-targets": asked.lora_targets,
+        "--max-loras": asked.max_loras or None,
+        "--adapter-skew": asked.adapter_skew or None,
         "--mla": asked.mla if asked.mla != "auto" else None,
         "--routing-skew": (routing if routing.loads else routing.skew) or None,
         "--overlap": asked.overlap or None,
@@ -294,7 +344,7 @@ def plan(asked: Planning) -> Result:
         "engine_title": every[0].base.engine.title,
         "workload": load.name,
         "workload_title": load.title,
-        "arrivals": load.arrivals,
+        "arrivals": load.arrivals + ("" if curve is None else peaked(curve)),
         "prompt": load.prompt,
         "output": load.output,
         "rate_per_s": load.rate,
@@ -303,15 +353,18 @@ def plan(asked: Planning) -> Result:
         "spares": spares,
         "seed": asked.seed,
         "training_tokens": asked.training_tokens,
-        "simulation": simulation(found, network.name, flags, formats),
+        "simulation": ""
+        if curve is not None and not asked.rate_curve  # no flag makes its curve a rate
+        else simulation(found, network.name, flags, formats),
     }
     result = result_of(
         found,
         kinds,
         given=given,
         training_tokens=asked.training_tokens,
-        pools=asked.disaggregated,
+        pools=pools,
         notes=notes,
+        follow=follow,
     )
     return with_steps(result, found)
 

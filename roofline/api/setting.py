@@ -16,6 +16,7 @@ from roofline.api.parameters import (
     Question,
     shared,
 )
+from roofline.cost.adapters import Lora
 from roofline.cost.deployment import KEPT, Deployment, Offload, Options
 from roofline.cost.layout import SINGLE, Layout, parse
 from roofline.cost.measured import NONE
@@ -227,7 +228,11 @@ def options_of(**choices: Any) -> Options:
 
 def options_asked(asked: Question) -> Options:
     """Choices of how the network is run and counted that a question makes."""
-    return options_of(sampling=Sampling(**shared(asked, Sampling)), **shared(asked, Options))
+    return options_of(
+        sampling=Sampling(**shared(asked, Sampling)),
+        lora=Lora(**shared(asked, Lora)),
+        **shared(asked, Options),
+    )
 
 
 def roomiest(device: Gpu, gpus: int) -> Node:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from roofline.api import setting
-from roofline.api.parameters import Offered, Simulation, shared
+from roofline.api.parameters import Planning, Simulation, shared
 from roofline.api.question import question
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.workload import Wanted, drawn
@@ -89,15 +89,19 @@ def simulate(asked: Simulation) -> Result:
         asked.seed,
         said,
     )
-    if measured is not None and asked.with_intervals:
+    if measured is not None and asked.with_intervals and not load.peak:
         run = replace(run, sure=intervals(run, _doubt(run)))
     result = result_of(run, with_requests=asked.with_requests)
     note = profile_note(deployment, *_mean_load(run))
     return replace(result, notes=(*result.notes, note)) if note else result
 
 
-def check_undrafted(asked: Offered) -> None:
-    """Refuse what is said about drafts where nothing drafts."""
+def check_undrafted(asked: Simulation | Planning) -> None:
+    """Refuse what is said about drafts where nothing drafts, and drafts beside adapters."""
+    if asked.draft and asked.adapters:
+        raise InputError(
+            "drafts beside LoRA adapters are not priced", hint="leave out --draft or --adapters"
+        )
     if not asked.draft:
         unused = {
             "--acceptance": asked.acceptance != "",

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from roofline.content import there
 from roofline.errors import InputError
 from roofline.serving.asking import refuse_unused
 from roofline.serving.requests import Requests, at_rate, check_rate, in_blocks, mean_rate
@@ -12,6 +13,13 @@ from roofline.serving.traffic import traffic as arriving
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Constant, Lengths, said, spelled, spread
 from roofline.serving.traffic.presets import traffic_named
+from roofline.serving.traffic.rate_curve import (
+    HINT,
+    RateCurve,
+    is_spelled,
+    recorded_curve,
+    spelled_curve,
+)
 from roofline.serving.traffic.traffic import Traffic, offered_rate
 from roofline.units import counted, show
 
@@ -24,6 +32,8 @@ WAVES: Final = (
     "waves, as they do in a benchmark of fixed lengths. --length-spread 0.1 or --ramp-up breaks "
     "them up."
 )
+WORKLOADS: Final = (".yaml", ".yml")
+"""Ends of the names of workloads in files."""
 MOST_TRACED: Final = 10**6
 """Requests of a trace that are simulated together."""
 
@@ -35,6 +45,7 @@ class Wanted:
     workload: str | Traffic = ""
     trace: str | Path = ""
     rate: float | None = None
+    rate_curve: str | Path = ""
     cv: float | None = None
     concurrency: int | None = None
     prompt: int | str | Lengths | None = None
@@ -57,6 +68,9 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
             "--rate and --concurrency say when requests come",
             hint="give a rate for an open loop, or clients for a closed one",
         )
+    if wanted.rate_curve:
+        other = {"--concurrency": wanted.concurrency is not None, "--cv": wanted.cv is not None}
+        refuse_unused("a rate curve", other | {"--harness": bool(wanted.harness)})
     if wanted.trace:
         return _recorded(wanted, page)
     traffic = changed(wanted)
@@ -72,6 +86,7 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
         warmup=traffic.warmup,
         statistic=traffic.statistic,
         ramp_s=traffic.ramp_s,
+        peak=traffic.arrivals.peak if isinstance(traffic.arrivals, RateCurve) else 0.0,
     )
     how = _harness(wanted)
     notes = () if how is None else (how.words,)
@@ -93,6 +108,10 @@ def changed(wanted: Wanted) -> Traffic:
     if wanted.concurrency is not None:
         refuse_unused("a closed loop", {"--cv": wanted.cv is not None})
         traffic = replace(traffic, arrivals=arriving.Closed(wanted.concurrency))
+    elif wanted.rate_curve:
+        curve = curve_of(wanted.rate_curve)
+        paced = curve if wanted.rate is None else curve.paced(wanted.rate)
+        traffic = replace(traffic, arrivals=paced)
     elif wanted.rate is not None or wanted.cv is not None:
         traffic = replace(traffic, arrivals=_process(traffic, wanted.rate, wanted.cv))
     if wanted.prompt is not None:
@@ -123,6 +142,23 @@ def changed(wanted: Wanted) -> Traffic:
         raise InputError(f"{wanted.requests} requests", hint="send 1 or more")
     warmup = traffic.warmup if wanted.warmup is None else wanted.warmup
     return replace(traffic, requests=requests, warmup=warmup)
+
+
+def curve_of(asked: str | Path) -> RateCurve:
+    """Rate curve from text, of a trace, or of a workload; RooflineError where it is none."""
+    text = str(asked)
+    if is_spelled(text) and not there(Path(text)):
+        return spelled_curve(text)
+    ending = Path(text).suffix.lower()
+    if ending not in WORKLOADS and (ending or there(Path(text))):
+        from roofline.interop.traces import read_trace
+
+        trace = read_trace(Path(text))
+        return recorded_curve(trace.requests.arrival, trace.source)
+    arrivals = traffic_named(text).arrivals
+    if not isinstance(arrivals, RateCurve):
+        raise InputError(f"workload {text!r:.60} has no rate curve", hint=HINT)
+    return arrivals
 
 
 def _harness(wanted: Wanted) -> "Harness | None":
@@ -177,6 +213,8 @@ def _process(traffic: Traffic, rate: float | None, cv: float | None) -> arriving
                 return arriving.Bursty(rate, had.cv)
             case arriving.Even():
                 return arriving.Even(rate)
+            case RateCurve():
+                return had.paced(rate)
             case arriving.Recorded():
                 pace = had.rate / rate
                 return arriving.Recorded(tuple(time * pace for time in had.times))
@@ -192,6 +230,7 @@ def _recorded(wanted: Wanted, page: int) -> tuple[Requests, Load, str, tuple[str
         "--trace",
         {
             "--workload": bool(wanted.workload),
+            "--rate-curve": bool(wanted.rate_curve),
             "--cv": wanted.cv is not None,
             "--prompt": wanted.prompt is not None,
             "--output": wanted.output is not None,
@@ -265,6 +304,8 @@ def _arrivals(arrivals: arriving.Arrivals) -> str:
             return f"in bursts, {rate:g} a second, gaps of cv {cv:g}"
         case arriving.Even(rate):
             return f"even, {rate:g} a second"
+        case RateCurve(period=period, rate=rate, peak=peak):
+            return f"Poisson, {rate:.3g} a second on the mean of a {period}, {peak:.3g} at its peak"
         case arriving.Closed(clients, ramp):
             start = f"start over {show(ramp, 's')}" if ramp else "all start at once"
             return f"{counted(clients, 'client')}, {start}"

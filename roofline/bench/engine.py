@@ -177,7 +177,8 @@ def run(
         backend: Where.
         keep: Called with each finished measurement; again with a better one of the same point.
         stop: When a point is finished.
-        deadline: On ``time.perf_counter``: no point is begun after it. [s]
+        deadline: On ``time.perf_counter``: no point is begun after it, and none whose kernels would
+            still be compiled then. [s]
 
     Returns:
         list: Points that were left out, and why.
@@ -185,7 +186,7 @@ def run(
     pool = Pool(backend.xp, POOL * backend.memory_bytes)
     left: list[tuple[Point, str]] = []
     again: deque[tuple[Point, int]] = deque()
-    lost = False
+    lost, built = False, set()
 
     def tried(point: Point) -> Measurement | None:
         nonlocal pool, lost
@@ -215,8 +216,13 @@ def run(
             again.append((point, tries + 1))
 
     for index, point in enumerate(points):
-        if time.perf_counter() >= deadline:
+        now = time.perf_counter()
+        if now >= deadline:
             return [*left, *((late, SPENT) for late in points[index:])]
+        if point.build not in built and now + point.probe.build_s >= deadline:
+            left.append((point, SPENT))
+            continue
+        built.add(point.build)
         found = tried(point)
         if lost:
             return [*left, *((late, AFTER) for late in points[index + 1 :])]

@@ -20,6 +20,7 @@ KINDS: Final[Mapping[str, str]] = {
     "latent-prefill": "mla-prefill",
     "latent-heads": "mla-bmm",
     "moe": "moe",
+    "linear-attention": "linear-attention",
     "prefill-attention": "attention-prefill",
     "pointwise": "pointwise",
     "collective": "collective",
@@ -44,6 +45,17 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "inter": "inter",
         "active": "topk",
         "experts": "experts",
+    },
+    "linear-attention": {
+        "batch": "batch",
+        "new": "seq_len",
+        "key_heads": "n_k_heads",
+        "heads": "n_v_heads",
+        "key_dim": "k_head_dim",
+        "value_dim": "v_head_dim",
+        "chunk": "chunk",
+        "channels": "conv_channels",
+        "taps": "d_conv",
     },
     "attention-prefill": {
         "count": "batch",
@@ -101,6 +113,8 @@ def _row(row: Record, kind: str) -> dict[str, object]:
         formats["kv_dtype"] = cache
     if kind == "mla-bmm":
         formats = {"op": query, "dtype": cache}
+    if kind == "linear-attention":
+        formats = {"op": query, "phase": cache.partition("-")[0]}
     shape = {column: row.at[axis] for axis, column in COLUMNS[kind].items() if axis in row.at}
     if kind == "moe":
         shape["ep"] = row.at["experts"] // row.at["local"]

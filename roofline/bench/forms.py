@@ -181,7 +181,8 @@ def _experts(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Col
 
 
 def _states(rows: Sequence[Record], out: _Columns, _: Published | None) -> _Columns:
-    return state_dims(*(out[name] for name in STATE_SHAPE))
+    shape = {"chunk": np.zeros(len(rows)), **out}  # the usual one where it is no axis
+    return state_dims(*(shape[name] for name in STATE_SHAPE))
 
 
 _MORE: Final[Mapping[str, Callable[[Sequence[Record], _Columns, Published | None], _Columns]]] = {

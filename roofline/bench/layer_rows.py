@@ -139,29 +139,35 @@ def encoder_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
 def linear_attention_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Convolutions, scans and steps of the recurrence; a family is a shape of the layer."""
-    for name, rows in parts(frame, RECURRENT):
-        stepped, few = name["phase"] in STEPPED, len(rows) < FEWEST
-        batch, new = columns(rows, ("batch", "seq_len"))
-        if (rows.conv_channels > 0).any():
-            step = "convolution"
-            form = recurrent.CONVOLUTION_STEP if stepped else recurrent.CONVOLUTION
-            form = recurrent.CONVOLUTION_TOKEN if stepped and few else form
-            shape = columns(rows, ("conv_channels", "d_conv"))
-            dims = recurrent.convolution_dims(batch, new, *shape)
-        else:
-            step = "state"
-            form = recurrent.STEP if stepped else recurrent.SCAN
-            form = recurrent.TOKEN if stepped and few else form
-            dims = recurrent.state_dims(
-                batch,
-                new,
-                *columns(rows, ("n_k_heads", "n_v_heads", "k_head_dim", "v_head_dim", "chunk")),
-                alone=any(word in name["kernel"] for word in WHOLE),
-                solved=name["op"] != "mamba2",
-            )
-        # Where there are few shapes, a family is a shape and a batch.
-        alike = families(rows, SHAPE, ("batch",), FEW)
-        yield group_of({**name, "step": step, "dtype": "bfloat16"}, form, dims, rows, alike)
+    for name, every in parts(frame, RECURRENT):
+        # Without the name of a kernel both are rows of one phase.
+        for convolved, rows in every.groupby(every.conv_channels > 0):
+            yield _recurrent_group(name, rows, convolved=bool(convolved))
+
+
+def _recurrent_group(name: Name, rows: "pandas.DataFrame", *, convolved: bool) -> Group:
+    """Convolution, or scan or step of the recurrence, in a phase."""
+    stepped, few = name["phase"] in STEPPED, len(rows) < FEWEST
+    batch, new = columns(rows, ("batch", "seq_len"))
+    if convolved:
+        form = recurrent.CONVOLUTION_STEP if stepped else recurrent.CONVOLUTION
+        form = recurrent.CONVOLUTION_TOKEN if stepped and few else form
+        shape = columns(rows, ("conv_channels", "d_conv"))
+        dims = recurrent.convolution_dims(batch, new, *shape)
+    else:
+        form = recurrent.STEP if stepped else recurrent.SCAN
+        form = recurrent.TOKEN if stepped and few else form
+        dims = recurrent.state_dims(
+            batch,
+            new,
+            *columns(rows, ("n_k_heads", "n_v_heads", "k_head_dim", "v_head_dim", "chunk")),
+            alone=any(word in name["kernel"] for word in WHOLE),
+            solved=name["op"] != "mamba2",
+        )
+    # Where there are few shapes, a family is a shape and a batch.
+    alike = families(rows, SHAPE, ("batch",), FEW)
+    step = "convolution" if convolved else "state"
+    return group_of({**name, "step": step, "dtype": "bfloat16"}, form, dims, rows, alike)
 
 
 def _group(

@@ -32,6 +32,8 @@ STAYING: Final = 0.5
 """Share of the last-level cache in which what is touched surely stays."""
 SETTLING: Final = 3
 """Timed runs before the first sample."""
+BUILDING: Final = 0.3
+"""Share of the budget that libraries may take for compiling and tuning their kernels; assumed."""
 POINT_SHARE: Final = 0.015
 """Most that one point may take of the whole budget, or the time of a point that is not dear."""
 
@@ -72,7 +74,8 @@ def plan(
     have many points give more of them in a round, as the square root of their number. Probes that
     price nothing (`roofline.bench.prices.REFERENCES`) wait until the others have what they need.
     Each gives points in an order that spreads over its axes from the first on. A point that does
-    not fit is left out, and the next one tried: one dear point does not end the plan.
+    not fit is left out, and the next one tried: one dear point does not end the plan. What a
+    library compiles or tunes first counts with the first point that needs it.
 
     Args:
         probes: To cover.
@@ -81,16 +84,20 @@ def plan(
         stop: Rule for one point.
         lost: Share of the time that others take: no point may then take as much of the rest. [1]
     """
-    spent, reserved = 0.0, 0.0
+    spent, reserved, building = 0.0, 0.0, 0.0
     chosen: list[Point] = []
+    built = set()
     able, dropped = _able(probes, backend, machine, budget_s * (1.0 - lost), stop)
     for each in _ordered(able, backend):
-        cost = each.seconds + max(0.0, each.needs - reserved) / backend.fill_bytes_per_s
-        if spent + cost > budget_s:
-            dropped.append(Dropped(each.point, SPENT))
+        point = each.point
+        build = 0.0 if point.build in built else point.probe.build_s
+        cost = each.seconds + build + max(0.0, each.needs - reserved) / backend.fill_bytes_per_s
+        if spent + cost > budget_s or (build and building + build > BUILDING * budget_s):
+            dropped.append(Dropped(point, SPENT))
         else:
-            spent, reserved = spent + cost, max(reserved, each.needs)
-            chosen.append(each.point)
+            spent, reserved, building = spent + cost, max(reserved, each.needs), building + build
+            chosen.append(point)
+            built.add(point.build)
     return Plan(tuple(chosen), tuple(dropped), spent)
 
 

@@ -14,6 +14,7 @@ PROJECT: Final = "roofline"
 LIBRARY: Final = "cublaslt"
 """Provider of products in 8 bits: engines have kernels of their own, which come before it."""
 FLASHINFER: Final = "flashinfer"
+RECURRENT: Final = "flash-linear-attention"
 PAIR: Final = "bfloat16-bfloat16"
 PRICES: Final[Mapping[str, tuple[str, str]]] = {
     "gemm-bf16": (CUBLAS, "bfloat16"),
@@ -33,6 +34,12 @@ PRICES: Final[Mapping[str, tuple[str, str]]] = {
     "q-absorb-bf16": (CUBLAS, "mla_gen_pre-bfloat16"),
     "v-absorb-bf16": (CUBLAS, "mla_gen_post-bfloat16"),
     "mixture-bf16": ("torch", "bfloat16"),
+    "mixture-fp8": ("torch", "fp8"),
+    "mixture-fp8-block": ("deep-gemm", "fp8_block"),
+    "gated-delta-decode": (RECURRENT, "gdn-decode-state"),
+    "gated-delta-prefill": (RECURRENT, "gdn-prefill-state"),
+    "convolution-decode": (RECURRENT, "gdn-decode-convolution"),
+    "convolution-prefill": (RECURRENT, "gdn-prefill-convolution"),
     "rmsnorm-bf16": (PASSES, "input_layernorm"),
     "rope-bf16": (PASSES, "attn_rope"),
     "silu-mul-bf16": (PASSES, "mlp_act"),
@@ -76,7 +83,7 @@ HEADS: Final = (32.0, 8.0, 128.0)
 
 WITHOUT: Final[Mapping[str, str]] = {
     "moe": "experts in other formats: the engine's own kernels, as shipped",
-    "linear-attention": "recurrent states: the engine's own kernels, as shipped",
+    "linear-attention": "other recurrent layers: the engine's own kernels, as shipped",
     "sparse-attention": "chosen keys: the engine's own kernels, as shipped",
     "hyper-connections": "mixing of residual streams: the engine's own kernels, as shipped",
     "encoder-attention": "attention of encoders: the engine's own kernels, as shipped",

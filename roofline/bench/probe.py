@@ -9,7 +9,7 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -89,7 +89,8 @@ class Probe:
     """Backends that can run it."""
     kernels: Callable[..., Sequence[Any]] | None = None
     """One run on a GPU as data, where it is not that of an array module: kernels of
-    ``microbench/cuda``, products, collectives (`roofline.bench.gpu.launch`). Takes the
+    ``microbench/cuda``, products, collectives, steps of other libraries
+    (`roofline.bench.gpu.launch`). Takes the
     device's `roofline.bench.gpu.device.Sku`, then the arguments by name."""
     needs: tuple[str, ...] = ()
     """Packages besides those of the backend; where one is missing the probe is left out."""
@@ -100,6 +101,10 @@ class Probe:
     busy_s: float = 0.0
     """Time that the device is kept at work before the first sample: its clock has settled at what
     the power limit allows. [s]"""
+    build_s: float = 0.0
+    """Time in which a library compiles or tunes its kernels for the first of some points. [s]"""
+    builds: Callable[[Shape], Hashable] = lambda at: None
+    """Points that agree in it run the same kernels, which are compiled and tuned once."""
     form: str = ""
     """Name of the form that is fitted on a GPU, where it is not the usual one of the kind."""
 
@@ -135,6 +140,11 @@ class Point:
     def regime(self) -> str:
         """Side of a change of behaviour that it is on, each state by itself."""
         return f"{self.probe.regime(self.at)} {self.state}".strip()
+
+    @property
+    def build(self) -> tuple[str, Hashable]:
+        """Kernels that have to be compiled and tuned before it."""
+        return self.probe.name, self.probe.builds(self.at)
 
 
 def points(probe: Probe) -> Iterator[Point]:

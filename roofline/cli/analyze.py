@@ -13,6 +13,7 @@ from roofline.table import Result
     "model gpu node gpus layout objective tp pp ep dp cp sp stages microbatches "
     "ring_attention overlap offload_weights offload_kv offload_to prefetch batch "
     "prefill_batch prompt prefix_hit output samples beams temperature top_k top_p "
+    "adapters lora_rank lora_targets max_loras adapter_skew "
     "weights kv engine convention calibration profile kv_cache attention fusion mask mla "
     "routing_skew expert_loads denoising_steps block cuda_graphs memory_utilization price "
     "explain report format_",

@@ -151,6 +151,7 @@ class Exported(StrEnum):
     MLA_BMM = "mla-bmm"
     ATTENTION_PREFILL = "attention-prefill"
     MOE = "moe"
+    LINEAR_ATTENTION = "linear-attention"
     POINTWISE = "pointwise"
     COLLECTIVE = "collective"
 

@@ -15,18 +15,19 @@ ROUTINE: Final = 10
 GROUPS: Final[Mapping[str, str]] = {
     "Common": "gpu gpus layout batch prompt output weights kv rate concurrency workload slo with_ "
     "draft acceptance prefill decode target explain report",
-    "Load": "trace cv requests warmup seed length_spread ramp_up prompt_pool harness prefill_batch "
-    "prefix_hit cold timeout static",
+    "Load": "trace rate_curve cv requests warmup seed length_spread ramp_up prompt_pool harness "
+    "prefill_batch prefix_hit cold timeout static",
     "Parallelism": "node tp pp ep dp cp sp stages microbatches ring_attention overlap objective "
     "top over overlapped decode_gpu decode_node disaggregated",
     "Engine": "engine engine_version cuda_graphs memory_utilization max_sequences max_context "
     "token_budget chunked_prefill prefix_caching policy first preemption contiguous host_cache "
     "recv_interval stream_interval dp_timeout_iters page reserved profile port",
     "Decoding": "samples beams temperature top_k top_p denoising_steps block",
+    "LoRA adapters": "adapters lora_rank lora_targets max_loras adapter_skew",
     "Drafts": "draft_length draft_tokens draft_model draft_weights draft_tp length tree tokens",
     "Model and kernels": "mla routing_skew expert_loads attention fusion mask kv_cache "
     "offload_weights offload_kv offload_to prefetch convention calibration",
-    "Cost and risk": "price training_tokens headroom confidence intervals",
+    "Cost and risk": "price reserved_price scaling training_tokens headroom confidence intervals",
 }
 """Options by group, in the order of the help; those of no group are under `OTHERS`."""
 OTHERS: Final = "Output"

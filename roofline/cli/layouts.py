@@ -13,7 +13,9 @@ from roofline.cli.render import plain_values
 @options.takes(
     Layouts,
     "model gpu gpus node objective top batch prefill_batch prompt prefix_hit output "
-    "temperature top_k top_p weights kv engine calibration kv_cache attention fusion mask mla "
+    "temperature top_k top_p "
+    "adapters lora_rank lora_targets max_loras adapter_skew "
+    "weights kv engine calibration kv_cache attention fusion mask mla "
     "routing_skew expert_loads ring_attention overlap cuda_graphs memory_utilization price "
     "static report format_",
 )

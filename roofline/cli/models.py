@@ -84,7 +84,7 @@ def show(
 
 
 def summary(network: "Architecture", kv: str = "bf16") -> dict[str, Any]:
-    """Counts of a network as JSON carries them; cache in the format given, state in 16 bits."""
+    """Counts of a network as JSON carries them; cache in the format given, state in its own."""
     from roofline.model import parameters, precision
 
     width = precision.named(kv).width
@@ -106,7 +106,7 @@ def summary(network: "Architecture", kv: str = "bf16") -> dict[str, Any]:
             parameters.kv_elements_per_token(network, beyond_window=True)
         ),
         "index_bytes_per_token": parameters.index_bytes_per_token(network),
-        "state_bytes_per_sequence": 2 * parameters.state_elements_per_sequence(network),
+        "state_bytes_per_sequence": int(parameters.state_bytes_per_sequence(network)),
         "weight_bytes": parameters.weight_bytes(network),
         "weight_format": network.weight_format,
         "layers": len(network.layers),

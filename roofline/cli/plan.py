@@ -18,10 +18,12 @@ from roofline.units import counted
 
 @options.takes(
     Planning,
-    "model gpu gpus workload trace rate cv prompt output requests warmup slo headroom "
-    "confidence seed temperature top_k top_p node weights kv engine calibration profile "
-    "disaggregated draft acceptance draft_length mla routing_skew expert_loads overlap "
-    "cuda_graphs memory_utilization price training_tokens explain report format_",
+    "model gpu gpus workload trace rate rate_curve cv prompt output requests warmup slo headroom "
+    "confidence seed temperature top_k top_p "
+    "adapters lora_rank lora_targets max_loras adapter_skew "
+    "node weights kv engine calibration profile disaggregated "
+    "draft acceptance draft_length mla routing_skew expert_loads overlap cuda_graphs "
+    "memory_utilization price reserved_price scaling training_tokens explain report format_",
 )
 def plan(
     context: typer.Context,

@@ -25,10 +25,12 @@ SUFFIXES: Final = (".parquet", ".csv")
 
 @options.takes(
     Simulation,
-    "model gpu workload trace rate cv concurrency prompt output requests warmup "
+    "model gpu workload trace rate rate_curve cv concurrency prompt output requests warmup "
     "length_spread ramp_up prompt_pool harness slo seed policy first max_sequences token_budget "
     "timeout preemption recv_interval stream_interval dp_timeout_iters cold contiguous "
-    "prefix_caching host_cache temperature top_k top_p draft acceptance draft_length node gpus "
+    "prefix_caching host_cache temperature top_k top_p "
+    "adapters lora_rank lora_targets max_loras adapter_skew "
+    "draft acceptance draft_length node gpus "
     "layout tp pp ep dp cp "
     "weights kv engine calibration profile mla routing_skew expert_loads overlap cuda_graphs "
     "memory_utilization price intervals out timeline report format_",

@@ -6,6 +6,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from roofline.cost import placement
+from roofline.cost.adapters import NO_ADAPTERS, Lora, modules
 from roofline.cost.algorithms import Ranks
 from roofline.cost.attention import Mask
 from roofline.cost.engine_costs import ALONE, IDEAL, EngineCosts, KernelGains, eager
@@ -58,6 +59,8 @@ class Options:
     """True where the engine may run decode steps in CUDA graphs."""
     sampling: Sampling = LIKELIEST
     """Choice of the next token: temperature, top-k, top-p, samples, beams."""
+    lora: Lora = NO_ADAPTERS
+    """Adapters that requests ask for."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -156,8 +159,30 @@ class Deployment:
                 f"{self.node.gpu.name} has no wires to a host in its file",
                 hint="keep everything in its memory, or add links.pcie to a file of your own",
             )
+        self._check_adapters()
         if not self.layout.is_axis:
             placement.check(self.architecture, self.layout, self.node)
+
+    def _check_adapters(self) -> None:
+        """Refuse adapters of layers that the network does not have, and those that cannot come."""
+        lora, network = self.options.lora, self.architecture
+        if not lora.adapters:
+            return
+        kinds = [
+            (block, linear.name)
+            for block in network.kinds
+            for linear in block.linears(network.d_model)
+        ]
+        known = list(dict.fromkeys(role for block, role in kinds if modules(block, role)))
+        hint = f"{network.name} takes adapters on {', '.join(known)}"
+        if wrong := [role for role in lora.targets if role not in known]:
+            raise InputError(f"no linear layer {wrong[0]!r:.40} that takes an adapter", hint=hint)
+        if lora.moves and host_link(self.node.gpu) is None:
+            raise InputError(
+                f"{self.node.gpu.name} has no wires to a host in its file, from which adapters "
+                "would be loaded",
+                hint="keep all of them on the device: leave out --max-loras",
+            )
 
     @property
     def kernel_gains(self) -> KernelGains:

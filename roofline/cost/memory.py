@@ -9,7 +9,7 @@ from roofline.cost.activations import activation_peak, naive_score_bytes
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Stage, different, pipeline
 from roofline.cost.placement import kv_heads_per_device
-from roofline.cost.weights import outside_bytes, weight_bytes
+from roofline.cost.weights import adapter_bytes, outside_bytes, weight_bytes
 from roofline.cost.work import Number, Part, anywhere
 from roofline.model.architecture import (
     Attention,
@@ -28,6 +28,7 @@ class Memory:
     budget: float
     """Memory of the device that software can use, and the share of it that the engine takes."""
     weights: float
+    """Weights, those of LoRA adapters included."""
     activations: float
     runtime: float
     graphs: float
@@ -40,6 +41,8 @@ class Memory:
     """Layers on their way from there."""
     stage: int = 0
     """Number of the stage in the pipeline, the first one being 0. [1]"""
+    adapters: float = 0.0
+    """Part of the weights that LoRA adapters take."""
 
     @property
     def pool(self) -> float:
@@ -70,6 +73,8 @@ class Held:
     """Parts of `Memory`."""
     stage: Number = 0.0
     """Number of the stage among those that differ. [1]"""
+    adapters: Number = 0.0
+    """Part of the weights that LoRA adapters take."""
 
     @property
     def taken(self) -> Number:
@@ -213,6 +218,7 @@ def budget(
         host=float(parts.host),
         buffer=float(parts.buffer),
         stage=_number(deployment, int(parts.stage)),
+        adapters=float(parts.adapters),
     )
 
 
@@ -265,6 +271,8 @@ def held(
 
     A device holds 1/d of the sequences, rounded up, and computes 1/c of the tokens of a step.
     Offloaded shares are on the host; two of the layers that have to be loaded are under way.
+    Adapters have room for as many as are kept, each of the rank: vLLM allocates ``max_loras`` slots
+    of ``max_lora_rank`` before the cache (0.11, lora/layers, ``create_lora_weights``).
     Source: the sum of the parts above.
 
     Args:
@@ -294,10 +302,12 @@ def held(
         cache = mine * each * cached
         outside = offload.weights * layers + offload.kv * cache
         under_way = min(2.0 / sum(count for _, count in stage.layers), 1.0) * outside
-        on_device = (whole - offload.weights * layers, cache - offload.kv * cache)
-        parts.append((*on_device, outside, under_way))
-    fullest = _fullest(parts)
-    return Held(fullest[0], activations, *fullest[1:])
+        lora = deployment.options.lora.kept * adapter_bytes(deployment, stage.layers)
+        on_device = (whole - offload.weights * layers + lora, cache - offload.kv * cache)
+        parts.append((*on_device, outside, under_way, lora))
+    held_weights, *others, adapters, number = _fullest(parts)
+    kv, host, buffer = others
+    return Held(held_weights, activations, kv, host, buffer, number, adapters)
 
 
 def _passed_around(deployment: Deployment, context: Number, step_tokens: Number) -> Number:
@@ -318,7 +328,7 @@ def _passed_around(deployment: Deployment, context: Number, step_tokens: Number)
 
 
 def _fullest(parts: Sequence[tuple[Number, ...]]) -> tuple[Number, ...]:
-    """Weights, cache, what is outside and its buffer, of the stage that takes most; its number."""
+    """Weights, cache, what is outside, its buffer, adapters, of the fullest stage; its number."""
     if len(parts) == 1:
         return (*parts[0], 0.0)
     taken = np.stack(np.broadcast_arrays(*(part[0] + part[1] + part[3] for part in parts)))

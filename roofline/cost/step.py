@@ -120,11 +120,14 @@ def _pass(deployment: Deployment, every: Sequence[Group]) -> Pass:
     alone = all(is_one(new) for _, _, new, _ in numbers)
     split = 1.0 if alone else layout.cp
     tokens = reduce(add, (times(count, new) for _, count, new, _ in mine))
+    rows = reduce(add, (count for _, count, _, _ in mine))
+    lora = deployment.options.lora
     return Pass(
         deployment,
         mine,
         tokens=tokens if _one(split) else tokens / split,
-        rows=reduce(add, (count for _, count, _, _ in mine)),
+        rows=rows,
+        adapters=lora.touched(rows) if lora.adapters else 0.0,
         tp=layout.tp,
         copies=layout.cp if alone else 1.0,
         everyone=reduce(add, (times(count, new) for _, count, new, _ in numbers)),
@@ -207,6 +210,8 @@ def loads(deployment: Deployment, layers: Sequence[Op], stage: Stage) -> Iterato
         chosen: Number = 0.0
         for op in layers:
             moved = op.work.weight_bytes * float(op.repeat)
+            if op.kind == "adapter":
+                continue  # adapters stay on the device
             if op.kind == "moe":
                 chosen = plus(chosen, moved)
             else:

@@ -1,6 +1,6 @@
 """Weights on one device: what is split, repeated, padded and spread."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -127,6 +127,67 @@ def layer_parts(deployment: Deployment, block: Block) -> Iterator[Part]:
     yield Part("norms and biases", others * width, "parameters · width", symbols)
 
 
+def adapter_parts(deployment: Deployment, block: Block) -> Iterator[Part]:
+    """One LoRA adapter of a layer on one device, by the matrix that it is added to. [B]
+
+    R·(in + out) elements for each layer of the checkpoint, of what the device has of that layer:
+    all of A and a part of B where outputs are split, a part of A and all of B where inputs are.
+    Source: as `roofline.cost.layers.adapters.adapted`.
+
+    Args:
+        deployment, block: Adapters, formats and layout; the layer.
+    """
+    lora, layout = deployment.options.lora, deployment.layout
+    width = deployment.precision.activations.width
+    alone = np.where(np.asarray(layout.apart) > 0, 1.0, layout.tp)[()]
+    for linear in block.linears(deployment.architecture.d_model):
+        joined = lora.modules(block, linear.name)
+        if not joined:
+            continue
+        tp = alone if linear.name.startswith("shared-") else layout.tp
+        repeated = _repeated(block, linear, tp)
+        n = linear.n / tp if linear.split == "column" else float(linear.n)
+        k = linear.k / tp if linear.split == "row" else float(linear.k)
+        inputs, outputs = _ADAPTER[linear.split]
+        yield Part(
+            f"adapter of {linear.name}",
+            lora.lora_rank * (joined * k + n * repeated) * width,
+            f"R · ({inputs}[ · joined] + {outputs}) · width",
+            {
+                "R": lora.lora_rank,
+                "joined": joined,
+                "n": linear.n,
+                "k": linear.k,
+                "TP": tp,
+                "repeated": repeated,
+                "width": width,
+            },
+        )
+
+
+def adapter_bytes(deployment: Deployment, layers: Iterable[tuple[Block, int]]) -> Number:
+    """One LoRA adapter of some layers on one device. [B]
+
+    Source: sum of `adapter_parts`.
+
+    Args:
+        deployment: Adapters, formats and layout.
+        layers: Layers, and the number of each.
+    """
+    if not deployment.options.lora.adapters:
+        return 0.0
+    out: Number = 0.0
+    for block, number in layers:
+        out = out + number * total(adapter_parts(deployment, block))
+    return out
+
+
+_ADAPTER: Final = {
+    "column": ("k", "n[ / TP][ · repeated]"),
+    "row": ("k[ / TP]", "n"),
+    "none": ("k", "n"),
+}
+"""Input and output width of a matrix on one device by how it is split."""
 _MATRIX: Final = {
     "column": "n[ / TP] · (k · bytes[ + scale])[ · repeated]",
     "row": "n · (k[ / TP] · bytes[ + scale])",

@@ -23,6 +23,7 @@ Kind: TypeAlias = Literal[
     "index",
     "scan",
     "pointwise",
+    "adapter",
     "lookup",
     "collective",
     "host",

@@ -108,6 +108,10 @@ def _architecture(name_or_path: str, depth: int) -> Architecture:
     path = Path(name_or_path)
     if there(path, "folder"):
         return _weighed(_from_file(path / "config.json", path.resolve().name, depth), path)
+    if path.suffix.lower() == ".gguf" and there(path):
+        from roofline.model.checkpoint.gguf_network import gguf_network
+
+        return gguf_network(path)
     if there(path) or path.suffix.lower() in (".json", ".yaml", ".yml"):
         folder = path.stem == "config"
         return _from_file(path, path.resolve().parent.name if folder else path.stem, depth)

@@ -186,6 +186,19 @@ def state_elements_per_sequence(architecture: Architecture) -> int:
     )
 
 
+def state_bytes_per_sequence(architecture: Architecture) -> float:
+    """Recurrent state of a sequence: matrices in their own format, convolutions in 16 bits. [B]"""
+    return sum(
+        layers
+        * (
+            part.matrix_elements * named(part.state_format).width
+            + (part.state_elements - part.matrix_elements) * named("bf16").width
+        )
+        for block, layers in architecture.kinds.items()
+        if isinstance(part := block.mixer, Recurrent)
+    )
+
+
 def index_bytes_per_token(architecture: Architecture) -> int:
     """Cache growth per token of the index of sparse attention. [B]"""
     return sum(

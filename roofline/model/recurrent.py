@@ -19,9 +19,10 @@ class Recurrent:
     """A layer with a recurrent state."""
 
     kind: str
-    """``"mamba1"``, ``"mamba2"``, ``"gated-delta"``, ``"lightning"``, ``"based"``, ``"s4"``."""
+    """``"mamba1"``, ``"mamba2"``, ``"gated-delta"``, ``"lightning"``, ``"based"``, ``"s4"``,
+    ``"h3"``, ``"retention"``."""
     heads: int
-    """Heads with a state of their own; channels for Mamba-1 and S4. [1]"""
+    """Heads with a state of their own; channels for Mamba-1, S4 and H3. [1]"""
     key_dim: int
     value_dim: int
     """Widths R and P of the state of one head. [1]"""
@@ -89,6 +90,67 @@ def s4(d_model: int, states: int) -> Recurrent:
         projections=(Linear("s4-out", d_model, d_model, d_model),),
         other_parameters=d_model * (3 * states + 2),
         chunk=1,
+    )
+
+
+def h3(d_model: int, states: int) -> Recurrent:
+    """Two state spaces between products: one shifts keys, one sums up keys times values.
+
+    The shift is a convolution of as many taps as it has states; the other has diagonal decays.
+
+    Source: Fu et al. 2022 (arXiv 2212.14052), section 3.1, with heads of one channel.
+
+    Args:
+        d_model: Channels D. [1]
+        states: Real numbers of either state of a channel. [1]
+
+    Examples:
+        >>> h3(1024, 64).state_elements == 1024 * 64 + 1024 * 63
+        True
+    """
+    return Recurrent(
+        kind="h3",
+        heads=d_model,
+        key_dim=states,
+        value_dim=1,
+        key_heads=0,
+        projections=(
+            Linear("qkv", 3 * d_model, d_model),
+            Linear("attn-out", d_model, d_model, split="row"),
+        ),
+        other_parameters=d_model * (states + 3 * states + 2),
+        conv_width=d_model,
+        conv_kernel=states,
+        chunk=1,
+    )
+
+
+def retention(d_model: int, heads: int, head_dim: int) -> Recurrent:
+    """Linear attention with a fixed decay of each head, values twice as wide as keys, and a gate.
+
+    Source: Sun et al. 2023 (arXiv 2307.08621), sections 2 and 3.1; chunks of 512 tokens.
+
+    Args:
+        d_model, heads: Model width and heads. [1]
+        head_dim: Width of queries and keys. [1]
+
+    Examples:
+        Where heads are as wide as the model, 8·D² parameters:
+
+        >>> sum(each.parameters for each in retention(1024, 4, 256).projections) == 8 * 1024**2
+        True
+    """
+    return Recurrent(
+        kind="retention",
+        heads=heads,
+        key_dim=head_dim,
+        value_dim=2 * head_dim,
+        key_heads=heads,
+        projections=(
+            Linear("qkv-gate", heads * 6 * head_dim, d_model),
+            Linear("attn-out", d_model, heads * 2 * head_dim, split="row"),
+        ),
+        chunk=512,
     )
 
 

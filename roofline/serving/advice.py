@@ -189,6 +189,8 @@ def _memory_sentence(batch: StaticBatch, most: int) -> str:
             f"up to {most:,} {what} of this length fit."
         )
     short = f"Does not fit: {show_binary(-memory.free)} too much on {where}."
+    if memory.adapters and (kept := room.most_adapters(deployment, memory)):
+        return f"{short} It fits with {kept:,} of the adapters on each (--max-loras {kept})."
     if most:
         return f"{short} A batch of {most:,} fits."
     if wider := room.fewest_devices(deployment, work, batch.utilization):

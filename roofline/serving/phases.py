@@ -32,7 +32,7 @@ ENGINE: Final = "engine"
 """Name of what an engine's software adds to a step: scheduling, sampling, launches."""
 LIMITS: Final = (*BOUNDS, ENGINE)
 """Limits that may bind most of a phase."""
-SHARED: Final = frozenset({"gemm", "moe", "pointwise", "lookup", "collective"})
+SHARED: Final = frozenset({"gemm", "moe", "pointwise", "adapter", "lookup", "collective"})
 """Kinds of operators that see all new tokens of a step at once, but for those below."""
 BY_GROUP: Final = frozenset(
     {

@@ -8,6 +8,7 @@ import numpy as np
 
 from roofline.errors import RooflineError
 from roofline.serving import advice, grounds, room, tables
+from roofline.serving.adapters import adapter_derivations, adapter_table, load_notes
 from roofline.serving.asking import asked_of
 from roofline.serving.explain import explain_all
 from roofline.serving.explain.parts import worst
@@ -59,7 +60,7 @@ def _told(entry: OpTime) -> Mapping[str, str]:
     known = entry.measured
     found = known.found if known else None
     if known is None or found is None:
-        note = UNMEASURED if known is None else SHARED
+        note = UNMEASURED if known is None else known.assumed or SHARED
         return {"kernel": "", "of": "", "measured on": "", "note": note, "source": ""}
     distance = []
     if found.foreign:
@@ -137,10 +138,12 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
     batches, forms = batches_of(batch, most), latent_forms(batch)
     beside = [step for form in forms.values() for step in form.steps]
     changes = advice.changes(batch, [*batches.steps, *beside])
-    derivations = explain_all(batch, replicas, steady)
+    derivations = explain_all(batch, replicas, steady) | adapter_derivations(batch)
     prefix = "static_" if steady else ""
     sampling = deployment.options.sampling
     least = tables.at_published_rates(batch) if batch.calibrated else None
+    headline = tables.headline(batch, steady, replicas, derivations, least)
+    lora = deployment.options.lora
     given = {
         "GPU": f"{replicas * deployment.devices} × {deployment.node.gpu.title}",
         "layout": str(deployment.layout) + (f" × {replicas} replicas" if replicas > 1 else ""),
@@ -155,11 +158,12 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
     return Result(
         kind="analyze",
         tables={
-            "headline": tables.headline(batch, steady, replicas, derivations, least),
+            "headline": headline,
             "static_batch": tables.static_table(batch, replicas, derivations, prefix, least),
             "memory": room.memory_table(batch.memory),
             "capacity": tables.capacity(batch, most),
             "ops": tables.operators(batch),
+            **({"adapters": adapter_table(batch, headline["value"][0])} if lora.adapters else {}),
             "what_if": tables.what_if(changes),
             "batch_curve": _curve(batch, most, batches),
             "roofs": grounds.roofs(batch),
@@ -170,6 +174,7 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
         notes=(
             *steady_notes(batch, steady, no_steady),
             *notes(batch, replicas, forms),
+            *load_notes(deployment),
             *deployment.precision.notes,
             *deployment.architecture.notes,
         ),
@@ -189,6 +194,7 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
             "kv_cache": work.kv_cache,
             **({"samples": work.samples} if work.samples > 1 else {}),
             **(asdict(sampling) if sampling.given else {}),
+            **(asdict(lora) if lora.adapters else {}),
             "convention": "engine",
             "basis": "calibrated" if batch.calibrated else "datasheet",
             "calibration": deployment.calibration.name if deployment.calibration else "none",

@@ -131,6 +131,12 @@ def largest_context(deployment: Deployment, workload: Workload, utilization: flo
     return prompt + workload.output - 1 if prompt else 0
 
 
+def most_adapters(deployment: Deployment, memory: Memory) -> int:
+    """Most LoRA adapters that fit on a device beside all else; 0 where not even one does. [1]"""
+    kept = deployment.options.lora.kept
+    return max(int(kept + memory.free // (memory.adapters / kept)), 0)
+
+
 def host_memory(deployment: Deployment) -> float | None:
     """Memory of the host of a node; None where no file says, or storage is used. [B]"""
     host = deployment.node.host
@@ -175,7 +181,8 @@ def memory_table(memory: Memory, drafting: tuple[float, float] | None = None) ->
     """Memory of one device by part; with weights and cache of what drafts, where given. [B]"""
     weights, kv = drafting or (0.0, 0.0)
     parts = {
-        "weights": memory.weights,
+        "weights": memory.weights - memory.adapters,
+        **({"LoRA adapters": memory.adapters} if memory.adapters else {}),
         **({} if drafting is None else {"weights of the draft": weights}),
         "KV cache": memory.kv,
         **({} if drafting is None else {"KV cache of the draft": kv}),

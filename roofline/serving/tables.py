@@ -255,10 +255,14 @@ def capacity(batch: StaticBatch, most: int) -> Table:
     longest = room.largest_context(deployment, work, batch.utilization)
     bound = "the network" if limit and longest >= limit - 1 else "memory"
     columns = ("limit", "value", "unit", "at", "set by")
-    rows = (
+    rows = [
         ("largest batch", most, "sequence", f"context {work.longest}", "memory"),
         ("longest context", longest, "token", f"batch {work.batch}", bound),
-    )
+    ]
+    if batch.memory.adapters:
+        fitting = room.most_adapters(deployment, batch.memory)
+        at = f"batch {work.batch}, context {work.longest}"
+        rows.append(("most adapters on the device", fitting, "adapter", at, "memory"))
     return table([dict(zip(columns, row, strict=True)) for row in rows], {})
 
 

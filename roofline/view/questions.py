@@ -35,14 +35,15 @@ TITLES: Final = {
 ASKED: Final[Mapping[str, str]] = {
     "calibrate": "constants errors logged",
     "scoreboard": "group published_results",
-    "analyze": "headline static_batch memory capacity ops",
+    "analyze": "headline static_batch memory capacity adapters ops",
     "disaggregate": "headline pools pools_memory transfer alternatives",
     "speculate": "headline drafts batches memory published",
     "paging": "headline schemes",
     "compare": "variants speed factors training",
     "layouts": "layouts",
     "simulate": "latencies objectives throughput server cache workload",
-    "plan": "objectives confidences relaxations deployments bounds frontier gpus_by_rate "
+    "plan": "objectives confidences relaxations deployments bounds frontier fleets by_hour "
+    "gpus_by_rate "
     "sensitivity break_even candidates",
 }
 """Tables that answer a question, in the order of the terminal."""

@@ -59,6 +59,7 @@ def _bound(name: str) -> Callable[[Mapping[str, Any]], Cell]:
 
 
 SHOWN: Final[Mapping[str, Shown]] = {
+    "adapters": Shown("LoRA adapters", "metric=Figure, value, without, known, meaning"),
     "alternatives": Shown(
         "Both phases apart or together",
         "serving, layout, gpus, ttft_mean_s, tpot_s, throughput_tok_s, throughput_tok_s_per_gpu, "
@@ -78,6 +79,13 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "Training once, inference again and again",
         "what, training, inference_per_token=An output token, tokens=Even after, "
         "days=Days at this rate",
+    ),
+    "by_hour": Shown(
+        "A fleet that follows the load, by hour",
+        "from_h=From, to_h=To, rate_per_s=Load, replicas?, prefill_replicas?=Prefill, "
+        "decode_replicas?=Decode, gpu_hours, load=Of what is carried, ttft_s, tpot_s, "
+        "late_share=Outside SLO",
+        few=24,
     ),
     "cache": Shown(
         "KV cache of a replica", "part, tokens, share, meaning", where=lambda row: row["tokens"]
@@ -121,6 +129,12 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "figures": Shown(
         "Every figure",
         "run, metric, statistic, measured, predicted, low, error, inside | reason",
+    ),
+    "fleets": Shown(
+        "Fleets over the rate curve",
+        "fleet, least_gpus=Fewest GPUs, most_gpus=Most, gpu_hours_per_day=GPU hours a day, "
+        "usd_per_day=On demand a day, reserved_gpus?=Reserve, "
+        "reserved_usd_per_day?=With these a day, late_share=Outside SLO",
     ),
     "frontier": Shown(
         "Deployments that nothing cheaper beats in some aim",

@@ -122,7 +122,7 @@ _UNITS: Final = (
 )
 _ENDS: Final = {"_low": "from", "_high": "to", "_base": "as planned"}
 _STATISTIC: Final = re.compile(r"\b(?:ttft|tpot|itl|e2e)_(?:p\d+|mean)\b")
-_PLURAL: Final = frozenset({"token", "sequence", "request", "page", "slot", "step"})
+_PLURAL: Final = frozenset({"token", "sequence", "request", "page", "slot", "step", "adapter"})
 """Units that are counted: one token, two tokens."""
 
 

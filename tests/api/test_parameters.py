@@ -11,6 +11,7 @@ from roofline.api import parameters
 from roofline.api.parameters import Question, parameters_of, shared
 from roofline.api.setting import Degrees
 from roofline.api.workload import Wanted
+from roofline.cost.adapters import Lora
 from roofline.cost.deployment import Options
 from roofline.cost.sampling import Sampling
 from roofline.interop.results import Given
@@ -74,8 +75,9 @@ def test_a_question_may_state_a_parameter_anew() -> None:
     ("kind", "record", "own"),
     [
         (Workload, parameters.Analysis, set()),
-        (Options, parameters.Analysis, {"logits", "sampling"}),
+        (Options, parameters.Analysis, {"logits", "lora", "sampling"}),
         (Sampling, parameters.Analysis, set()),
+        (Lora, parameters.Analysis, set()),
         (Degrees, parameters.Analysis, {"spelled"}),
         (Wanted, parameters.Simulation, set()),
         (Asked, parameters.Simulation, {"sharing", "tier_bytes"}),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from roofline.bench.backend import Launch, Timer, missing
+from roofline.bench.backend import Launch, Pool, Sizes, Timer, missing
 from roofline.bench.engine import Measurement
 from roofline.bench.probe import Loaded, Maker, Point, Probe, Shape
 from roofline.cost.work import Work
@@ -39,6 +39,14 @@ def probe(name: str = "toy", version: int = 1, sizes: Sequence[int] = (64, 256, 
         states=("warm", "cold"),
         regime=lambda at: "small" if at["size"] < 100 else "large",
     )
+
+
+def made(found: Probe, at: Shape, xp: Any = np) -> dict[str, Any]:
+    """Arguments of one run of a probe, in memory of their own."""
+    sizes, pool = Sizes(), Pool(xp)
+    found.arguments(sizes, at)
+    pool.reserve(sizes.numbers, sizes.room)
+    return dict(found.arguments(pool, at))
 
 
 def loaded(found: Probe) -> Loaded:

@@ -109,6 +109,21 @@ def test_every_finished_point_is_handed_on_and_the_rest_named() -> None:
     assert left == [(point, "the budget is spent") for point in every]
 
 
+def test_nothing_is_compiled_that_would_not_be_ready_before_the_deadline() -> None:
+    slow = list(points(replace(probe("slow"), build_s=60.0)))
+    quick = list(points(probe("quick")))
+    kept: list[str] = []
+    left = run(
+        [*slow, *quick],
+        Clockwork(),
+        lambda m: kept.append(m.point.name),
+        stop=Stop(),
+        deadline=time.perf_counter() + 30.0,
+    )
+    assert left == [(point, "the budget is spent") for point in slow]
+    assert kept == [point.name for point in quick]
+
+
 @dataclass
 class Beset(Clockwork):
     """Others slow down whatever is measured in the first three tries."""

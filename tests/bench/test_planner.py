@@ -138,3 +138,27 @@ def test_a_point_may_take_less_where_others_take_most_of_the_time() -> None:
     dear = [{d.point.name for d in p.dropped if "too long" in d.reason} for p in (free, beset)]
     assert dear[0] < dear[1]
     assert beset.seconds <= 60.0
+
+
+def test_compiling_counts_once_for_the_points_that_share_it() -> None:
+    built = replace(probe(sizes=(64, 256, 1024)), states=("warm",), build_s=3.0)
+    plans = [
+        plan([each], Clockwork(), lambda arithmetic: MACHINE, 60.0, STOP)
+        for each in (probe(sizes=(64, 256, 1024)), built)
+    ]
+    assert [len(found.points) for found in plans] == [6, 3]
+    each = replace(built, builds=lambda at: at["size"])
+    apart = plan([each], Clockwork(), lambda arithmetic: MACHINE, 60.0, STOP)
+    assert len(apart.points) == 3
+    assert apart.seconds - plans[1].seconds == pytest.approx(6.0)
+
+
+def test_compiling_takes_a_part_of_a_budget_at_most() -> None:
+    dear = replace(probe(sizes=(64, 256)), build_s=10.0, builds=lambda at: at["size"])
+    others = probe("other", sizes=(64, 256))
+    for budget_s, kinds in ((30.0, 0), (40.0, 1), (100.0, 2)):
+        found = plan([dear, others], Clockwork(), lambda arithmetic: MACHINE, budget_s, STOP)
+        mine = {point.build for point in found.points if point.probe.name == "toy"}
+        assert len(mine) == kinds
+        assert [d.reason for d in found.dropped] == ["the budget is spent"] * (2 * (2 - kinds))
+        assert sum(point.probe.name == "other" for point in found.points) == 4

@@ -50,6 +50,12 @@ def test_a_convolution_is_told_by_its_channels_and_a_state_by_none() -> None:
     assert state.dims["sequences"].tolist() == [64]
 
 
+def test_rows_that_name_no_kernel_are_told_apart_by_their_channels() -> None:
+    state, short = groups("linear-attention", {**PREFILL, "conv_channels": 8192}, PREFILL)
+    assert (state.form, short.form) == (recurrent.SCAN, recurrent.CONVOLUTION)
+    assert (len(state.dims["new"]), len(short.dims["channels"])) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("kernel", "alone"),
     [("chunk_gated_delta_rule_flashinfer", 1), ("flashkda_fwd", 1), ("chunk_gated_delta_rule", 0)],

@@ -100,6 +100,8 @@ SIMULATED = (
     "plan llama-3.1-8b --gpu l40s --gpus 8 --rate 2 --requests 3000 --prompt 1000..16000 "
     "--output 20..600 --slo ttft=20s,tpot=200ms --calibration none",
     "plan llama-3.1-8b --rate 10 --gpus 4 --temperature 0.7 --top-k 40",
+    "plan llama-3.1-8b --rate 10 --gpus 4 --adapters 200 --max-loras 20 --adapter-skew 0.9 "
+    "--lora-rank 32 --lora-targets qkv,attn-out",
     "plan mixtral-8x7b --gpus 16 --rate 8 --requests 1000 --routing-skew 0.5 --confidence 0%",
 )
 

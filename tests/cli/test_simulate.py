@@ -317,3 +317,19 @@ def test_drafts_make_answers_faster_and_are_told(cli: Any) -> None:
     assert "1.94 tokens a round are expected" in " ".join(told.out.split())
     assert cli(f"{line} --acceptance 0.5").code == 2
     assert cli(f"{line} --draft ngram").code == 2
+
+
+@pytest.mark.slow
+def test_a_day_is_sent_whole_and_its_peak_is_told(cli: Any) -> None:
+    line = "simulate llama-3.1-8b --calibration none --prompt 100 --output 4"
+    ran = cli(f"{line} --rate-curve '0h 0.005, 9h 0.03, 18h 0.01' --format json")
+    assert ran.code == 0
+    sent = 3600 * (9 * 0.005 + 9 * 0.03 + 6 * 0.01)
+    assert ran.result["requests"] == pytest.approx(sent, abs=1)
+    assert ran.result["offered_requests_per_s"] == pytest.approx(sent / 86_400)
+    told = " ".join(ran.result["summary"])
+    assert "0.0156 requests/s come in on average and 0.03" in told
+    # At ten times what it serves for a minute a day, it is overloaded then and on no average.
+    over = cli(f"{line} --rate-curve '0h 0.001, 12h 3000, 12:01 0.001' --requests 3000")
+    assert "Overloaded at the peak" in over.out
+    assert cli(f"{line} --rate-curve '0h 1' --concurrency 4").code == 2

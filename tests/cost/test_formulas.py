@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roofline.cost.adapters import Lora
 from roofline.cost.deployment import Deployment, Offload, Options
 from roofline.cost.layout import Layout, pipeline
 from roofline.cost.memory import kept
@@ -59,6 +60,7 @@ OPTIONS = (
     Options(attention="naive", mla="absorbed"),
     Options(sampling=Sampling(0.7, 40, 0.9)),
     Options(sampling=Sampling(beams=4)),
+    Options(lora=Lora(5, 8, max_loras=3, adapter_skew=1.0)),
 )
 CONTEXTS = np.array([40.0, 700.0, 3000.0, 9000.0])
 SHARES = np.array([0.1, 0.2, 0.3, 0.4])

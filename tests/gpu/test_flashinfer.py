@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.bench.backend import Pool, Sizes
 from roofline.bench.gpu.device import Device
 from roofline.bench.gpu.flashinfer_attention import LATENT_PAGE, NEEDS, QUERY
 from roofline.bench.gpu.torch_attention import pages
-from roofline.bench.probe import Shape, find
+from tests.gpu.running import ran
 
 pytestmark = pytest.mark.gpu
 
@@ -18,20 +17,6 @@ pytestmark = pytest.mark.gpu
 def installed() -> None:
     for name in NEEDS:
         pytest.importorskip(name)
-
-
-def ran(gpu: Device, name: str, at: Shape) -> dict[str, Any]:
-    """Arguments of a probe after one run."""
-    probe, sizes, pool = find(name).probe, Sizes(), Pool(gpu.cupy)
-    probe.arguments(sizes, at)
-    pool.reserve(sizes.numbers, sizes.room)
-    arguments = probe.arguments(pool, at)
-    if probe.kernels is None:
-        probe.launch(gpu.cupy, **arguments)
-    else:
-        gpu.run(*probe.kernels(gpu.sku, **arguments))
-    gpu.cupy.cuda.Device().synchronize()
-    return dict(arguments)
 
 
 def widened(gpu: Device, array: Any) -> Any:

@@ -93,6 +93,13 @@ def test_the_state_of_a_sequence_follows_from_its_sizes(name: str, elements: int
     assert parameters.state_elements_per_sequence(architecture(name)) == elements
 
 
+def test_a_state_in_32_bits_is_told_in_its_bytes() -> None:
+    """Qwen3.5 27B by hand: 48 layers of 48 heads, 128 × 128; three inputs of 10,240 channels."""
+    network = architecture("qwen3.5-27b")
+    by_hand = 48 * (48 * 128 * 128 * 4 + 3 * 10_240 * 2)
+    assert parameters.state_bytes_per_sequence(network) == by_hand == 153_944_064
+
+
 def test_only_layers_with_attention_grow_a_cache() -> None:
     jamba = architecture("jamba-v0.1")
     assert parameters.kv_elements_per_token(jamba) == 4 * 2 * 8 * 128

@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from roofline import api
+from roofline.cost.adapters import Lora
 from roofline.cost.deployment import Offload
 from roofline.cost.layout import Layout
 from roofline.errors import UnknownNameError
@@ -20,6 +21,10 @@ from tests.serving.deployments import on
 
 CASES: Final = {
     "default": lambda: static_batch(on(), Workload()),
+    "adapters": lambda: static_batch(on(lora=Lora(9, max_loras=5)), Workload(4, 512, 20)),
+    "shared adapters": lambda: static_batch(
+        on("llama-3.1-70b", layout=Layout(tp=16, pp=2), lora=Lora(9)), Workload(4, 512, 20)
+    ),
     "one token": lambda: static_batch(on(), Workload(4, 512, 1)),
     "in turns": lambda: static_batch(on(), Workload(16, 512, 20, prefill_batch=4)),
     "no cache": lambda: static_batch(on(), Workload(2, 64, 20, kv_cache=False)),
@@ -111,13 +116,14 @@ def test_every_metric_is_explained_by_its_own_value(batch: StaticBatch) -> None:
         + held.graphs
         + held.kv
         + held.buffer,
-        "weights": held.weights,
+        "weights": held.weights - held.adapters,
+        **({"adapters": held.adapters} if held.adapters else {}),
         "kv": held.kv,
         "cost": batch.usd_per_mtok,
         "energy": batch.joule_per_mtok,
         "ridge": batch.deployment.node.gpu.ridge(batch.deployment.precision.linear_arithmetic),
     }
-    assert set(every) == set(METRICS)
+    assert set(every) - {"adapters"} == set(METRICS)
 
 
 def test_every_branch_ends_in_a_source_or_a_formula(batch: StaticBatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from roofline.bench.backend import CaptureError, Launch, Timer, missing
 from roofline.bench.gpu.device import Device
-from roofline.bench.gpu.launch import Call, Collective, Multiply
+from roofline.bench.gpu.launch import Call, Collective, Multiply, Step
 from roofline.bench.gpu.libraries import Products, Ranks, available
 from roofline.bench.gpu.nvml import Monitor
 from roofline.bench.probe import Point, Probe
@@ -197,6 +197,8 @@ class CupyBackend:
             return self.products.prepared(call)
         if isinstance(call, Collective):
             return self.ranks.prepared(call)
+        if isinstance(call, Step):
+            return partial(call.run, self.xp)
         return self.device.prepared(call)
 
 

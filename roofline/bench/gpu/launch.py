@@ -1,11 +1,11 @@
-"""Calls of a GPU as data: kernels, products and collectives, as a probe's ``kernels`` gives them.
+"""Calls of a GPU as data, as ``kernels`` of a probe has them: kernels, products, collectives.
 
 A kernel call says what to compile, how many blocks, which arguments. Whoever can run such a call
 can run every kernel of ``microbench/cuda``: `roofline.bench.gpu.device` does on a GPU, the tests do
 on a CPU. The backend (`roofline.bench.gpu.backend`) carries out all calls of a run, in order.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -106,7 +106,15 @@ class Collective:
     """GPUs. [1]"""
 
 
-Call: TypeAlias = Launch | Multiply | Collective
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Work that another library puts on CuPy's current stream."""
+
+    run: Callable[[Any], object]
+    """Takes CuPy."""
+
+
+Call: TypeAlias = Launch | Multiply | Collective | Step
 
 
 def program(source: str, element: Element, constants: Mapping[str, int] | None = None) -> Program:

@@ -142,7 +142,7 @@ def on_stream(xp: Any, kernel: str) -> Iterator[None]:
         reason = (str(error).splitlines() or ["it does not say why"])[0]
         raise InputError(
             f"PyTorch does not serve it with {kernel}: {reason}", hint="leave it out"
-        ) from None
+        ) from error
 
 
 def flash_attention_launch(xp: Any, query: Any, keys: Any, values: Any) -> None:

@@ -6,7 +6,7 @@ with a launch t0 inside a CUDA graph and two shares of the published rates for e
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from roofline.cost.measured import Measured
 from roofline.cost.work import Number, Op
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
+from roofline.units import show
 
 ASSUMED: Final = float(BASES.index("assumed"))
 
@@ -39,6 +40,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "index": Kind(4e-5, 0.4, 0.6),
     "scan": Kind(3e-5, 0.4, 0.6),
     "pointwise": Kind(1.6e-6, 1.0, 0.6),
+    "adapter": Kind(1.6e-6, 1.0, 1.0),
     "lookup": Kind(2e-6, 1.0, 0.6),
 }
 """Assumed. Scoring and choosing keys, and a recurrent step with its convolution and gates, are
@@ -53,6 +55,14 @@ THROUGH_HOST: Final = 0.35
 """The same share where devices reach each other through the host's PCIe. Assumed. [1]"""
 LOG_SD: Final = 0.2
 """Standard deviation of the logarithm of an operator's time. Assumed. [1]"""
+ADAPTER_LOG_SD: Final = 0.5
+"""The same of products with LoRA adapters, most of whose time is their start. Assumed. [1]"""
+ADAPTERS: Final = (
+    "no kernels of LoRA adapters were measured: the time of each is the datasheet's after the "
+    f"start of a pass over activations in a CUDA graph, {show(KINDS['adapter'].start, 's')}, both "
+    "assumed, with a wider interval"
+)
+"""Reason that prices of adapters are told with."""
 
 
 def usual(op: Op, gpu: Gpu, *, switched: bool = True) -> Measured | None:
@@ -74,7 +84,10 @@ def usual(op: Op, gpu: Gpu, *, switched: bool = True) -> Measured | None:
     if op.arithmetic:
         compute = op.work.flops / (kind.compute * gpu.rate(op.arithmetic))
     joined = np.hypot(compute, memory)
-    return _told(joined, kind.start + joined)
+    told = _told(joined, kind.start + joined)
+    if op.kind == "adapter":
+        told = replace(told, log_sd=ADAPTER_LOG_SD, assumed=ADAPTERS)
+    return told
 
 
 def _kind(op: Op) -> Kind | None:

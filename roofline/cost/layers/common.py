@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 from roofline.cost import linear
 from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.deployment import Deployment, Fusing
+from roofline.cost.layers.adapters import adapted
 from roofline.cost.work import NOTHING, Formula, Kind, Made, Number, Op, Part, Work, anywhere, by
 from roofline.model.architecture import Block, Linear
 from roofline.model.precision import Product, dequantisation, quantisation
@@ -35,6 +36,8 @@ class Pass:
     """Devices that hold the same tokens beside those: of context parallelism in decode. [1]"""
     everyone: Number
     """New tokens of all devices of the stage. [token]"""
+    adapters: Number = 0.0
+    """Expected different LoRA adapters of the device's sequences. [1]"""
     block: Block | None = None
     """The layer whose operators are being made; None outside the layers."""
 
@@ -95,6 +98,8 @@ def product(
             part = Work(flops=part.flops, made=part.made[:1])
         called = f"{name}-outliers" if number else name
         yield Op(called, "gemm", part, layers, arithmetic, dims=shape, formats=formats)
+    if joined := p.deployment.options.lora.modules(p.block, name):
+        yield from adapted(p, name, m, n, k, layers, joined)
 
 
 def quantised(made: Product, name: str, m: Number, k: Number, layers: int) -> Op:

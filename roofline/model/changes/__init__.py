@@ -1,4 +1,4 @@
-"""Changes to a network: fewer key/value heads, a latent cache, windows, pruning, sparse weights.
+"""Changes to a network: key/value heads, latents, windows, states, pruning, sparse weights.
 
 Each is a pure function of a network and the text of a value. What a change does to everything else
 of a deployment is in `roofline.model.changes.settings`; a new change is one entry in `NETWORK`.
@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
-from roofline.model.changes import attention, pruning
+from roofline.model.changes import attention, pruning, recurrent
 
 __all__ = ["ALIASES", "NETWORK", "NetworkChange", "canonical", "changed"]
 
@@ -61,6 +61,10 @@ NETWORK: Final[Mapping[str, NetworkChange]] = {
     "mla": NetworkChange(
         attention.mla, attention.mla_reason, "512", ("kv_heads", "latent", "rope_dim")
     ),
+    "s4": NetworkChange(recurrent.to_s4, recurrent.state_reason, "64", ("kv_heads",)),
+    "h3": NetworkChange(recurrent.to_h3, recurrent.state_reason, "64", ("kv_heads",)),
+    "retnet": NetworkChange(recurrent.to_retnet, recurrent.state_reason, "", ("kv_heads",)),
+    "based": NetworkChange(recurrent.to_based, recurrent.state_reason, "16/64", ("kv_heads",)),
     "sparsity": NetworkChange(pruning.sparsity, pruning.sparsity_reason, "2:4", (), "zeros"),
 }
 """Changes by name, in the order in which several of them take effect."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from struct import Struct
-from typing import BinaryIO, Final, NoReturn
+from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
 from roofline.errors import DocumentError
+from roofline.model.precision.blocks import BLOCKS
 
 MOST_TENSORS: Final = 100_000
 MOST_KEYS: Final = 10_000
@@ -21,46 +22,62 @@ LONGEST_NAME: Final = 1024
 LARGEST_ALIGNMENT: Final = 2**20
 MOST_DIMENSIONS: Final = 8
 
-TYPES: Final = {
+_PLAIN: Final = {
     0: ("F32", 1, 4),
     1: ("F16", 1, 2),
-    2: ("Q4_0", 32, 18),
-    3: ("Q4_1", 32, 20),
-    6: ("Q5_0", 32, 22),
-    7: ("Q5_1", 32, 24),
-    8: ("Q8_0", 32, 34),
-    9: ("Q8_1", 32, 36),
-    10: ("Q2_K", 256, 84),
-    11: ("Q3_K", 256, 110),
-    12: ("Q4_K", 256, 144),
-    13: ("Q5_K", 256, 176),
-    14: ("Q6_K", 256, 210),
-    15: ("Q8_K", 256, 292),
-    16: ("IQ2_XXS", 256, 66),
-    17: ("IQ2_XS", 256, 74),
-    18: ("IQ3_XXS", 256, 98),
-    19: ("IQ1_S", 256, 50),
-    20: ("IQ4_NL", 32, 18),
-    21: ("IQ3_S", 256, 110),
-    22: ("IQ2_S", 256, 82),
-    23: ("IQ4_XS", 256, 136),
     24: ("I8", 1, 1),
     25: ("I16", 1, 2),
     26: ("I32", 1, 4),
     27: ("I64", 1, 8),
     28: ("F64", 1, 8),
-    29: ("IQ1_M", 256, 56),
     30: ("BF16", 1, 2),
-    34: ("TQ1_0", 256, 54),
-    35: ("TQ2_0", 256, 66),
     39: ("MXFP4", 32, 17),
     40: ("NVFP4", 64, 36),
-    41: ("Q1_0", 128, 18),
+}
+_IN_BLOCKS: Final = {
+    2: "Q4_0",
+    3: "Q4_1",
+    6: "Q5_0",
+    7: "Q5_1",
+    8: "Q8_0",
+    9: "Q8_1",
+    10: "Q2_K",
+    11: "Q3_K",
+    12: "Q4_K",
+    13: "Q5_K",
+    14: "Q6_K",
+    15: "Q8_K",
+    16: "IQ2_XXS",
+    17: "IQ2_XS",
+    18: "IQ3_XXS",
+    19: "IQ1_S",
+    20: "IQ4_NL",
+    21: "IQ3_S",
+    22: "IQ2_S",
+    23: "IQ4_XS",
+    29: "IQ1_M",
+    34: "TQ1_0",
+    35: "TQ2_0",
+    41: "Q1_0",
+}
+TYPES: Final = _PLAIN | {
+    number: (name, *BLOCKS[name.lower().replace("_", "-")][1:])
+    for number, name in _IN_BLOCKS.items()
 }
 """Name, values in a block [1] and size of a block [B] of each type of tensor."""
-_SCALARS: Final = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-"""Size of the values of metadata by type. [B]"""
+_SCALARS: Final = {
+    kind: Struct(f"<{letter}")
+    for kind, letter in {
+        **dict(enumerate("BbHhIif?")),
+        10: "Q",
+        11: "q",
+        12: "d",
+    }.items()
+}
+"""Values of metadata by type."""
 _TEXT, _ARRAY, _U32 = 8, 9, 4
+_KEPT: Final = 4096
+"""Longest text [B] and array [1] whose content is kept."""
 _INT32, _INT64 = Struct("<I"), Struct("<Q")
 
 
@@ -121,8 +138,35 @@ class Reader:
         raise DocumentError(problem, hint="download the file again", where=str(self.file))
 
 
+class Tensor(NamedTuple):
+    """A tensor in a file."""
+
+    type: str
+    bytes: int
+    """Name of its type, and its size. [B]"""
+    shape: tuple[int, ...]
+    """Sizes as the file has them: those of a row come first. [1]"""
+
+
+class Table(NamedTuple):
+    """Metadata and tensors of a file."""
+
+    keys: dict[str, Any]
+    """Numbers, texts and lists by key; of what is longer than `_KEPT`, how long it is."""
+    tensors: dict[str, Tensor]
+
+
 def tensors(file: Path) -> dict[str, tuple[str, int]]:
     """Type and size of each tensor in a file. [B]
+
+    Raises:
+        DocumentError: As `table` does.
+    """
+    return {name: (each.type, each.bytes) for name, each in table(file).tensors.items()}
+
+
+def table(file: Path) -> Table:
+    """Metadata of a file, and the types, sizes and shapes of its tensors.
 
     Raises:
         DocumentError: The table is not one: another version, absurd counts, a type that is not
@@ -137,15 +181,16 @@ def tensors(file: Path) -> dict[str, tuple[str, int]]:
         if version not in (2, 3):
             reader.refuse(f"GGUF version {version} is not understood")
         number = reader.count("tensors", MOST_TENSORS, 32)
-        alignment = _metadata(reader)
-        found = {}
+        keys = _metadata(reader)
+        alignment = keys.get("general.alignment", 32)
+        found: dict[str, Tensor] = {}
         spans = []
         for _ in range(number):
-            name, dtype, size, offset = _tensor(reader)
+            name, tensor, offset = _tensor(reader)
             if name in found:
                 reader.refuse(f"tensor {name!r:.80} is there twice")
-            found[name] = (dtype, size)
-            spans.append((offset, offset + size, name))
+            found[name] = tensor
+            spans.append((offset, offset + tensor.bytes, name))
         start = -(-(whole - reader.left) // alignment) * alignment
     at = 0
     for begin, end, name in sorted(spans):
@@ -154,34 +199,52 @@ def tensors(file: Path) -> dict[str, tuple[str, int]]:
         at = end
     if spans and start + at > whole:
         reader.refuse("the file ends before its tensors do")
-    return found
+    return Table(keys, found)
 
 
-def _metadata(reader: Reader) -> int:
-    """Alignment of the tensors; everything else is passed over. [B]"""
-    alignment = 32
+def _metadata(reader: Reader) -> dict[str, Any]:
+    """Values by key."""
+    out: dict[str, Any] = {}
     for _ in range(reader.count("keys", MOST_KEYS, 13)):
         key, kind = reader.name(), reader.int32()
-        if key == "general.alignment" and kind == _U32:
-            alignment = reader.int32()
-            if not 1 <= alignment <= LARGEST_ALIGNMENT or alignment & (alignment - 1):
-                reader.refuse(f"an alignment of {alignment} bytes is none")
-        elif kind == _ARRAY:
+        if kind == _ARRAY:
             kind = reader.int32()
             if kind == _ARRAY:
                 reader.refuse("an array in an array is not understood")
+            least = _SCALARS[kind].size if kind in _SCALARS else 8
             most = reader.texts if kind == _TEXT else MOST_ITEMS
-            items = reader.count("items in an array", most, _SCALARS.get(kind, 8))
+            items = reader.count("items in an array", most, least)
             reader.texts -= items if kind == _TEXT else 0
-            _pass_over(reader, kind, items)
+            if kind in _SCALARS and items <= _KEPT:
+                out[key] = [_value(reader, kind) for _ in range(items)]
+            else:
+                out[key] = items
+                _pass_over(reader, kind, items)
         else:
-            _pass_over(reader, kind, 1)
-    return alignment
+            out[key] = _value(reader, kind)
+            if key == "general.alignment":
+                size = out[key] if kind == _U32 else 0
+                if not 1 <= size <= LARGEST_ALIGNMENT or size & (size - 1):
+                    reader.refuse(f"an alignment of {size} bytes is none")
+    return out
+
+
+def _value(reader: Reader, kind: int) -> Any:
+    """Number, or text; of a longer text its length."""
+    if kind in _SCALARS:
+        return _SCALARS[kind].unpack(reader.take(_SCALARS[kind].size))[0]
+    if kind != _TEXT:
+        reader.refuse(f"metadata of type {kind} is not understood")
+    length = reader.int64()
+    if length > _KEPT:
+        reader.skip(length)
+        return length
+    return reader.take(length).decode("utf-8", "replace")
 
 
 def _pass_over(reader: Reader, kind: int, items: int) -> None:
     if kind in _SCALARS:
-        reader.skip(_SCALARS[kind] * items)
+        reader.skip(_SCALARS[kind].size * items)
     elif kind == _TEXT:
         for _ in range(items):
             reader.skip(reader.int64())
@@ -189,8 +252,8 @@ def _pass_over(reader: Reader, kind: int, items: int) -> None:
         reader.refuse(f"metadata of type {kind} is not understood")
 
 
-def _tensor(reader: Reader) -> tuple[str, str, int, int]:
-    """Name, type, size and offset of one tensor. [B]"""
+def _tensor(reader: Reader) -> tuple[str, Tensor, int]:
+    """Name, tensor and offset of one. [B]"""
     name, dimensions = reader.name(), reader.int32()
     if dimensions > MOST_DIMENSIONS:
         reader.refuse(f"tensor {name!r:.80} has {dimensions} dimensions")
@@ -201,4 +264,4 @@ def _tensor(reader: Reader) -> tuple[str, str, int, int]:
     label, values, size = TYPES[kind]
     if shape and shape[0] % values:
         reader.refuse(f"tensor {name!r:.80} has rows that are no whole blocks")
-    return name, label, prod(shape) // values * size, offset
+    return name, Tensor(label, prod(shape) // values * size, tuple(shape)), offset

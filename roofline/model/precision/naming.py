@@ -10,6 +10,7 @@ from typing import Final
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.hardware.machine import SPARSE
+from roofline.model.precision.blocks import BLOCKS, in_blocks
 from roofline.model.precision.formats import FORMATS, Format, grouped
 
 _SUFFIX: Final = re.compile(r"(.+)-(2:4|sparse0\.[0-9]{1,6})")
@@ -153,13 +154,14 @@ def named(name: str) -> Format:
     found = _find(name.strip().lower().replace("_", "-"))
     if found is not None:
         return found
-    known = (*FORMATS, *ALIASES, *_EXAMPLES)
+    known = (*FORMATS, *ALIASES, *_EXAMPLES, *BLOCKS)
     close = get_close_matches(name.strip().lower()[:40], known, n=2, cutoff=0.6)
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     shown = name if len(name) <= 40 else name[:37] + "..."
     raise UnknownNameError(
         f"no number format {shown!r}",
-        hint=f"{hint}formats: {', '.join(FORMATS)}, and int4, int4-g64, int3-g128-sym and the like",
+        hint=f"{hint}formats: {', '.join(FORMATS)}, int4, int4-g64, int3-g128-sym and the like, "
+        "and those of llama.cpp, such as q4_k and q8_0",
     )
 
 
@@ -171,6 +173,8 @@ def _find(name: str) -> Format | None:
     name = ALIASES.get(name, name)
     if name in FORMATS:
         return FORMATS[name]
+    if name in BLOCKS:
+        return in_blocks(name)
     match = _GROUPED.fullmatch(name)
     if match is None or not any(word in name for word in ("int", "awq", "gptq")):
         return None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from roofline.serving.explain import times
-from roofline.serving.explain.memory import kv, memory, weights
+from roofline.serving.explain.memory import adapters, kv, memory, weights
 from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
 
@@ -37,6 +37,8 @@ def explain_all(
     rates = {"throughput": rate, "cost": times.cost(batch, replicas, rate)}
     rates["energy"] = times.energy(batch, replicas, rate)
     every = {name: rates.get(name) or derive(batch) for name, derive in METRICS.items()}
+    if batch.memory.adapters:
+        every["adapters"] = adapters(batch)
     prefix = "static_" if state else ""
     every |= {prefix + name: derived for name, derived in rates.items()}
     every["ttft_idle"] = idle = times.ttft_idle(batch, state)

@@ -4,7 +4,13 @@ from typing import Final
 
 from roofline.cost.layout import Stage, pipeline
 from roofline.cost.memory import kept, kv_bytes_per_sequence
-from roofline.cost.weights import layer_bytes, layer_parts, outside_bytes, outside_parts
+from roofline.cost.weights import (
+    adapter_parts,
+    layer_bytes,
+    layer_parts,
+    outside_bytes,
+    outside_parts,
+)
 from roofline.model.architecture import Attention, Block, Moe, Recurrent
 from roofline.serving.explain.parts import (
     cached_element,
@@ -129,6 +135,7 @@ def memory(batch: StaticBatch) -> Derivation:
     reserved = {"runtime": held.runtime, "graphs": held.graphs}
     parts = (
         weights(batch),
+        *([adapters(batch)] if held.adapters else []),
         kv(batch),
         Derivation(
             "activations",
@@ -180,7 +187,7 @@ def weights(batch: StaticBatch) -> Derivation:
     formula = f"(1 − {share.name}) · ({summed})" if share.value else summed
     return derived(
         "weights",
-        batch.memory.weights,
+        batch.memory.weights - batch.memory.adapters,
         "B",
         f"{formula} + {outside.name}",
         (
@@ -198,6 +205,30 @@ def weights(batch: StaticBatch) -> Derivation:
             ),
         ),
         note="on one device" + f", of {told}" * bool(told),
+    )
+
+
+def adapters(batch: StaticBatch) -> Derivation:
+    """LoRA adapters that are kept on one device, of the stage that takes most."""
+    deployment, lora = batch.deployment, batch.deployment.options.lora
+    layers = told_apart(
+        derived(
+            f"{number} layers",
+            number * sum(each.value for each in parts),
+            "B",
+            f"{number} · ({' + '.join(each.name for each in parts)})",
+            parts,
+        )
+        for block, number in stage_of(batch)[0].layers
+        if (parts := [parted(each, "B") for each in adapter_parts(deployment, block)])
+    )
+    return derived(
+        "LoRA adapters",
+        batch.memory.adapters,
+        "B",
+        f"kept · ({' + '.join(each.name for each in layers)})",
+        (given("kept", float(lora.kept), "", "--max-loras, or all of --adapters"), *layers),
+        note="on one device, each with a place of the whole rank",
     )
 
 

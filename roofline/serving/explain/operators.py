@@ -226,6 +226,20 @@ def counts(entry: OpTime) -> Iterator[Derivation]:
 def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> Derivation:
     """Time of an operator, all its executions together, as a fit has it."""
     op, found = entry.op, known.found
+    if found is None and known.assumed:
+        start = (entry.seconds - entry.roof) / op.repeat
+        launch = given("start", start, "s", "launch, and what its limits do not overlap", "assumed")
+        bounds = f"max(F / P, bytes / BW), bound by {entry.bound}"
+        least = given("least", entry.roof / op.repeat, "s", bounds, "datasheet")
+        return derived(
+            op.name,
+            entry.seconds,
+            "s",
+            f"{op.repeat} · (start + least)",
+            (*counted, launch, least),
+            basis=entry.basis,
+            note=f"log standard deviation {float(known.log_sd):.2g}; {known.assumed}",
+        )
     if found is None:
         source = "measured with the product that it feeds"
         return Derivation(op.name, entry.seconds, "s", source=source, basis=entry.basis)

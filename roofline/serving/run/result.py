@@ -1,10 +1,11 @@
 """A run as a result: latencies, objectives, work of the server, cost."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import exp
 from typing import Final
 
 from roofline.cost.deployment import Deployment
+from roofline.serving.adapters import load_notes, price_notes
 from roofline.serving.asking import asked_of
 from roofline.serving.objectives import Finished, Kept, Objective, counted, good, kept, spread
 from roofline.serving.requests import Requests
@@ -40,6 +41,7 @@ class Load:
         concurrency, ramp_s: Clients; 0 in an open loop. Time over which they start. [1] [s]
         warmup: First requests that do not count. [1]
         statistic: ``"mean"`` or ``"median"``: meaning of a single figure.
+        peak: Largest rate of a rate curve; 0 where the rate does not change. [1/s]
     """
 
     name: str
@@ -52,6 +54,7 @@ class Load:
     warmup: int = 0
     statistic: str = "mean"
     ramp_s: float = 0.0
+    peak: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
         ),
         metadata={
             **asked_of(deployment),
+            **(asdict(lora) if (lora := deployment.options.lora).adapters else {}),
             "gpus": run.devices,
             "replicas": run.fleet.replicas,
             "layout_title": str(deployment.layout),
@@ -193,6 +197,15 @@ def _load(run: Run) -> str:
             "The queue grows for as long as this lasts, and latencies with it: those below are of "
             "a run of this length only."
         )
+    if load.peak:
+        most = significant(load.peak)
+        came = f"{offered} requests/s come in on average and {most} at the peak"
+        if load.peak < run.saturation:
+            return f"Holds the load: {came}, and it saturates at {limit} requests/s."
+        return (
+            f"Overloaded at the peak: {came}, and it saturates at {limit} requests/s. The queue "
+            "grows then, and is worked off when fewer come."
+        )
     share = load.rate / run.saturation
     unsure = run.sure is not None and run.sure.stable < SURE
     if unsure and run.sure is not None:
@@ -213,6 +226,11 @@ def notes(run: Run) -> tuple[str, ...]:
     sessions = bool((run.requests.after >= 0).any())
     came = float(run.requests.arrival[-1] - run.requests.arrival[0])
     out = []
+    if run.load.peak:
+        out.append(
+            "The rate changes over the run: figures are of all of its requests, and have no "
+            "interval."
+        )
     if run.load.rate and not run.overloaded and served.totals.makespan_s > LONG * came:
         out.append(
             f"Requests and sessions came for {show(came, 's')}, and the last was served after "
@@ -255,6 +273,7 @@ def notes(run: Run) -> tuple[str, ...]:
             f"{1.0 / server.swap_s_per_token:,.0f} tokens a second while nothing else runs; "
             "leaving is taken to go on beside the steps."
         )
+    out += [*load_notes(run.deployment), *price_notes(run.deployment)]
     out.append(
         f"Power is taken to grow from {IDLE_SHARE:.0%} of board power without work to all of it in "
         "a step; both are assumed."
@@ -310,7 +329,7 @@ def formed(run: "Run") -> str:
     Of a closed loop nothing is said: its run begins with a burst.
     """
     fleet, requests = run.fleet, run.requests
-    if not run.load.rate or lacking(requests, fleet.server):
+    if not run.load.rate or run.load.peak or lacking(requests, fleet.server):
         return ""
     if fleet.drafting is not None:
         requests = in_rounds(requests, fleet.drafting)

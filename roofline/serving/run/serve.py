@@ -9,6 +9,7 @@ import numpy as np
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
 from roofline.serving.requests import Integers, Requests, joined, numbered, part, picked_rows
+from roofline.serving.run.adapters import waited
 from roofline.serving.simulate.drafting import Drafting, in_rounds, in_tokens, reached, rounds_of
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import simulate, stream
@@ -88,6 +89,9 @@ def serve(
             if progress is not None:
                 progress(done, len(requests))
         whole = served_joined(parts)
+        if fleet.server.adapter_load_s:
+            sessions = turn(requests)[rows[whole.number]]
+            whole = waited(whole, fleet.server.lora, fleet.server.adapter_load_s, sessions)
         every.append(replace(whole, number=rows[whole.number]))
     whole = _together(every)
     return whole if fleet.drafting is None else in_tokens(whole, asked)

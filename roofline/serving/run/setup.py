@@ -12,6 +12,7 @@ from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.engine import Engine
 from roofline.hardware.links import host_link
+from roofline.serving.adapters import load_s
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.server import BATCHED, Policy, Server
 from roofline.serving.workload import MOST_TOKENS
@@ -192,8 +193,11 @@ def with_cache(
             f"a cache on the host of {deployment.node.gpu.name}",
             hint="give a device whose link to the host is known, and a network with a cache",
         )
+    lora = deployment.options.lora
     return replace(
         server,
+        lora=lora,
+        adapter_load_s=load_s(deployment) if lora.moves else 0.0,
         kv_tokens=int(room),
         token_budget=max(limit, server.max_sequences) if limit and joined else limit,
         swap_s_per_token=moved / outside_bytes_per_s(deployment) if wired else 0.0,

@@ -150,6 +150,8 @@ def server(run: "Run") -> Table:
     add("decoded_tokens", totals.decoded_tokens, "token", "computed in decode")
     found = float(served.cached.sum()) / float(served.prompt.sum())
     add("prefix_hits", found, "", "share of prompt tokens found in the cache")
+    if run.fleet.server.adapter_load_s:
+        add("adapter_loads", totals.adapter_loads, "adapter", "LoRA adapters loaded from the host")
     add("loaded_tokens", totals.loaded_tokens, "token", "of them: back from the host")
     add("preemptions", totals.preemptions, "", "sequences that lost their place for want of memory")
     add("recomputed_tokens", totals.recomputed_tokens, "token", "computed again after that")

@@ -42,6 +42,8 @@ class Totals:
     [token]"""
     kv_external_tokens: float
     """Free cache, but in no piece that holds the request which waits for it. [token]"""
+    adapter_loads: int = 0
+    """LoRA adapters that were loaded from the host. [1]"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from roofline.cost.adapters import NO_ADAPTERS, Lora
 from roofline.errors import InputError
 
 Policy = Literal["static", "packed", "dynamic", "continuous", "chunked"]
@@ -86,6 +87,10 @@ class Server:
     """Room on the host for such pages that had to leave the device; those used last are kept.
     They come back as fast as a cache that is swapped does, before the step that needs them
     and while nothing else runs; leaving goes on beside the steps. 0 for none. [token]"""
+    lora: Lora = NO_ADAPTERS
+    """Adapters that requests ask for."""
+    adapter_load_s: float = 0.0
+    """Time to load one that is not on the device; 0 where all are. [s]"""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

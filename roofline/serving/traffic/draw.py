@@ -14,6 +14,7 @@ from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving.requests import Integers, Requests, joined, part
 from roofline.serving.traffic.lengths import drawn, picked
+from roofline.serving.traffic.rate_curve import RateCurve
 from roofline.serving.traffic.traffic import Traffic, gaps, number, together
 
 _PURPOSES: Final = ("arrival", "turns", "shared", "priority", "prompt", "output", "think")
@@ -140,7 +141,8 @@ class _Source:
         times = np.cumsum(np.concatenate([[self._clock], between * together(traffic)]))[1:]
         self._clock = float(times[-1])
         self._sessions += sessions
-        return times
+        had = traffic.arrivals
+        return had.times(times) if isinstance(had, RateCurve) else times
 
     def _groups(self, sessions: int) -> Integers:
         """Shared prefix that each session starts with."""

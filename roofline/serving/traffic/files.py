@@ -12,6 +12,7 @@ from roofline.schema import Document, Sourced, SourceEntry, Strict, check_source
 from roofline.serving.requests import MOST_TOKENS
 from roofline.serving.traffic import lengths as lasting
 from roofline.serving.traffic import traffic as arriving
+from roofline.serving.traffic.rate_curve import spelled_curve
 from roofline.serving.traffic.traffic import Shared, Statistic, Traffic, Turns
 
 _LENGTH: Final = Kind("token", "1 token", "2000000000 token", whole=True)
@@ -92,6 +93,11 @@ class _Recorded(Told):
     times: Annotated[tuple[float, ...], Field(min_length=2)]
 
 
+class _Curve(Told):
+    kind: Literal["curve"]
+    rates: Annotated[str, Field(min_length=1)]
+
+
 class _Classes(Told):
     shares: Annotated[tuple[float, ...], Field(min_length=2)]
 
@@ -106,7 +112,7 @@ _Lengths: TypeAlias = Annotated[
     _Constant | _Uniform | _Lognormal | _Empirical, Field(discriminator="kind")
 ]
 _Arrivals: TypeAlias = Annotated[
-    _Poisson | _Bursty | _Even | _Recorded | _Closed, Field(discriminator="kind")
+    _Poisson | _Bursty | _Even | _Recorded | _Closed | _Curve, Field(discriminator="kind")
 ]
 
 
@@ -158,7 +164,7 @@ def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:
         traffic = Traffic(
             prompt=_lengths(document, file.prompt, facts, "prompt"),
             output=_lengths(document, file.output, facts, "output"),
-            arrivals=_arrivals(file.arrivals, facts),
+            arrivals=_arrivals(document, file.arrivals, facts),
             requests=int(value("requests")),
             shared=Shared(
                 int(value("shared.tokens")), int(value("shared.prefixes")), value("shared.skew")
@@ -204,7 +210,7 @@ def _lengths(
                 return lasting.Empirical(part.seen, part.weights)
 
 
-def _arrivals(part: Strict, facts: Mapping[str, Fact]) -> arriving.Arrivals:
+def _arrivals(document: Document, part: Strict, facts: Mapping[str, Fact]) -> arriving.Arrivals:
     def value(name: str) -> float:
         return facts[f"arrivals.{name}"].value
 
@@ -217,6 +223,9 @@ def _arrivals(part: Strict, facts: Mapping[str, Fact]) -> arriving.Arrivals:
             return arriving.Even(value("rate"))
         case _Recorded(times=times):
             return arriving.Recorded(times)
+        case _Curve(rates=rates):
+            with document.at("arrivals", "rates"):
+                return spelled_curve(rates)
         case _:
             ramp = facts["arrivals.ramp"].value if "arrivals.ramp" in facts else 0.0
             return arriving.Closed(int(value("concurrency")), ramp)

@@ -9,6 +9,7 @@ import numpy as np
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving.traffic.lengths import Constant, Lengths, mean
+from roofline.serving.traffic.rate_curve import RateCurve
 
 Statistic = Literal["mean", "median"]
 MOST_REQUESTS: Final = 10**9
@@ -98,7 +99,7 @@ class Closed:
             raise InputError(f"clients start over {self.ramp_s:g} s", hint="give 0 s or more")
 
 
-Arrivals: TypeAlias = Poisson | Bursty | Even | Recorded | Closed
+Arrivals: TypeAlias = Poisson | Bursty | Even | Recorded | Closed | RateCurve
 
 
 USUAL_PROMPT: Final = Constant(2048)
@@ -158,7 +159,8 @@ class Traffic:
     """Arrivals of requests; of sessions, or prompts with several answers, as many times more
     rarely."""
     requests: int = 0
-    """Requests sent; 0 for ten for each client of a closed loop, else a thousand. [1]"""
+    """Requests sent; 0 for ten for each client of a closed loop, as many as a rate curve has in its
+    period, else a thousand. [1]"""
     shared: Shared | None = None
     turns: Turns | None = None
     """Tokens that prompts start with; sessions."""
@@ -238,7 +240,9 @@ def number(traffic: Traffic) -> int:
         >>> number(Traffic(arrivals=Closed(64)))
         640
     """
-    return traffic.requests or 10 * traffic.concurrency or 1000
+    had = traffic.arrivals
+    whole = max(round(had.rate * had.period_s), 1) if isinstance(had, RateCurve) else 0
+    return traffic.requests or 10 * traffic.concurrency or whole or 1000
 
 
 def together(traffic: Traffic) -> float:
@@ -255,7 +259,8 @@ def gaps(arrivals: Arrivals, uniform: Array, first: int) -> Array:
     """Seconds from one arrival to the next, of which the first is after the start. [s]
 
     Inverse distributions: −ln(1 − u)/λ; gamma of shape 1/cv² and scale cv²/λ. Source: a renewal
-    process, Cox 1962, chapter 1.
+    process, Cox 1962, chapter 1. Those of a rate curve are at its mean rate: `RateCurve.times` says
+    when requests come.
 
     Args:
         arrivals: Process.
@@ -267,8 +272,8 @@ def gaps(arrivals: Arrivals, uniform: Array, first: int) -> Array:
         [0.25, 0.25]
     """
     match arrivals:
-        case Poisson(rate):
-            return -np.log1p(-uniform) / rate
+        case Poisson() | RateCurve():
+            return -np.log1p(-uniform) / arrivals.rate
         case Bursty(rate, cv):
             from roofline.special import gammaincinv
 

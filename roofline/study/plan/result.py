@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import roofline
-from roofline.study.plan import tables
+from roofline.study.plan import day, day_tables, tables
 from roofline.study.plan.choose import RunnerUp, larger, runners_up
 from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.curve import SHARES
@@ -41,10 +41,12 @@ def result_of(
     training_tokens: float | None = None,
     pools: bool = True,
     notes: tuple[str, ...] = (),
+    follow: day.Follow | None = None,
 ) -> Result:
     """Tables, derivations, notes and inputs of a plan.
 
-    Break-even is with the tokens that the network was trained on [token]; None leaves it out.
+    Break-even is with the tokens that the network was trained on [token]; None leaves it out, and
+    None for a rate curve leaves out fleets that follow one.
     """
     names, best = named(plan.goal.objectives), plan.best
     basis = "datasheet" if any(kind.bounded for kind in plan.kinds) else "interpolated"
@@ -94,6 +96,13 @@ def result_of(
         out["relaxations"] = tables.relaxations(plan, found)
     if plan.bounds is not None:
         out["bounds"] = tables.bounds(plan, plan.bounds, names)
+    over: day.Day | None = None
+    if follow is not None and best is not None:
+        over = day.day_of(
+            best.option, [each.done.option for each in others], plan.question, follow, plan.tables
+        )
+        out |= {"fleets": day_tables.fleets(over), "by_hour": day_tables.by_hour(over, names)}
+        out["assumptions"] = table([*out["assumptions"].rows(), *day_tables.assumed(over)], {})
     every = (plan,) if plan.bounds is None else (plan, plan.bounds)
     commands = {} if best is None else _commands(plan, best.option, given)
     started = [
@@ -106,7 +115,7 @@ def result_of(
         kind="plan",
         tables=out,
         derivations={} if best is None else derivations(best, plan.demand, plan.goal),
-        notes=(*notes, *_notes(plan), *started),
+        notes=(*notes, *_notes(plan), *(() if over is None else day_tables.notes(over)), *started),
         metadata={
             "version": roofline.__version__,
             **given,
@@ -124,7 +133,10 @@ def result_of(
             "simulated": plan.tables.budget.used,
             "basis": basis,
             "commands": list(commands.values()),
-            "summary": summary(plan, found, others),
+            "summary": (
+                *summary(plan, found, others),
+                *(() if over is None else (day_tables.said(over),)),
+            ),
             **drafting_facts(plan),
         },
     )

@@ -89,7 +89,17 @@ class SampledFile(Strict):
     top_p: Annotated[float, Field(gt=0, le=1)] = 1
 
 
-class TechniqueFile(SampledFile):
+class AdaptedFile(Strict):
+    """LoRA adapters that requests ask for: see `roofline.cost.adapters.Lora`."""
+
+    adapters: Annotated[int, Field(ge=0)] = 0
+    lora_rank: Annotated[int, Field(ge=1)] = 16
+    lora_targets: Annotated[str, Field(max_length=200)] = ""
+    max_loras: Annotated[int, Field(ge=0)] = 0
+    adapter_skew: Annotated[float, Field(ge=0)] = 0
+
+
+class TechniqueFile(SampledFile, AdaptedFile):
     """How a batch is run."""
 
     name: Label | None = None
@@ -180,7 +190,7 @@ class BatchFile(_Common):
     rank: Literal["steady", "static"] = "steady"
 
 
-class TrafficFile(_Common, SampledFile):
+class TrafficFile(_Common, SampledFile, AdaptedFile):
     """Requests that come at a rate, or from clients that ask again when answered."""
 
     kind: Literal["traffic"]

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 
 from roofline.content import there
 from roofline.cost import layout as layouts
+from roofline.cost.adapters import Lora
 from roofline.cost.deployment import KEPT, Offload
 from roofline.cost.sampling import Sampling
 from roofline.errors import InputError
@@ -18,6 +19,7 @@ from roofline.schema import Document
 from roofline.schema.document import shown
 from roofline.serving.acceptance import parse as acceptance_of
 from roofline.study.scenario.files import (
+    AdaptedFile,
     NetworkFile,
     OffloadFile,
     PatchFile,
@@ -172,6 +174,8 @@ def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
             "a pool that decodes has no offload, prefill_batch or missing cache",
             hint="leave them out",
         )
+    if speculation and file.adapters:
+        raise InputError("speculation beside LoRA adapters is not priced", hint="drop one")
     if speculation and not file.kv_cache:
         raise InputError("speculation needs a cache", hint="leave out kv_cache: false")
     return Technique(
@@ -184,6 +188,7 @@ def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
         else float(file.memory_utilization),
         cuda_graphs=file.cuda_graphs,
         sampling=sampling(file),
+        lora=adapters(file),
         kv_cache=file.kv_cache,
         offload=_offload(moved),
         speculation=None
@@ -219,6 +224,12 @@ def sampling(file: SampledFile) -> Sampling:
     return Sampling(heat, file.top_k, float(file.top_p))
 
 
+def adapters(file: AdaptedFile) -> Lora:
+    """LoRA adapters that a file asks for; InputError where they have no meaning."""
+    skew = float(file.adapter_skew)
+    return Lora(file.adapters, file.lora_rank, file.lora_targets, file.max_loras, skew)
+
+
 def _called(file: TechniqueFile) -> str:
     """Differences from a plain batch, in short."""
     parts = []
@@ -242,6 +253,14 @@ def _called(file: TechniqueFile) -> str:
         parts.append(f"top-k {file.top_k}")
     if file.top_p < 1:
         parts.append(f"top-p {file.top_p:g}")
+    if file.adapters:
+        parts.append(f"{file.adapters} adapters of rank {file.lora_rank}")
+    if file.lora_targets:
+        parts.append(f"on {file.lora_targets}")
+    if file.max_loras:
+        parts.append(f"{file.max_loras} of them kept")
+    if file.adapter_skew:
+        parts.append(f"skew {file.adapter_skew:g}")
     if not file.cuda_graphs:
         parts.append("no CUDA graphs")
     if not file.kv_cache:

@@ -176,8 +176,13 @@ def _plain(document: Document, file: TrafficFile) -> Technique:
     """The one technique of traffic."""
     with document.at("temperature"):
         chosen = naming.sampling(file)
+    with document.at("adapters"):
+        lora = naming.adapters(file)
     return Technique(
-        memory_utilization=file.memory_utilization, cuda_graphs=file.cuda_graphs, sampling=chosen
+        memory_utilization=file.memory_utilization,
+        cuda_graphs=file.cuda_graphs,
+        sampling=chosen,
+        lora=lora,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from roofline.cost.adapters import NO_ADAPTERS, Lora
 from roofline.cost.deployment import KEPT, Deployment, Offload
 from roofline.cost.sampling import LIKELIEST, Sampling
 from roofline.serving.acceptance import Acceptance
@@ -73,6 +74,8 @@ class Technique:
     """False where engines are told to run without CUDA graphs."""
     sampling: Sampling = LIKELIEST
     """Choice of the next token."""
+    lora: Lora = NO_ADAPTERS
+    """LoRA adapters that requests ask for."""
     kv_cache: bool = True
     """False to compute the whole context again for every token."""
     offload: Offload = KEPT

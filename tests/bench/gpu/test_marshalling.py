@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.bench.backend import Pool, Sizes
+from roofline.bench.backend import Sizes
 from roofline.bench.elements import stored
 from roofline.bench.gpu.cublaslt import TYPES
 from roofline.bench.gpu.device import Sku
 from roofline.bench.gpu.launch import Collective, Launch, Multiply, sources
 from roofline.bench.probe import Probe, Shape, find, points, probes
+from tests.bench.probes import made
 
 SKU = Sku(90, 132, 80e9, 50e6)
 ON_GPU = [e.probe for e in probes() if "cupy" in e.probe.backends and e.probe.kernels is not None]
@@ -51,11 +52,8 @@ def smallest(probe: Probe) -> Shape:
 
 
 def calls(probe: Probe, at: Shape) -> list[Any]:
-    sizes, pool = Sizes(), Pool(np)
-    probe.arguments(sizes, at)
-    pool.reserve(sizes.numbers, sizes.room)
     assert probe.kernels is not None
-    return list(probe.kernels(SKU, **probe.arguments(pool, at)))
+    return list(probe.kernels(SKU, **made(probe, at)))
 
 
 def launches(found: list[Any]) -> Iterator[Launch]:

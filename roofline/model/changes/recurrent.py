@@ -1,0 +1,78 @@
+"""Changes of attention into layers with a state of constant size: S4, H3, BASED, RetNet."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from roofline.model.architecture import Architecture, Attention, Block
+from roofline.model.changes.values import attends, in_layers, pair, whole
+from roofline.model.recurrent import Recurrent, based, h3, retention, s4
+
+PROJECTIONS: Final = ("qkv", "attn-out")
+"""Matrices whose formats a state-space layer does not take over."""
+Make = Callable[[Attention], Recurrent | None]
+
+
+def _mixed(network: Architecture, what: str, make: Make) -> Architecture:
+    """The network with other mixers in place of its attention; None leaves a layer as it is."""
+    attends(network, what)
+
+    def change(block: Block) -> Block | None:
+        made = make(block.mixer) if isinstance(block.mixer, Attention) else None
+        if made is None:
+            return None
+        formats = tuple(each for each in block.formats if each[0] not in PROJECTIONS)
+        return replace(block, mixer=made, formats=formats)
+
+    return in_layers(network, change)
+
+
+def to_s4(network: Architecture, value: str) -> Architecture:
+    """S4 in place of attention, with so many numbers of state for each channel: ``"64"``."""
+    states = whole(value, "s4", 2**16)
+    return _mixed(network, "s4", lambda _: s4(network.d_model, states))
+
+
+def to_h3(network: Architecture, value: str) -> Architecture:
+    """H3 in place of attention, with so many numbers in each of its two states: ``"64"``."""
+    states = whole(value, "h3", 2**16)
+    return _mixed(network, "h3", lambda _: h3(network.d_model, states))
+
+
+def to_retnet(network: Architecture, _: str) -> Architecture:
+    """Retention in place of attention, with its heads."""
+    return _mixed(
+        network, "retnet", lambda part: retention(network.d_model, part.heads, part.head_dim)
+    )
+
+
+def to_based(network: Architecture, value: str) -> Architecture:
+    """Linear attention and windows in turn: ``"16/64"`` for 16 features and 64 tokens."""
+    features, size = pair(value, "based", "16/64")
+    linear = True
+
+    def make(part: Attention) -> Recurrent | None:
+        nonlocal linear
+        linear = not linear
+        return None if linear else based(network.d_model, part.heads, features, part.head_dim)
+
+    mixed = _mixed(network, "based", make)
+
+    def near(block: Block) -> Block | None:
+        part = block.mixer
+        if not isinstance(part, Attention):
+            return None
+        return replace(block, mixer=replace(part, window=size, chunk=None))
+
+    return in_layers(mixed, near)
+
+
+def state_reason(before: Architecture, after: Architecture, _: str) -> str:
+    """Layers that keep a state, and its size for a sequence."""
+    made = [
+        new.mixer.state_elements
+        for old, new in zip(before.layers, after.layers, strict=True)
+        if isinstance(old.mixer, Attention) and isinstance(new.mixer, Recurrent)
+    ]
+    number = "all" if len(made) == len(after.layers) else f"{len(made)} of {len(after.layers)}"
+    return f"{number} layers keep {sum(made):,} numbers a sequence, however long it is"
