@@ -299,4 +299,7 @@ def _labels(cells: Sequence[LoggedCell]) -> tuple[Integers, str]:
     levels = sorted(set(octaves))
     if len(levels) >= LEVELS:
         return np.array([levels.index(each) for each in octaves]), OCTAVE
-    return np.array([each.part for each in cells]), "third of the log"
+    parts = np.array([each.part for each in cells])
+    if len(np.unique(parts)) == 1:  # octaves of single steps that are none of their means
+        return np.arange(len(cells)), "kind of load"
+    return parts, "third of the log"
