@@ -48,6 +48,8 @@ FLOOR: Final = 0.01
 off where they were fitted. Assumed. [1]"""
 FEW_SD: Final = 0.03
 """Log standard deviation of the steps of a cell that has too few to say. Assumed. [1]"""
+LEAST: Final = 0.00025
+"""Share of the cache in use where a log rounds it to 0.0 %: the middle of what is. [1]"""
 NEAR: Final = 0.1
 """Log difference from the median of its cell up to which a step is kept. Assumed. [1]"""
 ALIKE: Final = 10
@@ -174,14 +176,14 @@ def cells_of(
     several = len({_octave(each.running) for each in log.steps}) >= LEVELS
     together: dict[tuple[int, ...], list[LoggedStep]] = {}
     for place, each in enumerate(log.steps):
-        tokens = each.tokens if each.tokens == each.tokens else each.usage * capacity
-        if tokens != tokens:
-            tokens = (prompt + output / 2.0) * each.running
-        if not tokens and not prompt:
+        tokens = each.tokens if each.tokens == each.tokens else (each.usage or LEAST) * capacity
+        if tokens != tokens and not prompt:
             raise InputError(
                 f"{log.source} does not say how much of the cache is in use",
                 hint="give the mean lengths: --given prompt=1024,output=256",
             )
+        if tokens != tokens:
+            tokens = (prompt + output / 2.0) * each.running
         seen = max(tokens / each.running, 1.0)
         # Thirds of the log are told apart where loads are not.
         part = 0 if several else 3 * place // len(log.steps)

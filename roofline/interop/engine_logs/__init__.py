@@ -3,6 +3,7 @@
 import gzip
 import re
 from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -71,7 +72,7 @@ def _read(path: Path) -> EngineLog:
             )
         found = mine
         for step in found.read(text, line):
-            store.add(step)
+            _keep(store, found, step)
         if found.drafts:
             raise DocumentError(
                 "the engine drafts (speculative decoding), so that tokens do not tell of steps",
@@ -83,7 +84,7 @@ def _read(path: Path) -> EngineLog:
             f"no line of {line:,} is of an engine's statistics", hint=WRITES, where=source
         )
     for step in found.finish():
-        store.add(step)
+        _keep(store, found, step)
     log = EngineLog(
         source,
         found.title,
@@ -102,6 +103,16 @@ def _read(path: Path) -> EngineLog:
             where=source,
         )
     return log
+
+
+def _keep(store: StepStore, reader: LogReader, step: LoggedStep) -> None:
+    """Keep a step whose figures have a meaning."""
+    given = (step.seconds, step.running, step.prompt_tokens, step.chunk)
+    if all(0 <= each < inf for each in given) and step.seconds and step.running:
+        store.add(step)
+    else:
+        reader.used -= 1
+        reader.unsteady += 1
 
 
 def _lines(path: Path, source: str) -> Iterator[tuple[int, str]]:

@@ -21,7 +21,7 @@ LEAST: Final = 8
 """Fewest of them. [1]"""
 DRAFTED: Final = 1.5
 """Tokens of a sequence in an iteration from which on it drafts. [1]"""
-_NUMBER: Final = r"([\d.]+(?:[eE][+-]?\d+)?)"
+_NUMBER: Final = r"(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
 _RANK = re.compile(r"global_rank = (\d+)")
 _SCHEDULED = re.compile(r"num_scheduled_requests\s*[:=] (\d+)")
 _HOST = re.compile(rf"host_step_time = {_NUMBER}ms")

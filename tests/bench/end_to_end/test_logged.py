@@ -142,6 +142,8 @@ def test_too_few_loads_and_unknown_caches_are_refused(logs: dict[str, EngineLog]
     blind = replace(log, steps=tuple(replace(each, usage=nan, tokens=nan) for each in log.steps))
     with pytest.raises(InputError, match="does not say how much of the cache"):
         cells_of(blind, known)
+    nothing = replace(log, steps=tuple(replace(each, usage=0.0) for each in log.steps))
+    assert all(each.load.context >= 1 for each in cells_of(nothing, known))
     cells = cells_of(blind, known, prompt=1000.0, output=400.0)
     assert [each.load.context for each in cells] == pytest.approx([1200.0] * len(cells))
 

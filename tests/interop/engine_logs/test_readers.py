@@ -267,6 +267,24 @@ def test_a_file_without_steps_is_one_located_error(
     assert hint in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        v1(output="1.2.3"),
+        v1(usage="..."),
+        v1(running="9" * 400),
+        iteration(LATER, 1, ms="1.2.3"),
+        iteration(LATER, 1, ms="1e999"),
+        "vllm:inter_token_latency_seconds_sum +Inf",
+        'vllm:inter_token_latency_seconds_sum{a="b"} many',
+        "sglang:",
+    ],
+)
+def test_figures_without_a_meaning_are_no_steps(tmp_path: Path, odd: str) -> None:
+    with pytest.raises(DocumentError, match="no line tells of a step"):
+        log(tmp_path, *[odd] * 12)
+
+
 def test_several_logs_are_of_one_engine(tmp_path: Path) -> None:
     one = written(tmp_path / "a.log", iter([v1(), v1()]))
     two = written(tmp_path / "b.log", iter([v1(running=8), v1(running=8)]))
