@@ -22,7 +22,10 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize(
     ("page", "command", "shown"), BLOCKS, ids=[f"{p.stem}: {c}" for p, c, _ in BLOCKS]
 )
-def test_a_command_prints_what_the_page_shows(page: Path, command: str, shown: str) -> None:
+def test_a_command_prints_what_the_page_shows(
+    page: Path, command: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOFLINE_HOME", str(tmp_path))  # what is learnt is kept there
     assert command_prints(command).strip() == shown.strip()
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from roofline.api.comparison import layouts as layouts
     from roofline.api.disaggregation import disaggregate as disaggregate
     from roofline.api.learning import learn_engine as learn_engine
+    from roofline.api.learning import learn_log as learn_log
     from roofline.api.measured import compare_measured as compare_measured
     from roofline.api.parameters import DEFAULT_GPU as DEFAULT_GPU
     from roofline.api.parameters import DEFAULT_MODEL as DEFAULT_MODEL
@@ -38,7 +39,7 @@ _MODULES: Final = {
     "commands": ("deployment_of_command", "parse_command", "serve_command"),
     "comparison": ("compare", "layouts"),
     "disaggregation": ("disaggregate",),
-    "learning": ("learn_engine",),
+    "learning": ("learn_engine", "learn_log"),
     "measured": ("compare_measured",),
     "measured_rows": ("Given",),
     "parameters": ("DEFAULT_GPU", "DEFAULT_MODEL", "Convention"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from roofline.api import setting
 from roofline.api.parameters import Analysis, Paging, shared
 from roofline.api.question import question
+from roofline.bench.calibrations import profile_note, with_profile
 from roofline.cost.deployment import Offload
 from roofline.cost.layout import DEGREES
 from roofline.errors import UnknownNameError
@@ -74,6 +75,8 @@ def analyze(asked: Analysis) -> Result:
         base = setting.deployed_as(
             asked, network, device, box or setting.roomiest(device, many), options=options
         )
+        if asked.profile:
+            base = with_profile(base, asked.profile)
         chosen = choose(base, workload, many, asked.objective, asked.memory_utilization)
         arranged, replicas, reason = chosen.layout, chosen.replicas, chosen.reason
     else:
@@ -122,6 +125,7 @@ def analyze(asked: Analysis) -> Result:
                 "--memory-utilization": asked.memory_utilization is not None,
                 "--no-cuda-graphs": not asked.cuda_graphs,
                 "--denoising-steps": asked.denoising_steps != 0,
+                "--profile": bool(asked.profile),
             },
         )
         from roofline.serving import lecture
@@ -132,6 +136,9 @@ def analyze(asked: Analysis) -> Result:
     deployment = setting.deployed_as(
         asked, network, device, box, arranged, options=options, offload=offload
     )
+    if asked.profile:
+        refuse_unused("--denoising-steps", {"--profile": asked.denoising_steps != 0})
+        deployment = with_profile(deployment, asked.profile)
     if not asked.denoising_steps:
         refuse_unused("decoding token by token", {"--block": asked.block != 0})
     if asked.denoising_steps:
@@ -152,7 +159,14 @@ def analyze(asked: Analysis) -> Result:
     if automatic:
         deployment = enough(deployment, workload, asked.memory_utilization)
     batch_priced = static_batch(deployment, workload, utilization=asked.memory_utilization)
-    return result_of(batch_priced, replicas, reason, facility)
+    result = result_of(batch_priced, replicas, reason, facility)
+    if not asked.profile:
+        return result
+    note = profile_note(
+        deployment, float(batch_priced.sequences), asked.prompt + asked.output / 2.0
+    )
+    own = {"profile": str(asked.profile)}
+    return replace(result, notes=(*result.notes, note), metadata={**result.metadata, **own})
 
 
 def _share(asked: float | str) -> float:

@@ -23,6 +23,7 @@ PLAIN: Final = {
     "offload_weights": 0.0,
     "offload_kv": 0.0,
     "replicas": 1,
+    "profile": None,
 }
 """Properties of a deployment that others can be priced like."""
 

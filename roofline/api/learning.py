@@ -2,19 +2,28 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from roofline.api.measured import read
-from roofline.api.measured_rows import row
+from roofline.api.measured_rows import check, completed, row
+from roofline.bench.calibrations import name_of
 from roofline.bench.end_to_end import cases, profiles
+from roofline.bench.end_to_end.held_out import DEVIATIONS
 from roofline.bench.end_to_end.learning import Learnt, learn
+from roofline.bench.end_to_end.logged import BEYOND, OCTAVE, LearntLog, LoggedSteps, cells_of
+from roofline.bench.end_to_end.logged import learn_log as learn_steps
 from roofline.bench.end_to_end.predicting import prepared
 from roofline.bench.end_to_end.profiles import Told
 from roofline.content import home
 from roofline.errors import InputError
+from roofline.interop.engine_logs import EngineLog, read_logs
 from roofline.interop.results import Given
 from roofline.table import Result, Table, table
+from roofline.units import show
 
 if TYPE_CHECKING:
     from roofline.bench.end_to_end.replay import Known
@@ -70,6 +79,176 @@ def learn_engine(
             "file": "" if path is None else str(path),
         },
     )
+
+
+def learn_log(
+    files: str | Path | Sequence[str | Path],
+    *,
+    given: Given | None = None,
+    out: str | Path | None = None,
+) -> Result:
+    """Refit an engine's constants to the steps that its own log tells of.
+
+    Args:
+        files: Logs of one deployment: what vLLM, SGLang or TensorRT-LLM print while they serve, or
+            scrapes of the metrics of the first two; ``.gz`` is unpacked.
+        given: Network, devices and layout, which no log says; mean lengths where they are known.
+        out: File of the new profile; else one in the folder for your own. It is written only where
+            loads that were left out are predicted better by it than by the shipped one.
+
+    Returns:
+        Result: Tables ``constants``, ``errors`` and ``logged`` (steps by octave of the batch); the
+            file is in the metadata, empty if none was written.
+
+    Raises:
+        RooflineError: A file cannot be read, no line tells of a step, or too few loads were logged.
+    """
+    listed = [files] if isinstance(files, str | Path) else list(files)
+    log = read_logs([Path(file) for file in listed])
+    said = given or Given()
+    known = _logged_by(log, said)
+    steps = LoggedSteps(known, cells_of(log, known, said.prompt or 0.0, said.output or 0.0))
+    found = learn_steps(steps)
+    path = None
+    if found.learnt.better:
+        name = name_of(known.deployment)
+        path = profiles.write(
+            found.learnt.engine.profile,
+            found.learnt.logs,
+            found.learnt.sd,
+            Told(
+                found.learnt.runs,
+                hashlib.sha256(repr(steps.cells).encode()).hexdigest()[:16],
+                f"{found.learnt.runs:,} steps of your own log, shrunk towards the shipped profile",
+                (),
+                found.learnt.spreads,
+                replace(found.logged, deployment=name),
+            ),
+            Path(out) if out else home() / FOLDER / f"{found.learnt.engine.profile}-log.yaml",
+        )
+    return Result(
+        "calibrate",
+        {
+            "constants": _table(found.learnt.moved, CONSTANTS),
+            "errors": _table(found.learnt.scores, ERRORS),
+            "logged": logged_table(found),
+        },
+        notes=tuple(_log_notes(log, found)),
+        metadata={
+            "engine": found.learnt.engine.profile,
+            "runs": found.learnt.runs,
+            "deployments": 1,
+            "left out": found.learnt.apart,
+            "better": found.learnt.better,
+            "file": "" if path is None else str(path),
+        },
+    )
+
+
+ANY_LENGTHS: Final = (512.0, 128.0)
+"""Prompt and answer of a server whose own nobody tells; they move no step. Assumed. [token]"""
+
+
+def _logged_by(log: EngineLog, given: Given) -> "Known":
+    """Deployment that wrote a log, as a row of measurements."""
+    from roofline.interop.results import MeasuredRun, Measurement, Scenario
+
+    check(given)
+    told = Scenario(
+        engine=log.engine,
+        load="closed",
+        concurrency=max(int(max(each.running for each in log.steps)), 1),
+        prompt=ANY_LENGTHS[0],
+        output=ANY_LENGTHS[1],
+    )
+    step = Measurement("tpot", "mean", log.steps[0].seconds, "log", "time of a step")
+    run = MeasuredRun(log.title, log.source, told, (step,), format="log")
+    run = replace(run, scenario=completed(run, replace(given, concurrency=None, rate=None)))
+    rows, why = _priced([row(run)])
+    if not rows:
+        raise InputError(
+            f"the deployment of {log.source} cannot be priced: {why[0]}",
+            hint="say what served: --given model=…,gpu=…,gpus=…",
+        )
+    if rows[0].row.case.layout.pp > 1 and log.engine == "trtllm":
+        raise InputError(
+            "iterations of a pipeline are logged one for each of its batches, and not as rounds",
+            hint="learn from runs: roofline calibrate --from",
+        )
+    return rows[0]
+
+
+def logged_table(found: LearntLog) -> Table:
+    """Logged steps by octave of the batch: what was in them, and how far predictions are off."""
+    cells = found.steps.cells
+    octave = np.array([round(np.log2(each.load.batch)) for each in cells])
+    rows = []
+    for one in np.unique(octave):
+        mine = np.flatnonzero(octave == one)
+        some = [cells[place] for place in mine]
+        weights = np.array([each.steps for each in some])
+        batch, context, seconds = (
+            float(np.average(values, weights=weights))
+            for values in (
+                [each.load.batch for each in some],
+                [each.load.context for each in some],
+                [each.seconds for each in some],
+            )
+        )
+        shipped, held = (
+            float(np.median(np.expm1(each[mine]))) for each in (found.shipped, found.held)
+        )
+        rows.append(
+            {
+                "batch": batch,
+                "context": context,
+                "steps": int(weights.sum()),
+                "logged": seconds,
+                "shipped": shipped,
+                "held out": held,
+            }
+        )
+    return table(rows, {"batch": "", "context": "token", "logged": "s"})
+
+
+def _log_notes(log: EngineLog, found: LearntLog) -> list[str]:
+    learnt, known = found.learnt, found.steps.known
+    gain, step, sequence = (
+        next(each for each in learnt.moved if each.name == name)
+        for name in ("decode_gain", "step_s", "sequence_s")
+    )
+    (few, many), (short, long) = found.logged.batch, found.logged.context
+    out = [
+        f"{log.title[:1].upper()}{log.title[1:]}, {log.account}",
+        f"Kernels of decoding take {gain.after / gain.before:.3g} times what is shipped, a step "
+        f"{_signed(step.after - step.before)}, a sequence of it "
+        f"{_signed(sequence.after - sequence.before)}.",
+        f"Logged: {few:,.0f} to {many:,.0f} sequences of {short:,.0f} to {long:,.0f} tokens, which "
+        f"are predicted within ± {100 * np.expm1(DEVIATIONS * found.logged.log_sd):.0f} %, four of "
+        f"five times; an octave beyond, within ± {100 * np.expm1(DEVIATIONS * BEYOND):.0f} % at "
+        "least.",
+    ]
+    if log.capacity != log.capacity and any(each.usage == each.usage for each in log.steps):
+        tokens = known.server.kv_tokens / known.deployment.layout.dp
+        out.append(
+            f"The log does not say how large the cache is: {tokens:,.0f} tokens, as predicted."
+        )
+    if learnt.apart != OCTAVE:
+        out.append(
+            "The log has hardly more than one load: what a step, a sequence and kernels take "
+            "cannot be told apart by it."
+        )
+    if not learnt.better:
+        out.append(
+            f"Steps left out (one {learnt.apart} at a time) are predicted no better than by the "
+            "shipped profile, which stays."
+        )
+    return out
+
+
+def _signed(seconds: float) -> str:
+    sign = "−" if seconds < 0 else "+"
+    return f"{sign}{show(abs(seconds), 's')}"
 
 
 def _priced(records: "Sequence[dict[str, object]]") -> "tuple[list[Known], list[str]]":

@@ -256,6 +256,19 @@ class Calibrated(Formats, Engined):
     """Network as an engine loads it, and the kernels that price it."""
 
 
+class Profiled(Question):
+    """Constants of the engine."""
+
+    profile: str | Path = parameter(
+        "Constants of the engine, as calibrate --from and --from-log learn them.",
+        text="File of the engine's constants, as `roofline.api.learn_engine` and `learn_log` write "
+        "it, in place of the shipped ones.",
+        default="",
+        usual=None,
+        kind=Path | None,
+    )
+
+
 class Computed(Question):
     """Options of how layers are run."""
 
@@ -453,6 +466,7 @@ class Analysis(
     Branched,
     Deployed,
     Housing,
+    Profiled,
     Sampled,
     Adapted,
     Overlapped,
@@ -674,7 +688,9 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned):
     port: int = parameter("Where the server listens.", default=8000)
 
 
-class Simulation(Subject, Offered, Parallel, Deployed, Housing, Sampled, Adapted, Overlapped):
+class Simulation(
+    Subject, Offered, Parallel, Deployed, Profiled, Housing, Sampled, Adapted, Overlapped
+):
     """Parameters of `roofline.simulate`."""
 
     rate: float | None = parameter("Requests a second, in an open loop.", default=None, unit="1/s")
@@ -742,14 +758,6 @@ class Simulation(Subject, Offered, Parallel, Deployed, Housing, Sampled, Adapted
     host_cache: str = parameter(
         "Host memory of a replica for prefixes that leave the GPU: 256GB.", default="0 B", unit="B"
     )
-    profile: str | Path = parameter(
-        "Constants of the engine, as calibrate --from learns them.",
-        text="File of the engine's constants, as `roofline.api.learn_engine` writes it, in place "
-        "of the shipped ones.",
-        default="",
-        usual=None,
-        kind=Path | None,
-    )
     with_requests: bool = parameter("Whether there is a table of every request.", default=False)
     with_intervals: bool = parameter(
         "Say how sure it is: seven runs in all.",
@@ -768,7 +776,7 @@ Placed = Analysis | Drafting | Layouts | Pools | Simulation
 """Questions of one network on devices of one kind at a price."""
 
 
-class Planning(Housed, Offered, Engined, Computed, Housing, Sampled, Adapted, Overlapped):
+class Planning(Housed, Offered, Engined, Profiled, Computed, Housing, Sampled, Adapted, Overlapped):
     """Parameters of `roofline.plan`."""
 
     model: str | Architecture = network(default=DEFAULT_MODEL, kw_only=False)

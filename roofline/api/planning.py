@@ -14,7 +14,7 @@ from roofline.api.simulation import USUAL_DRAFT, check_contexts, check_undrafted
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.workload import Wanted, changed, curve_of, drawn
-from roofline.bench.calibrations import engine_misses
+from roofline.bench.calibrations import engine_misses, profile_note, profile_source, with_profile
 from roofline.cost.deployment import Deployment
 from roofline.errors import InputError, MissingRateError, RooflineError
 from roofline.hardware.engine import engine as engine_named
@@ -51,8 +51,8 @@ REQUESTS: Final = 8000
 
 SIMULATED: Final = (
     "workload", "trace", "rate", "cv", "prompt", "output", "requests", "warmup", "slo", "seed",
-    "engine", "calibration", "draft", "acceptance", "draft_length", "temperature", "top_k",
-    "top_p", "adapters", "lora_rank", "lora_targets", "max_loras", "adapter_skew", "mla",
+    "engine", "calibration", "profile", "draft", "acceptance", "draft_length", "temperature",
+    "top_k", "top_p", "adapters", "lora_rank", "lora_targets", "max_loras", "adapter_skew", "mla",
     "routing_skew", "overlap", "no_cuda_graphs", "memory_utilization",
 )  # fmt: skip
 """Options that a plan and the simulation of its deployment have in common."""
@@ -285,6 +285,8 @@ def plan(asked: Planning) -> Result:
                     except MissingRateError as error:
                         errors.append(error)
                         continue
+                    if asked.profile:
+                        base = with_profile(base, asked.profile)
                     if speculation is not None:
                         speculation.draft(base)  # that there can be none is told at once
                     kind = Kind(
@@ -302,7 +304,8 @@ def plan(asked: Planning) -> Result:
         return tuple({kind.name: kind for kind in out}.values())
 
     every = kinds(allowed, None)
-    notes = (*said, *left_out, *dict.fromkeys(refused))
+    told = dict.fromkeys(profile_note(kind.base) for kind in every)
+    notes = (*said, *left_out, *dict.fromkeys(refused), *filter(None, told))
     pools = asked.disaggregated and not options.lora.moves
     if asked.disaggregated and not pools:
         notes = (*notes, "Pools apart are not tried where adapters are loaded on demand.")
@@ -329,6 +332,7 @@ def plan(asked: Planning) -> Result:
         "lora_rank": asked.lora_rank if asked.adapters else None,
         "routing_skew": (routing if routing.loads else routing.skew) or None,
         "no_cuda_graphs": None if asked.cuda_graphs else True,
+        "profile": str(asked.profile) if asked.profile else None,
     }
     defaults = {name: each.value for name, (_, each) in parameters_of(Planning).items()}
     defaults |= {"engine": None, "lora_rank": None}  # which are told whatever they are
@@ -394,5 +398,6 @@ def _uncertainty(base: Deployment) -> PriceUncertainty:
     misses = engine_misses(base) if base.calibration is not None else {}
     if not misses:
         return PriceUncertainty()
-    source = f"hwspecs/calibrations/engines/{base.engine.name}.yaml, spreads on groups left out"
+    file = profile_source(base) or f"hwspecs/calibrations/engines/{base.engine.name}.yaml"
+    source = f"{file}, spreads on groups left out"
     return PriceUncertainty(misses["tpot_s"], misses["ttft_s"], source)

@@ -7,7 +7,7 @@ from roofline.api.parameters import Planning, Simulation, shared
 from roofline.api.question import question
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.workload import Wanted, drawn
-from roofline.bench.calibrations import engine_misses, with_profile
+from roofline.bench.calibrations import engine_misses, profile_note, with_profile
 from roofline.errors import InputError, QuantityError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.architecture import Architecture
@@ -95,7 +95,9 @@ def simulate(asked: Simulation) -> Result:
     )
     if measured is not None and asked.with_intervals and not load.peak:
         run = replace(run, sure=intervals(run, _doubt(run)))
-    return result_of(run, with_requests=asked.with_requests)
+    result = result_of(run, with_requests=asked.with_requests)
+    note = profile_note(deployment, *_mean_load(run))
+    return replace(result, notes=(*result.notes, note)) if note else result
 
 
 def check_undrafted(asked: Simulation | Planning) -> None:
@@ -125,15 +127,22 @@ def _room(asked: str) -> float:
 
 def _doubt(run: Run) -> Doubt:
     """Uncertainty of the prices of a run's steps, at their average content."""
-    totals, requests, server = run.served.totals, run.requests, run.fleet.server
-    prompt = float(requests.prompt.mean())
+    prompt, server = float(run.requests.prompt.mean()), run.fleet.server
+    batch, context = _mean_load(run)
     return doubt_of(
         run.deployment,
-        batch=totals.decoded_tokens / totals.steps,
-        context=prompt + float(requests.output.mean()) / 2.0,
+        batch=batch,
+        context=context,
         prompt=min(prompt, server.token_budget or prompt),
-        misses=engine_misses(run.deployment),
+        misses=engine_misses(run.deployment, batch, context),
     )
+
+
+def _mean_load(run: Run) -> tuple[float, float]:
+    """Sequences that decode in a step, and what each of them sees, on average. [1] [token]"""
+    totals, requests = run.served.totals, run.requests
+    context = float(requests.prompt.mean()) + float(requests.output.mean()) / 2.0
+    return totals.decoded_tokens / totals.steps, context
 
 
 def check_contexts(network: Architecture, requests: Requests) -> None:

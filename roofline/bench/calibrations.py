@@ -192,19 +192,77 @@ def with_profile(deployment: Deployment, profile: str | Path) -> Deployment:
         RooflineError: It cannot be read, or no measured kernels price the deployment: constants are
             fitted beside those.
     """
-    known = deployment.calibration
+    known, path = deployment.calibration, Path(profile)
+    if isinstance(known, UsualKernels):
+        own = _own_profile(deployment, path)
+        if own.logged is not None:  # the log of this very deployment stands for its kernels
+            return replace(deployment, calibration=replace(known, profile=own))
     if not isinstance(known, GpuCalibration):
         raise InputError(
             "a profile goes with measured kernels, and none price this deployment",
             hint="leave --profile out, or give a GPU and --calibration that have some",
         )
+    return replace(deployment, calibration=replace(known, profile=_own_profile(deployment, path)))
+
+
+def _own_profile(deployment: Deployment, path: Path) -> EngineProfile:
+    """Profile of a file; of a log of another deployment nothing is known of the loads of this."""
     from roofline.bench.end_to_end.profiles import profile_of
 
-    own = profile_of(deployment.engine.name, Path(profile))
-    return replace(deployment, calibration=replace(known, profile=own))
+    own = profile_of(deployment.engine.name, path)
+    if own.logged is not None and own.logged.deployment != name_of(deployment):
+        source = f"{own.source} (learnt from the log of {own.logged.deployment})"
+        return replace(own, logged=None, source=source)
+    return own
 
 
-def engine_misses(deployment: Deployment) -> Mapping[str, float]:
-    """Log standard deviation of the errors of the deployment's engine end to end, by metric. [1]"""
+def profile_source(deployment: Deployment) -> str:
+    """File of the user's own that has the engine's constants; empty where they are shipped."""
+    known = deployment.calibration
+    return known.profile.source if isinstance(known, GpuCalibration | UsualKernels) else ""
+
+
+def name_of(deployment: Deployment) -> str:
+    """Network, devices, layout, formats and engine of a deployment, as a log's profile has them."""
+    at = deployment
+    formats = f"{at.precision.weights.name} weights, {at.precision.kv.name} cache"
+    return f"{at.architecture.name}, {at.node.gpu.name}, {at.layout}, {formats}, {at.engine.name}"
+
+
+def profile_note(deployment: Deployment, batch: float = 0.0, context: float = 0.0) -> str:
+    """Sentence on the user's own profile of a deployment; empty where it has the shipped one.
+
+    Args:
+        deployment: As `with_profile` made it.
+        batch, context: Load that is asked about; 0 for any. [1] [token]
+    """
+    source, logged = profile_source(deployment), deployment.engine_costs.logged
+    if not source:
+        return ""
+    whole = f"The engine's constants are those of {source}"
+    if logged is None:
+        return f"{whole}; no log of this deployment narrows the intervals."
+    (few, many), (short, long) = logged.batch, logged.context
+    whole += (
+        f", learnt from a log of this deployment with {few:,.0f} to {many:,.0f} sequences of "
+        f"{short:,.0f} to {long:,.0f} tokens"
+    )
+    if not batch:
+        return f"{whole}; plans look at any load, and have the intervals beyond those."
+    if not logged.octaves_beyond(batch, context):
+        return f"{whole}; the load asked about is among those."
+    return f"{whole}; {batch:,.0f} of {context:,.0f} are beyond those, and the intervals wider."
+
+
+def engine_misses(
+    deployment: Deployment, batch: float = 0.0, context: float = 0.0
+) -> Mapping[str, float]:
+    """Log standard deviation of the errors of the deployment's engine end to end, by metric. [1]
+
+    Args:
+        deployment: With measured kernels.
+        batch, context: Sequences of a decode step, and what each sees; 0 for any. [1] [token]
+    """
     costs = deployment.engine_costs
-    return {"ttft_s": costs.ttft_log_sd, "tpot_s": costs.tpot_log_sd}
+    between = float(costs.tpot_sd(batch, context)) if batch else costs.tpot_log_sd
+    return {"ttft_s": costs.ttft_log_sd, "tpot_s": between}

@@ -7,7 +7,7 @@ what one engine needs, for those who price a deployment.
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -44,12 +44,15 @@ def _read(known: Engine, paths: list[Path]) -> EngineProfile:
 
     files = [read(path) for path in paths]
     common, own = files
-    kernels = {
+    constants: dict[str, Any] = {
+        key: _value(own, key, each.unit) for key, each in CONSTANTS.items()
+    }
+    kernels: dict[str, Any] = {
         key: _value(common, key, each.unit) if known.graph_kernels else each.prior
         for key, each in KERNELS.items()
     }
     return EngineProfile(
-        **{key: _value(own, key, each.unit) for key, each in CONSTANTS.items()},
+        **constants,
         **kernels,
         reach_bytes_per_s=known.decode_reach_bytes_per_s,
         spreads=tuple(misses(_spreads(files), known.profile)),

@@ -80,16 +80,24 @@ def calibrate(
         list[Path] | None,
         typer.Option("--from", help="Results of benchmarks to learn an engine from, each."),
     ] = None,
+    logs: Annotated[
+        list[Path] | None,
+        typer.Option("--from-log", help="Logs of a serving engine to learn it from, each."),
+    ] = None,
     given: Annotated[
         str, typer.Option(help="What those do not say: gpu=h100-sxm,gpus=1,engine=vllm.")
     ] = "",
     format_: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
 ) -> None:
     """Measure this machine's kernels, fit the model to them, and keep the result."""
-    if results:
+    if results and logs:
+        raise InputError(
+            "--from and --from-log are learnt from one at a time", hint="leave one of them out"
+        )
+    if results or logs:
         from roofline.cli.learn import learn
 
-        learn(results, given, out, format_)
+        learn(results or [], given, out, format_, logs=logs or [])
         return
     if given:
         raise InputError("--given is for results", hint="name their files with --from")

@@ -83,6 +83,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "",
         "--backend cupy --budget 8min",
         "--from results.json --given gpu=h100-sxm,gpus=1",
+        "--from-log vllm.log --given model=llama-3.1-8b,gpu=h100-sxm,gpus=1",
     ),
 }
 """Arguments of examples, by command."""

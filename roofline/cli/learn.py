@@ -1,4 +1,4 @@
-"""``roofline calibrate --from``: an engine's constants learnt from benchmarks of your own."""
+"""``roofline calibrate --from`` and ``--from-log``: an engine learnt from what is your own."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -15,11 +15,20 @@ if TYPE_CHECKING:
     from roofline.interop.results import Given
 
 
-def learn(files: Sequence[Path], given: str, out: Path | None, style: Format) -> None:
-    """Refit an engine's constants to results of benchmarks, and print what changed."""
-    from roofline.api.learning import learn_engine
+def learn(
+    files: Sequence[Path],
+    given: str,
+    out: Path | None,
+    style: Format,
+    logs: Sequence[Path] = (),
+) -> None:
+    """Refit an engine's constants to results of benchmarks, or logs, and print what changed."""
+    from roofline.api.learning import learn_engine, learn_log
 
-    result = learn_engine(list(files), given=parsed(given), out=out)
+    if logs:
+        result = learn_log(list(logs), given=parsed(given), out=out)
+    else:
+        result = learn_engine(list(files), given=parsed(given), out=out)
     if style is Format.CSV:
         _print_csv(result)
     else:

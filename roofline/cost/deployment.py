@@ -199,6 +199,12 @@ class Deployment:
         """Overheads of the engine's software; none at datasheet rates."""
         return self.costs_on(self.layout.dp)
 
+    @property
+    def engine_file(self) -> str:
+        """File that has the constants of the engine's software: the user's own, or as shipped."""
+        own = self.calibration.profile.source if self.calibration is not None else ""
+        return own or f"hwspecs/calibrations/engines/{self.engine.profile}.yaml"
+
     def costs_on(self, groups: Number) -> EngineCosts:
         """Overheads of the engine's software where groups of devices have sequences of their own.
 

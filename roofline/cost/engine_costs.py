@@ -21,6 +21,51 @@ ATTENTION: Final = frozenset({"prefill-attention", "decode-attention", "latent-a
 
 
 @dataclass(frozen=True, slots=True)
+class LoggedRange:
+    """Loads whose steps an engine's log told, and what predictions are off by there."""
+
+    batch: tuple[float, float]
+    context: tuple[float, float]
+    tokens: tuple[float, float]
+    """Least and most sequences of a step, keys that each of them saw, and keys of all of them.
+    [1] [token]"""
+    log_sd: float
+    """Log standard deviation of the time of such steps, by constants that did not see them. [1]"""
+    deployment: str = ""
+    """Deployment that wrote the log, as `roofline.bench.calibrations` names one."""
+
+    def octaves_beyond(self, batch: Number, context: Number) -> Number:
+        """Octaves by which a load is beyond those that were logged, 0 within. [1]
+
+        Args:
+            batch, context: Sequences of a step, and what each sees. [1] [token]
+        """
+        out: Number = np.zeros(())
+        ends = (self.batch, self.context, self.tokens)
+        for value, (low, high) in zip((batch, context, batch * context), ends, strict=True):
+            value = np.maximum(value, 1.0)
+            out = np.maximum(out, np.maximum(np.log2(low / value), np.log2(value / high)))
+        return out
+
+    def widened(self, beyond: Number, batch: Number, context: Number) -> Number:
+        """Log standard deviation at a load: as logged, and over an octave beyond as elsewhere. [1]
+
+        Args:
+            beyond: Log standard deviation where nothing was logged. [1]
+            batch, context: Sequences of a step, and what each sees. [1] [token]
+
+        Examples:
+            >>> logged = LoggedRange((8, 64), (500, 2000), (4000, 128_000), 0.04)
+            >>> [float(logged.widened(0.14, batch, 1000)) for batch in (16, 64, 128, 1024)]
+            [0.04, 0.04, 0.14, 0.14]
+        """
+        inside: Number = np.minimum(self.log_sd, beyond)
+        share = np.minimum(self.octaves_beyond(batch, context), 1.0)
+        found: Number = inside + (beyond - inside) * share
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class EngineCosts:
     """Overheads of an engine on one deployment; none by default.
 
@@ -55,10 +100,14 @@ class EngineCosts:
     tpot_log_sd: float = 0.0
     """Log standard deviation of measured from predicted serving, in closed loops that no constant
     was fitted to. [1]"""
+    logged: LoggedRange | None = None
+    """Loads at which a log makes the latter smaller; None where nothing was logged."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
         for field in fields(self):
+            if field.name == "logged":
+                continue
             value, name = getattr(self, field.name), field.name.removesuffix("_s")
             if not np.all((value >= 0) & (value < float("inf"))):
                 raise InputError(
@@ -112,7 +161,19 @@ class EngineCosts:
         """Time that a step of prompts takes beside its kernels. [s]"""
         return self.step_s + self.prefill_s
 
-    def log_sd(self, kernels: Number, share: Number) -> Number:
+    def tpot_sd(self, batch: Number, context: Number) -> Number:
+        """``tpot_log_sd`` at a load: less where steps of such loads were logged. [1]
+
+        Args:
+            batch, context: Sequences of a step, and what each sees. [1] [token]
+        """
+        if self.logged is None:
+            return self.tpot_log_sd
+        return self.logged.widened(self.tpot_log_sd, batch, context)
+
+    def log_sd(
+        self, kernels: Number, share: Number, at: tuple[Number, Number] | None = None
+    ) -> Number:
         """Log standard deviation of the time of a step. [1]
 
         Errors of the engine end to end contain those of its kernels.
@@ -120,8 +181,10 @@ class EngineCosts:
         Args:
             kernels: Of the kernels. [1]
             share: Of the kernels in the time. [1]
+            at: Sequences of a decode step, and what each sees; None for any load. [1] [token]
         """
-        return np.maximum(kernels * share, self.tpot_log_sd)
+        whole = self.tpot_log_sd if at is None else self.tpot_sd(*at)
+        return np.maximum(kernels * share, whole)
 
 
 IDEAL: Final = EngineCosts()
@@ -242,6 +305,10 @@ class EngineProfile:
     """Device memory rate beyond which its decoding gets no faster. [B/s]"""
     spreads: tuple[tuple[str, float, float], ...] = ()
     """Kind of network (`kind_of`), and ``ttft_log_sd`` and ``tpot_log_sd`` of `EngineCosts`. [1]"""
+    logged: LoggedRange | None = None
+    """Loads of the log that the constants were learnt from; None where there is none."""
+    source: str = ""
+    """File of a profile of the user's own; empty for the one that is shipped."""
 
     @property
     def gains(self) -> KernelGains:
@@ -280,6 +347,7 @@ class EngineProfile:
             prefill_gain=self.prefill_gain * (self.experts_prompts if mixtures else 1.0),
             ttft_log_sd=first,
             tpot_log_sd=between,
+            logged=self.logged,
         )
 
 

@@ -251,7 +251,8 @@ def priced(
         gain, weights = costs.decode_gain, answer.weights(steps.contexts)
         tpot, tpot_serial = (float(costs.decode_step(each, batch)) for each in (kernels, serial))
         software = tpot - gain * kernels
-        tpot_sd = float(costs.log_sd(spread, 1.0 - software / tpot))
+        load = batch, work.prompt + work.output / 2.0
+        tpot_sd = float(costs.log_sd(spread, 1.0 - software / tpot, load))
         decoding = tuple(gain * _mean(each, weights) for each in steps.step.seconds())
         if operators:
             rest = operator_times(slowest(steps.step.stages), weights, gain)

@@ -178,7 +178,9 @@ class StaticBatches:
         """Standard deviation of its logarithm. [1]"""
         if self.decode is None:
             return np.zeros_like(self.batch)
-        spread = self.costs.log_sd(self._mean("log_sd"), self._kernel_share)
+        sequences = self.batch * branches(self.deployment, self.work)
+        load = sequences, self.work.prompt + self.work.output / 2.0
+        spread = self.costs.log_sd(self._mean("log_sd"), self._kernel_share, load)
         return np.asarray(spread)
 
     @property

@@ -130,7 +130,8 @@ def _with_spreads(state: SteadyState, batch: StaticBatch) -> SteadyState:
     costs = batch.deployment.engine_costs
     prompts = max(1.0 - batch.tpot_s / state.tpot_s, 0.0) if state.tpot_s else 0.0
     prices = prompts * batch.ttft_log_sd + (1.0 - prompts) * batch.tpot_log_sd
-    each = max(prices, costs.tpot_log_sd)
+    context = batch.workload.prompt + batch.workload.output / 2.0
+    each = max(prices, float(costs.tpot_sd(state.at_once, context)))
     return replace(
         state,
         ttft_log_sd=hypot(max(batch.ttft_log_sd, costs.ttft_log_sd), CLOSED["ttft_s"] / CENTRAL),

@@ -33,7 +33,7 @@ TITLES: Final = {
 }
 """Titles of results that are of no network."""
 ASKED: Final[Mapping[str, str]] = {
-    "calibrate": "constants errors",
+    "calibrate": "constants errors logged",
     "scoreboard": "group published_results",
     "analyze": "headline static_batch facility memory capacity adapters ops",
     "disaggregate": "headline pools pools_memory transfer alternatives",
@@ -107,7 +107,9 @@ def view_of(result: Result) -> View:
         remarks = tuple(f"{row['variant']}: {row['why']}" for row in changed.rows())
     elif result.kind == "scoreboard":
         remarks = tuple(reasons(result))
-    if "deployments" in given:
+    if "logged" in result.tables:
+        parts.append(f"{counted(given['runs'], 'logged mean')} of steps")
+    elif "deployments" in given:
         parts.append(
             f"{counted(given['runs'], 'run')} of {counted(given['deployments'], 'deployment')}"
         )

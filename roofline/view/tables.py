@@ -129,6 +129,17 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "chosen | ttft_s, usd_per_mtok",
         writers={"tokens_per_day": lambda row: Cell(_large(row["tokens_per_day"]))},
     ),
+    "logged": Shown(
+        "Steps that were logged, and errors of predictions",
+        "batch=Sequences, context=Tokens of each, steps=Means of steps, logged, shipped, "
+        "held out=Left out",
+        writers={
+            "batch": lambda row: Cell(f"{row['batch']:,.0f}"),
+            "context": lambda row: Cell(f"{row['context']:,.0f}"),
+            "shipped": lambda row: number_cell(written("error", round(row["shipped"], 3))),
+            "held out": lambda row: number_cell(written("error", round(row["held out"], 3))),
+        },
+    ),
     "figures": Shown(
         "Every figure",
         "run, metric, statistic, measured, predicted, low, error, inside | reason",

@@ -44,13 +44,14 @@ TEN = Measured(10e-6, 0.1, 2.0, start_s=4e-6)
 CONSTANTS = [
     field.name
     for field in fields(EngineProfile)
-    if field.name not in ("reach_bytes_per_s", "spreads")
+    if field.name not in ("reach_bytes_per_s", "spreads", "logged", "source")
 ]
 TIMES = [name for name in CONSTANTS if name.endswith("_s")]
 FACTORS = [name for name in CONSTANTS if name not in TIMES]
+OWN: dict[str, Any] = {name: 1e-3 * (place + 1) for place, name in enumerate(TIMES)}
+OWN |= {name: 1.1 + 0.1 * place for place, name in enumerate(FACTORS)}
 CHANGED = EngineProfile(
-    **{name: 1e-3 * (place + 1) for place, name in enumerate(TIMES)},
-    **{name: 1.1 + 0.1 * place for place, name in enumerate(FACTORS)},
+    **OWN,
     reach_bytes_per_s=1e12,
     spreads=(("dense", 0.2, 0.1), ("mixture", 0.3, 0.2), ("latent", 0.4, 0.3)),
 )
@@ -107,7 +108,7 @@ def test_a_step_is_no_surer_than_its_kernels_nor_than_serving_was() -> None:
         ({"decode_gain": 0.0}, "decode gain is 0"),
     ],
 )
-def test_overheads_that_have_no_meaning_are_refused(wrong: dict[str, float], said: str) -> None:
+def test_overheads_that_have_no_meaning_are_refused(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         EngineCosts(**wrong)
 

@@ -16,7 +16,7 @@ from roofline.bench.end_to_end import engines
 from roofline.bench.end_to_end.cases import contradicted
 from roofline.bench.end_to_end.driving import CLOSED
 from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS, PROFILES
-from roofline.bench.end_to_end.metrics import NAMES, PLACE, predictions_at
+from roofline.bench.end_to_end.metrics import NAMES, PLACE, Predictable, predictions_at
 from roofline.bench.end_to_end.replay import FULL, Known
 from roofline.cost.work import Array
 
@@ -101,13 +101,13 @@ def some(has: Cells, which: NDArray[np.bool_]) -> Cells:
     )
 
 
-def residuals(rows: Sequence[Known], has: Cells, logs: Array) -> Array:
+def residuals(rows: Sequence[Predictable], has: Cells, logs: Array) -> Array:
     """Logarithm of predicted over measured, cell by cell."""
     out: Array = residuals_at(rows, has, logs[None])[0]
     return out
 
 
-def residuals_at(rows: Sequence[Known], has: Cells, logs: Array) -> Array:
+def residuals_at(rows: Sequence[Predictable], has: Cells, logs: Array) -> Array:
     """Logarithm of predicted over measured at several constants, of shape (vectors, cells)."""
     found = predictions_at(rows, logs)
     cells = list(zip(has.row.tolist(), has.metric, strict=True))
@@ -173,7 +173,7 @@ class Linear:
 
 
 def linear(
-    rows: Sequence[Known],
+    rows: Sequence[Predictable],
     has: Cells,
     start: Array | None = None,
     constants: Sequence[str] = (*CONSTANTS, *KERNELS),

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.bench.end_to_end import engines, held_out, profiles
+from roofline.bench.end_to_end import held_out, profiles
 from roofline.bench.end_to_end.engines import CONSTANTS
 from roofline.bench.end_to_end.fitting import (
     Cells,
@@ -28,7 +28,7 @@ from roofline.bench.end_to_end.fitting import (
     steps,
 )
 from roofline.bench.end_to_end.held_out import CENTRAL, DEVIATIONS, ENOUGH, FLOOR, Key, Spreads
-from roofline.bench.end_to_end.metrics import PLACE
+from roofline.bench.end_to_end.metrics import PLACE, Predictable
 from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
 from roofline.errors import InputError
@@ -111,8 +111,7 @@ class Learnt:
 
 def constants_of(rows: Sequence[Known]) -> Array:
     """Logarithms of all constants, those of an engine learnt from runs of its profile."""
-    task = _task(rows)
-    return _fitted(task, np.ones(len(task.has.row), dtype=np.bool_))[0]
+    return _fitted(_task(rows))[0]
 
 
 def learn(rows: Sequence[Known]) -> Learnt:
@@ -132,47 +131,78 @@ def learn(rows: Sequence[Known]) -> Learnt:
             f"{len(rows)} runs are too few to learn from", hint=f"give {FEWEST} or more"
         )
     task = _task(rows)
-    logs, covariance = _fitted(task, np.ones(len(task.has.row), dtype=np.bool_))
-    held, apart = _held(task)
-    sd = np.sqrt(np.diag(covariance))
-    engine = rows[0].engine
-    return Learnt(
-        engine=engine,
+    label, apart = _labels(rows)
+    found, held = learn_task(task, rows[0].engine, label[task.has.row], apart)
+    return replace(
+        found,
         runs=len(rows),
         deployments=len({each.group for each in rows}),
-        apart=apart,
-        moved=tuple(_moved(engine, task.near.start, logs, sd)),
-        scores=tuple(_scores(task, held, residuals(rows, task.has, logs))),
-        logs=logs,
-        sd=sd,
         spreads=_spreads(rows, task.has, held),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """Runs, their cells, what is believed before, and how far off that is."""
+def learn_task(
+    task: "Task", engine: Engine, label: Integers, apart: str, kinds: Sequence[str] = ()
+) -> tuple[Learnt, Array]:
+    """Constants learnt from some cells, and the residual of each by constants without its kind.
 
-    rows: Sequence[Known]
+    Args:
+        task: The cells, and what is believed before.
+        engine: Whose they are.
+        label: Number of what each cell is held out with. [1]
+        apart: What such cells have in common, as `Learnt` has it.
+        kinds: What each cell is scored as; its metric where none are given.
+    """
+    logs, covariance = _fitted(task)
+    held = _held(task, label)
+    sd = np.sqrt(np.diag(covariance))
+    fitted = residuals(task.rows, task.has, logs)
+    learnt = Learnt(
+        engine=engine,
+        runs=len(label),
+        deployments=1,
+        apart=apart,
+        moved=tuple(_moved(task, engine, logs, sd)),
+        scores=tuple(_scores(task, held, fitted, kinds or task.has.metric)),
+        logs=logs,
+        sd=sd,
+        spreads={},
+    )
+    return learnt, held
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Measurements, their cells, what is believed before, and how far off that is."""
+
+    rows: Sequence[Predictable]
     has: Cells
     near: Linear
     believed: tuple[Array, Array]
+    constants: tuple[str, ...]
+    """Those that the cells may move."""
 
 
-def _task(rows: Sequence[Known]) -> _Task:
+def _task(rows: Sequence[Known]) -> Task:
     has = cells(rows)
     if len({each.group for each in rows}) == 1:
         has = replace(has, group_sd=np.zeros(len(has.group_sd)))
+    return task_of(rows, has, tuple(CONSTANTS))
+
+
+def task_of(rows: Sequence[Predictable], has: Cells, constants: tuple[str, ...]) -> Task:
+    """Cells of some measurements around the shipped constants, of which some may move."""
     start, _ = profiles.load()
-    near = linear(rows, has, start, tuple(CONSTANTS))
-    return _Task(rows, has, near, (start, WIDER * priors()[1]))
+    near = linear(rows, has, start, constants)
+    return Task(rows, has, near, (start, WIDER * priors()[1]), constants)
 
 
-def _fitted(task: _Task, which: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Constants from some of the cells; a step begins where the one before it ended.
+def _fitted(task: Task, which: NDArray[np.bool_] | None = None) -> tuple[Array, Array]:
+    """Constants from some of the cells, or all; a step begins where the one before it ended.
 
     Derivatives of many runs are taken again only where those of before lead no further.
     """
+    which = np.ones(len(task.has.row), dtype=np.bool_) if which is None else which
     (rows, has), old = _some(task, which), False
     near = Linear(task.near.start, task.near.at[which], task.near.slopes[which])
     covariance = np.zeros(0)
@@ -184,42 +214,44 @@ def _fitted(task: _Task, which: NDArray[np.bool_]) -> tuple[Array, Array]:
         if logs is not near.start and len(rows) > FEW_RUNS:
             near, old = Linear(logs, at, near.slopes), True
         elif logs is not near.start or old:
-            near, old = linear(rows, has, logs, tuple(CONSTANTS)), False
+            near, old = linear(rows, has, logs, task.constants), False
         else:
             break
     return near.start, covariance
 
 
-def _some(task: _Task, which: NDArray[np.bool_]) -> tuple[list[Known], Cells]:
+def _some(task: Task, which: NDArray[np.bool_]) -> tuple[list[Predictable], Cells]:
     """Some of the cells, and the runs that have them."""
     has = some(task.has, which)
     places, row = np.unique(has.row, return_inverse=True)
     return [task.rows[place] for place in places], replace(has, row=row)
 
 
-def _held(task: _Task) -> tuple[Array, str]:
-    """Residuals of each cell by constants that did not see its run, or its deployment."""
-    groups = list(dict.fromkeys(each.group for each in task.rows))
+def _labels(rows: Sequence[Known]) -> tuple[Integers, str]:
+    """Number of what each row is held out with, and what that is."""
+    groups = list(dict.fromkeys(each.group for each in rows))
     if len(groups) >= SEVERAL:
-        label = np.array([groups.index(each.group) for each in task.rows])
-        apart = "deployment"
-    else:
-        label = np.arange(len(task.rows))
-        apart = "run"
-    fold = (label % MOST_FOLDS)[task.has.row]
+        return np.array([groups.index(each.group) for each in rows]), "deployment"
+    return np.arange(len(rows)), "run"
+
+
+def _held(task: Task, label: Integers) -> Array:
+    """Residuals of each cell by constants that did not see those of its label."""
+    fold = label % MOST_FOLDS
     out = np.zeros(len(fold))
     for scored in np.unique(fold):
         mine = fold == scored
         logs, _ = _fitted(task, ~mine)
         out[mine] = residuals(*_some(task, mine), logs)
-    return out, apart
+    return out
 
 
-def _moved(engine: Engine, before: Array, after: Array, sd: Array) -> list[Moved]:
-    out = []
-    for name, known in CONSTANTS.items():
+def _moved(task: Task, engine: Engine, after: Array, sd: Array) -> list[Moved]:
+    before, out = task.near.start, []
+    for name in task.constants:
+        known = CONSTANTS[name]
         place = PLACE[f"{engine.profile}.{name}"]
-        width = WIDER * engines.prior(engine.profile, name)[1]
+        width = task.believed[1][place]
         ends = [float(np.exp(after[place] + side * DEVIATIONS * sd[place])) for side in (-1.0, 1.0)]
         out.append(
             Moved(
@@ -236,9 +268,9 @@ def _moved(engine: Engine, before: Array, after: Array, sd: Array) -> list[Moved
     return out
 
 
-def _scores(task: _Task, held: Array, fitted: Array) -> list[Scored]:
-    names = list(dict.fromkeys(task.has.metric))
-    metric = np.array(task.has.metric)
+def _scores(task: Task, held: Array, fitted: Array, kinds: Sequence[str]) -> list[Scored]:
+    names = list(dict.fromkeys(kinds))
+    metric = np.array(kinds)
     out = []
     for name in [*names, "all"]:
         mine = np.ones(len(metric), dtype=np.bool_) if name == "all" else metric == name
@@ -258,10 +290,11 @@ def _spreads(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:
         for key in (each for each in held_out.keys(rows[row], metric) if profile in each):
             found.setdefault(key, []).append(abs(float(missed[cell])))
             before[key] = held_out.of(shipped, rows[row], metric)
-    return {key: _shrunk(each, before[key]) for key, each in found.items()}
+    return {key: shrunk(each, before[key]) for key, each in found.items()}
 
 
-def _shrunk(missed: Sequence[float], before: float) -> float:
+def shrunk(missed: Sequence[float], before: float) -> float:
+    """Spread of absolute residuals, as if `ENOUGH` more were as shipped. [1]"""
     own = float(np.quantile(missed, CENTRAL)) / DEVIATIONS
     whole = (ENOUGH * before**2 + len(missed) * own**2) / (ENOUGH + len(missed))
     return max(float(np.sqrt(whole)), FLOOR)

@@ -8,16 +8,17 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS, PROFILES
-from roofline.bench.end_to_end.replay import Known
+from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts, EngineProfile
 from roofline.cost.work import Array
 from roofline.hardware.engine import Engine
+from roofline.serving.simulate.prices import StepPrices
 from roofline.study.executors import cores
 
 S = TypeVar("S")
@@ -34,7 +35,25 @@ _WORK: list[Callable[[Any], Any]] = []
 """Work that forked processes inherit, so that rows and constants are not sent."""
 
 
-def profile_of(each: Known, logs: Array) -> EngineProfile:
+class Predictable(Protocol):
+    """Measurement whose metrics follow from the prices of steps: a row, or a log."""
+
+    @property
+    def engine(self) -> Engine:
+        """Engine of the catalog, whose profile has its constants."""
+
+    @property
+    def deployment(self) -> Deployment:
+        """What served it."""
+
+    def prices(self, profile: EngineProfile) -> StepPrices:
+        """Steps under some constants of its engine."""
+
+    def predicted_by(self, prices: StepPrices) -> Metrics:
+        """Every metric, at such prices."""
+
+
+def profile_of(each: Predictable, logs: Array) -> EngineProfile:
     """Constants of a row's engine, from logarithms in the order of `NAMES`."""
     return assembled(logs, each.engine)
 
@@ -50,8 +69,10 @@ def assembled(
             any row.
         misses: Spreads by kind of network, as in `EngineProfile`.
     """
-    own = {name: float(np.exp(logs[PLACE[f"{engine.profile}.{name}"]])) for name in CONSTANTS}
-    kernels = {
+    own: dict[str, Any] = {
+        name: float(np.exp(logs[PLACE[f"{engine.profile}.{name}"]])) for name in CONSTANTS
+    }
+    kernels: dict[str, Any] = {
         name: float(np.exp(logs[PLACE[name]])) if engine.graph_kernels else known.prior
         for name, known in KERNELS.items()
     }
@@ -59,13 +80,13 @@ def assembled(
     return EngineProfile(**own, **kernels, reach_bytes_per_s=reach, spreads=misses)
 
 
-def predictions(rows: Sequence[Known], logs: Array) -> list[Metrics]:
+def predictions(rows: Sequence[Predictable], logs: Array) -> list[Metrics]:
     """Every metric of each row, at given constants."""
     return [metrics for (metrics,) in predictions_at(rows, logs[None])]
 
 
 def predictions_at(
-    rows: Sequence[Known], logs: Array, wanted: NDArray[np.bool_] | None = None
+    rows: Sequence[Predictable], logs: Array, wanted: NDArray[np.bool_] | None = None
 ) -> list[list[Metrics]]:
     """Every metric of each row, at several vectors of constants.
 
@@ -120,7 +141,7 @@ def _inherited(share: Any) -> Any:
     return _WORK[-1](share)
 
 
-def _predicted(each: Known, logs: Array, wanted: NDArray[np.bool_]) -> list[Metrics]:
+def _predicted(each: Predictable, logs: Array, wanted: NDArray[np.bool_]) -> list[Metrics]:
     """Metrics of a row at several constants: once where its prices are the same."""
     known: dict[tuple[int, EngineCosts], Metrics] = {}
     out: list[Metrics] = []

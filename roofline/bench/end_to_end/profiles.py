@@ -1,7 +1,7 @@
 """Fitted constants of engines as files: ``hwspecs/calibrations/engines/<engine>.yaml``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -22,7 +22,7 @@ from roofline.bench.end_to_end.held_out import DEVIATIONS, Key, Spreads
 from roofline.bench.end_to_end.metrics import NAMES, PLACE, assembled
 from roofline.bench.engine_profiles import misses
 from roofline.content import shipped
-from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
+from roofline.cost.engine_costs import NO_ENGINE, EngineProfile, LoggedRange
 from roofline.cost.work import Array
 from roofline.errors import DocumentError, InputError
 from roofline.files import output
@@ -63,6 +63,16 @@ class SpreadFile(Strict):
     spread: float = Field(gt=0.0)
 
 
+class LoggedFile(Strict):
+    """Loads that an engine's log told of: ends of batch [1], context and their product [token]."""
+
+    deployment: Text
+    batch: tuple[float, float]
+    context: tuple[float, float]
+    tokens: tuple[float, float]
+    log_sd: float = Field(gt=0.0)
+
+
 class EngineFile(Strict):
     """What an engine adds to its kernels."""
 
@@ -74,6 +84,7 @@ class EngineFile(Strict):
     constants: dict[str, ConstantFile]
     errors: tuple[ErrorFile, ...] = ()
     spreads: tuple[SpreadFile, ...] = ()
+    logged: LoggedFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +100,8 @@ class Told:
     """On groups left out."""
     spreads: Spreads
     """Log standard deviations by what rows are."""
+    logged: LoggedRange | None = None
+    """Loads of the log that it was learnt from."""
 
 
 def path_of(name: str) -> Path:
@@ -169,7 +182,7 @@ def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = Non
     if name != SHARED and name not in PROFILES:
         raise InputError(f"no engine has a profile {name!r:.40}", hint="see engines.py")
     constants: Mapping[str, Constant] = KERNELS if name == SHARED else CONSTANTS
-    body = {
+    body: dict[str, object] = {
         "schema_version": 2,
         "name": name,
         "rows": told.rows,
@@ -190,6 +203,13 @@ def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = Non
             {"of": list(key), "spread": _short(value)} for key, value in told.spreads.items()
         ],
     }
+    if told.logged is not None:
+        ends = {
+            name: [_short(each) for each in getattr(told.logged, name)]
+            for name in ("batch", "context", "tokens")
+        }
+        deployment, log_sd = told.logged.deployment, _short(told.logged.log_sd)
+        body["logged"] = {"deployment": deployment, **ends, "log_sd": log_sd}
     text = yaml.safe_dump(
         body, sort_keys=False, default_flow_style=None, width=100, allow_unicode=True
     )
@@ -221,4 +241,17 @@ def profile_of(name: str, own: Path | None = None) -> EngineProfile:
     if known.profile not in PROFILES:
         return NO_ENGINE
     logs, spreads = load(own)
-    return assembled(logs, known, tuple(misses(spreads, known.profile)))
+    found = assembled(logs, known, tuple(misses(spreads, known.profile)))
+    if own is None:
+        return found
+    file = validate(EngineFile, read(own))
+    if file.name != known.profile:
+        raise DocumentError(
+            f"it is of {file.name}, and {known.name} has the constants of {known.profile}",
+            hint=f"give --engine {file.name}, or a file that was learnt from {known.name}",
+            where=str(own),
+        )
+    told, logged = file.logged, None
+    if told is not None:
+        logged = LoggedRange(told.batch, told.context, told.tokens, told.log_sd, told.deployment)
+    return replace(found, logged=logged, source=str(own))

@@ -156,7 +156,7 @@ def _priced(ordered: Sequence[OpTime]) -> tuple[str, str, str]:
 def software(entry: OpTime, batch: StaticBatch, *, decodes: bool) -> Derivation:
     """Time that the engine's software adds to a step."""
     costs, engine = batch.deployment.engine_costs, batch.deployment.engine
-    source = f"hwspecs/calibrations/engines/{engine.profile}.yaml"
+    source = batch.deployment.engine_file
 
     def constant(name: str, value: float, meaning: str) -> Derivation:
         return given(name, value, "s", source, "interpolated", meaning)

@@ -66,7 +66,7 @@ def ttft(batch: StaticBatch) -> Derivation:
 def arrival(batch: StaticBatch) -> Derivation:
     """Time from a request's arrival to the queue of an idle server."""
     costs, engine = batch.deployment.engine_costs, batch.deployment.engine
-    file = f"hwspecs/calibrations/engines/{engine.profile}.yaml"
+    file = batch.deployment.engine_file
     basis = "interpolated" if costs.arrival_s else ""
     parts = {"front end of a request": costs.request_s, "one after the other": costs.serial_s}
     inputs = [given(name, value, "s", file, basis) for name, value in parts.items()]
