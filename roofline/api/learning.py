@@ -107,7 +107,8 @@ def learn_log(
     log = read_logs([Path(file) for file in listed])
     said = given or Given()
     known = _logged_by(log, said)
-    steps = LoggedSteps(known, cells_of(log, known, said.prompt or 0.0, said.output or 0.0))
+    lengths = {"prompt": said.prompt or 0.0, "output": said.output or 0.0}
+    steps = LoggedSteps(known, cells_of(log.steps, known, log.capacity, **lengths))
     found = learn_steps(steps)
     path = None
     if found.learnt.better:

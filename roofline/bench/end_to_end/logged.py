@@ -30,7 +30,7 @@ from roofline.cost.engine_costs import EngineProfile, LoggedRange
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.hardware.engine import Engine
-from roofline.interop.engine_logs import EngineLog, LoggedStep
+from roofline.serving.logged_step import LoggedStep
 from roofline.serving.simulate.dense import dense
 from roofline.serving.simulate.mean_step import SteadyLoad, mean_step_s
 from roofline.serving.simulate.prices import StepPrices, step_prices
@@ -157,36 +157,42 @@ class LearntLog:
 
 
 def cells_of(
-    log: EngineLog, known: Known, prompt: float = 0.0, output: float = 0.0
+    told: Sequence[LoggedStep],
+    known: Known,
+    capacity: float,
+    *,
+    prompt: float = 0.0,
+    output: float = 0.0,
 ) -> tuple[LoggedCell, ...]:
     """Cells of a log.
 
     Args:
-        log: What it tells.
+        told: Its steps, in their order.
         known: Deployment and server.
+        capacity: Tokens that the cache of one scheduler holds; NaN where the log does not say.
+            [token]
         prompt, output: Mean lengths; 0 where nobody says them. [token]
 
     Raises:
         InputError: Nobody says what was in the cache.
     """
     groups = int(known.deployment.layout.dp)
-    capacity = log.capacity
     if capacity != capacity:
         capacity = known.server.kv_tokens / groups
-    several = len({_octave(each.running) for each in log.steps}) >= LEVELS
+    several = len({_octave(each.running) for each in told}) >= LEVELS
     together: dict[tuple[int, ...], list[LoggedStep]] = {}
-    for place, each in enumerate(log.steps):
+    for place, each in enumerate(told):
         tokens = each.tokens if each.tokens == each.tokens else (each.usage or LEAST) * capacity
         if tokens != tokens and not prompt:
             raise InputError(
-                f"{log.source} does not say how much of the cache is in use",
+                "the log does not say how much of the cache is in use",
                 hint="give the mean lengths: --given prompt=1024,output=256",
             )
         if tokens != tokens:
             tokens = (prompt + output / 2.0) * each.running
         seen = max(tokens / each.running, 1.0)
         # Thirds of the log are told apart where loads are not.
-        part = 0 if several else 3 * place // len(log.steps)
+        part = 0 if several else 3 * place // len(told)
         key = part, *(int(np.rint(x)) for x in (8 * np.log2(each.running), 2 * np.log2(seen)))
         together.setdefault(key, []).append(replace(each, tokens=tokens))
     most = sorted(together.items(), key=lambda pair: len(pair[1]), reverse=True)[:MOST_CELLS]

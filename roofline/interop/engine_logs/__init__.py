@@ -9,13 +9,14 @@ from typing import Final
 
 from roofline.content import label
 from roofline.errors import DocumentError
-from roofline.interop.engine_logs.log import EngineLog, LoggedStep, LogReader, StepStore, joined
+from roofline.interop.engine_logs.log import EngineLog, LogReader, StepStore, joined
 from roofline.interop.engine_logs.prometheus import SglangMetricsReader, VllmMetricsReader
 from roofline.interop.engine_logs.sglang import SglangReader
 from roofline.interop.engine_logs.trtllm import TrtllmReader, TrtllmStatsReader
 from roofline.interop.engine_logs.vllm import VllmReader
 from roofline.interop.files import unpacked
 from roofline.schema.files import most_unpacked, too_packed
+from roofline.serving.logged_step import LoggedStep
 from roofline.units import PREFIX
 
 __all__ = ["EngineLog", "LoggedStep", "read_logs"]

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from math import isfinite, nan
 from typing import ClassVar, Final
 
-from roofline.interop.engine_logs.log import LoggedStep, LogReader
+from roofline.interop.engine_logs.log import LogReader
+from roofline.serving.logged_step import LoggedStep
 
 _SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(\{.*\})?\s+(\S+)(?:\s+-?\d+)?\s*$")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from roofline.interop.engine_logs.log import LoggedStep, LogReader, between
+from roofline.interop.engine_logs.log import LogReader, between
+from roofline.serving.logged_step import LoggedStep
 
 EVERY: Final = 40
 """Decode steps of a line, unless the server's arguments say otherwise. [1]"""

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from math import nan
 from typing import Final
 
-from roofline.interop.engine_logs.log import IterationWindow, LoggedStep, LogReader
+from roofline.interop.engine_logs.log import IterationWindow, LogReader
+from roofline.serving.logged_step import LoggedStep
 
 WINDOW: Final = 40
 """Iterations of a mean. [1]"""

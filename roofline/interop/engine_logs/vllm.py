@@ -12,7 +12,8 @@ prefixes hit. Lines of V0 (0.5 to 0.7) differ in what is in their middle alone.
 import re
 from collections.abc import Iterable
 
-from roofline.interop.engine_logs.log import LoggedStep, LogReader, between
+from roofline.interop.engine_logs.log import LogReader, between
+from roofline.serving.logged_step import LoggedStep
 
 _LINE = re.compile(
     r"(?:Engine (?P<engine>\d+): |(?P<many>\d+) Engines Aggregated: )?"

@@ -51,7 +51,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EngineLog]:
 
 def learnt(log: EngineLog) -> LearntLog:
     known = _logged_by(log, GIVEN)
-    return learn_log(LoggedSteps(known, cells_of(log, known)))
+    return learn_log(LoggedSteps(known, cells_of(log.steps, known, log.capacity)))
 
 
 def moved(found: LearntLog, name: str) -> Moved:
@@ -83,7 +83,7 @@ def test_a_batch_that_was_not_logged_is_predicted_better(logs: dict[str, EngineL
     found = learnt(few)
     known = found.steps.known
     many = replace(log, steps=tuple(each for each in log.steps if each.running > 40))
-    others = LoggedSteps(known, cells_of(many, known))
+    others = LoggedSteps(known, cells_of(many.steps, known, many.capacity))
     told = np.log([each.seconds for each in others.cells])
     profile = profiles.profile_of("vllm")
     own: dict[str, Any] = {each.name: each.after for each in found.learnt.moved}
@@ -135,16 +135,16 @@ def test_a_log_of_one_load_is_told_apart_by_time(logs: dict[str, EngineLog]) -> 
 def test_too_few_loads_and_unknown_caches_are_refused(logs: dict[str, EngineLog]) -> None:
     log = logs["vllm"]
     known = _logged_by(log, GIVEN)
-    few = LoggedSteps(known, cells_of(log, known)[: FEWEST_CELLS - 1])
+    few = LoggedSteps(known, cells_of(log.steps, known, log.capacity)[: FEWEST_CELLS - 1])
     with pytest.raises(InputError, match=f"steps of {FEWEST_CELLS - 1} kinds of load"):
         learn_log(few)
     nan = float("nan")
     blind = replace(log, steps=tuple(replace(each, usage=nan, tokens=nan) for each in log.steps))
     with pytest.raises(InputError, match="does not say how much of the cache"):
-        cells_of(blind, known)
+        cells_of(blind.steps, known, blind.capacity)
     nothing = replace(log, steps=tuple(replace(each, usage=0.0) for each in log.steps))
-    assert all(each.load.context >= 1 for each in cells_of(nothing, known))
-    cells = cells_of(blind, known, prompt=1000.0, output=400.0)
+    assert all(each.load.context >= 1 for each in cells_of(nothing.steps, known, nothing.capacity))
+    cells = cells_of(blind.steps, known, blind.capacity, prompt=1000.0, output=400.0)
     assert [each.load.context for each in cells] == pytest.approx([1200.0] * len(cells))
 
 
