@@ -84,7 +84,7 @@ def parameter(help_: str, **others: Any) -> Any:
 
 
 def network(
-    help_: str = "Catalog name, hub id, config.json or its folder; - for stdin.",
+    help_: str = "Catalog name, hub id, config.json, its folder, or a GGUF file; - for stdin.",
     *,
     text: str = "Catalog name, hub id, a ``config.json`` or its folder, or an architecture.",
     **others: Any,
