@@ -15,11 +15,11 @@ from roofline.cost.adapters import Lora, distinct, hit_rate, popularity
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout, pipeline
 from roofline.cost.memory import budget
-from roofline.cost.roof import seconds
 from roofline.cost.step import decode, prefill, step
 from roofline.cost.weights import adapter_bytes, weight_bytes
 from roofline.cost.work import Op
 from roofline.errors import InputError
+from tests.pricing import seconds
 from tests.serving.deployments import on
 
 LAYERS, D, KV, F, R = 32, 4096, 1024, 14336, 16

@@ -86,8 +86,9 @@ def test_conversations_and_blocks_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ["step_s", "sequence_s", "prefill_s", "front_end_s", "request_s"])
 def test_an_overhead_is_a_time(name: str) -> None:
+    overhead: dict[str, Any] = {name: -1.0}
     with pytest.raises(InputError, match="overhead is -1"):
-        EngineCosts(**{name: -1.0})
+        EngineCosts(**overhead)
     with pytest.raises(InputError, match="gain is 0"):
         EngineCosts(decode_gain=0.0)
 
