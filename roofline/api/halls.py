@@ -117,10 +117,12 @@ def housed(
         notes = (*notes, *energy_notes(facility, deployment))
     if chosen is not None:
         tables["halls"] = halls_table(halls, facility, chosen)
-        summary = (*sentences(chosen, facility), *summary)
+        others = (each for each in halls.values() if each is not chosen and each.best is None)
+        short = [line for each in others for line in sentences(each, facility)]
+        summary = (*sentences(chosen, facility), *summary, *short)
     elif ceilings:
         held = [
-            f"{each.said} {counted(each.gpus, 'GPU')} of {name} ({each.binds} binds)"
+            f"{each.said} {counted(each.gpus, 'GPU')} of {name}, by {each.binds}"
             for name, each in ceilings.items()
         ]
         summary = (*summary, f"{'; '.join(held)}.")

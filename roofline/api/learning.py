@@ -20,6 +20,7 @@ from roofline.bench.end_to_end.predicting import prepared
 from roofline.bench.end_to_end.profiles import Told
 from roofline.content import home
 from roofline.errors import InputError
+from roofline.hardware.engine import engine as engine_named
 from roofline.interop.engine_logs import EngineLog, read_logs
 from roofline.interop.results import Given
 from roofline.table import Result, Table, table
@@ -155,6 +156,11 @@ def _logged_by(log: EngineLog, given: Given) -> "Known":
     from roofline.interop.results import MeasuredRun, Measurement, Scenario
 
     check(given)
+    if given.engine and not engine_named(given.engine).name.startswith(log.engine):
+        raise InputError(
+            f"{log.source} has {log.title}, and is said to be of {given.engine}",
+            hint="leave engine out of --given",
+        )
     told = Scenario(
         engine=log.engine,
         load="closed",
@@ -171,7 +177,7 @@ def _logged_by(log: EngineLog, given: Given) -> "Known":
             f"the deployment of {log.source} cannot be priced: {why[0]}",
             hint="say what served: --given model=…,gpu=…,gpus=…",
         )
-    if rows[0].row.case.layout.pp > 1 and log.engine == "trtllm":
+    if rows[0].row.case.layout.pp > 1 and log.engine in ("trtllm", "sglang"):
         raise InputError(
             "iterations of a pipeline are logged one for each of its batches, and not as rounds",
             hint="learn from runs: roofline calibrate --from",

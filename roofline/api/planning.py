@@ -20,6 +20,7 @@ from roofline.errors import InputError, MissingRateError, RooflineError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import Architecture
+from roofline.serving.adapters import load_notes, price_notes
 from roofline.serving.asking import check_decodes, check_parts, refuse_unused
 from roofline.serving.draft_trees import chain
 from roofline.serving.drafts import Draft
@@ -309,6 +310,14 @@ def plan(asked: Planning) -> Result:
     pools = asked.disaggregated and not options.lora.moves
     if asked.disaggregated and not pools:
         notes = (*notes, "Pools apart are not tried where adapters are loaded on demand.")
+    if (lora := options.lora).adapters:
+        notes = (
+            *notes,
+            *load_notes(every[0].base)[:1],
+            *price_notes(every[0].base),
+            "The command that starts an instance takes no adapters yet: vLLM has --enable-lora "
+            f"--max-loras {lora.kept} --max-lora-rank {lora.lora_rank}.",
+        )
     tell = asked.progress or (lambda _: None)
     most = {name: each.gpus for name, each in ceilings.items()}
     goal = Goal(objectives, allowed, share, spares, sure, most)

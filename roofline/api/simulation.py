@@ -78,6 +78,12 @@ def simulate(asked: Simulation) -> Result:
         drafts = draft_of(asked.draft, deployment, None, None, asked.calibration)
         tree = chain(rates_of(asked.acceptance), asked.draft_length or USUAL_DRAFT)
         fleet = drafting_fleet(fleet, deployment, made, Drafting(drafts, tree, asked.seed))
+    if deployment.options.lora.moves and (load.concurrency or bool((made.after >= 0).any())):
+        raise InputError(
+            "requests that wait for answers, with adapters that are loaded on demand: what a load "
+            "delays is not fed back to them",
+            hint="leave out --max-loras, or send single requests at a --rate",
+        )
     served = serve(
         fleet, made, concurrency=load.concurrency, ramp_s=load.ramp_s, progress=asked.progress
     )

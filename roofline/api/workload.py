@@ -87,6 +87,7 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
         statistic=traffic.statistic,
         ramp_s=traffic.ramp_s,
         peak=traffic.arrivals.peak if isinstance(traffic.arrivals, RateCurve) else 0.0,
+        period_s=traffic.arrivals.period_s if isinstance(traffic.arrivals, RateCurve) else 0.0,
     )
     how = _harness(wanted)
     notes = () if how is None else (how.words,)
@@ -206,6 +207,11 @@ def _process(traffic: Traffic, rate: float | None, cv: float | None) -> arriving
         if rate is None:
             raise InputError("--cv without --rate in a closed loop", hint="give the rate too")
         had = arriving.Poisson(rate)
+    if isinstance(had, RateCurve) and cv is not None:
+        raise InputError(
+            "--cv beside a rate curve, whose requests come as a Poisson process",
+            hint="leave it out",
+        )
     rate = had.rate if rate is None else rate
     if cv is None:
         match had:

@@ -95,6 +95,11 @@ def calibrate(
             "--from and --from-log are learnt from one at a time", hint="leave one of them out"
         )
     if results or logs:
+        if gpu or records:
+            raise InputError(
+                "--gpu and --records are of measuring, and files are learnt from",
+                hint="leave them out; what the files do not say is told by --given gpu=…",
+            )
         from roofline.cli.learn import learn
 
         learn(results or [], given, out, format_, logs=logs or [])

@@ -95,21 +95,19 @@ def adapter_table(batch: StaticBatch, ttft_idle_s: float) -> Table:
                 "of requests: theirs is there, LRU",
             ),
             ("adapter_load_s", load, None, "s", "datasheet", "one adapter from the host"),
-            (
-                "ttft_of_a_miss_s",
-                ttft_idle_s + load,
-                ttft_idle_s,
-                "s",
-                said,
-                "one prompt alone",
-            ),
+            ("ttft_of_a_miss_s", ttft_idle_s + load, None, "s", said, "one prompt alone"),
             ("ttft_added_s", (1.0 - hit) * load, None, "s", said, "to TTFT by misses, mean"),
         ]
     return table([dict(zip(columns, row, strict=True)) for row in rows], {})
 
 
-def load_notes(deployment: Deployment) -> list[str]:
-    """Assumptions about adapters, a sentence each; none without them."""
+def load_notes(deployment: Deployment, sequences: float = 0.0) -> list[str]:
+    """Assumptions about adapters, a sentence each; none without them.
+
+    Args:
+        deployment: Network, layout and adapters.
+        sequences: Of a step; 0 where it is not one number. [1]
+    """
     lora = deployment.options.lora
     if not lora.adapters:
         return []
@@ -127,6 +125,13 @@ def load_notes(deployment: Deployment) -> list[str]:
             f"are expected to find theirs. The others wait {load} more, while "
             "steps go on; a step that waits for them is not modelled."
         )
+        asked = float(replace(lora, max_loras=0).touched(sequences)) if sequences else 0.0
+        if asked > lora.kept:
+            out.append(
+                f"{sequences:,.0f} sequences ask for {asked:.1f} different adapters on average, "
+                f"and {lora.kept:,} have a place: an engine holds the others back, so that "
+                "throughput is less than this, and TTFT longer."
+            )
     return out
 
 

@@ -180,7 +180,7 @@ def result_of(
         notes=(
             *steady_notes(batch, steady, no_steady),
             *notes(batch, replicas, forms),
-            *load_notes(deployment),
+            *load_notes(deployment, float(batch.sequences)),
             *(() if facility is None else energy_notes(facility, deployment)),
             *deployment.precision.notes,
             *deployment.architecture.notes,

@@ -136,7 +136,7 @@ def test_the_more_is_kept_the_more_is_found() -> None:
 def test_a_device_reads_of_one_adapter_what_it_keeps_of_it(model: str) -> None:
     for tp in (1, 2):
         try:
-            deployment = on(model, "h200-sxm", tp=tp, lora=Lora(1, R), node="dgx-h200")
+            deployment = on(model, "h200-sxm", tp=tp, lora=Lora(1, R), node="hgx-h200-8")
         except InputError:  # heads that cannot be shared
             continue
         read = sum(float(op.total.weight_bytes) for op in adapted(deployment).values())

@@ -25,6 +25,7 @@ LLAMA: Final = {
     "rope.dimension_count": 128,
 }
 """Llama 3.1 8B."""
+SMALL: Final = {**LLAMA, "block_count": 2}
 QWEN3_MOE: Final = {
     "context_length": 40960,
     "embedding_length": 2048,
@@ -155,16 +156,19 @@ def test_experts_have_their_own_formats(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "keys", "drop", "said"),
     [
-        ("whisper", LLAMA, "", "architecture 'whisper'"),
-        ("llama", {**LLAMA, "embedding_length": None}, "", "no key llama.embedding_length"),
-        ("llama", LLAMA, "token_embd.weight", "no tensor token_embd.weight"),
-        ("llama", {**LLAMA, "attention.head_count_kv": [8, 4]}, "", "differs from layer to layer"),
+        ("whisper", SMALL, "", "architecture 'whisper'"),
+        ("llama", {**SMALL, "embedding_length": None}, "", "no key llama.embedding_length"),
+        ("llama", SMALL, "token_embd.weight", "no tensor token_embd.weight"),
+        ("llama", {**SMALL, "attention.head_count_kv": [8, 4]}, "", "differs from layer to layer"),
+        ("llama", LLAMA, "", "block_count is 32, and its tensors have 2"),
+        ("llama", {**SMALL, "embedding_length": 2048}, "", "is 2048, and its tensors have 4096"),
+        ("deepseek2", SMALL, "", "v_head_dim = 0"),
     ],
 )
 def test_a_file_that_says_too_little_is_refused(
     tmp_path: Path, name: str, keys: dict[str, Any], drop: str, said: str
 ) -> None:
-    tensors = llama_tensors({**LLAMA, "block_count": 2}, 1000)
+    tensors = llama_tensors(SMALL, 1000)
     tensors.pop(drop, None)
     there = {key: value for key, value in keys.items() if value is not None}
     path = write(tmp_path / "m.gguf", name, there, tensors)
@@ -172,6 +176,47 @@ def test_a_file_that_says_too_little_is_refused(
         architecture(str(path))
     assert caught.value.where == str(path)
     assert caught.value.hint
+
+
+def test_sizes_that_do_not_follow_from_the_metadata_are_told(tmp_path: Path) -> None:
+    wide = {**SMALL, "feed_forward_length": 99_999}
+    path = write(tmp_path / "m.gguf", "llama", wide, llama_tensors(SMALL, 1000))
+    assert any("the checkpoint has" in note for note in architecture(str(path)).notes)
+
+
+def test_latent_attention_of_files_before_and_after_it_was_told_apart(tmp_path: Path) -> None:
+    """DeepSeek-V2-Lite: queries are projected directly."""
+    published = architecture("deepseek-v2-lite")
+    common = {
+        "context_length": 163840,
+        "embedding_length": 2048,
+        "block_count": 27,
+        "feed_forward_length": 10944,
+        "attention.head_count": 16,
+        "attention.kv_lora_rank": 512,
+        "rope.dimension_count": 64,
+        "expert_count": 64,
+        "expert_used_count": 6,
+        "expert_shared_count": 2,
+        "expert_feed_forward_length": 1408,
+        "leading_dense_block_count": 1,
+    }
+    tensors: Tensors = {
+        "token_embd.weight": ([2048, 102400], "F16"),
+        "output.weight": ([2048, 102400], "F16"),
+    }
+    for layer in range(27):
+        tensors[f"blk.{layer}.attn_q.weight"] = ([2048, 3072], "F16")
+    before = {"attention.key_length": 192, "attention.value_length": 128}
+    after = {
+        "attention.key_length": 576,
+        "attention.value_length": 512,
+        "attention.key_length_mla": 192,
+        "attention.value_length_mla": 128,
+    }
+    for lengths in (before, after):
+        path = write(tmp_path / "v2.gguf", "deepseek2", {**common, **lengths}, tensors)
+        assert parameters.total(architecture(str(path))) == parameters.total(published)
 
 
 def test_a_damaged_file_and_a_missing_part_are_refused(tmp_path: Path) -> None:

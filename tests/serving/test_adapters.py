@@ -81,13 +81,20 @@ def test_requests_miss_what_a_list_of_the_last_adapters_has_not() -> None:
     lora = Lora(30, max_loras=6, adapter_skew=0.8)
     asked = np.asarray(np.random.default_rng(5).integers(0, 30, 400))
     there: list[int] = []
-    for each in chosen(lora, 8 * 30)[::-1].tolist():
+    for each in chosen(lora, 8 * 30, before=True).tolist():
         there = [each, *(other for other in there if other != each)][:6]
     by_hand = []
     for each in asked.tolist():
         by_hand.append(each not in there)
         there = [each, *(other for other in there if other != each)][:6]
     assert missed(lora, asked).tolist() == by_hand
+
+
+def test_requests_of_a_run_miss_as_often_as_is_expected() -> None:
+    """What was asked for before a run tells nothing of what is asked for in it."""
+    lora = Lora(1000, max_loras=500)
+    away = missed(lora, chosen(lora, 500))
+    assert 1.0 - away.mean() == pytest.approx(hit_rate(1000, 0.0, 500), abs=0.06)
 
 
 def test_choices_are_as_popular_as_zipf_says() -> None:

@@ -3,7 +3,7 @@
 import gzip
 import re
 from collections.abc import Iterator, Sequence
-from math import inf
+from math import isnan
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +31,8 @@ READERS: Final[tuple[type[LogReader], ...]] = (
 )
 LONGEST: Final = int(64 * PREFIX["Ki"])
 """Bytes of a line that are read together: a line of statistics has some hundred. [B]"""
+MOST: Final = 1e12
+"""Figure of a step, in any unit, from which on it has no meaning. [1]"""
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 WRITES: Final = (
     "it is read where vLLM writes 'Avg generation throughput', SGLang 'Decode batch', TensorRT-LLM "
@@ -74,18 +76,14 @@ def _read(path: Path) -> EngineLog:
         found = mine
         for step in found.read(text, line):
             _keep(store, found, step)
-        if found.drafts:
-            raise DocumentError(
-                "the engine drafts (speculative decoding), so that tokens do not tell of steps",
-                hint="learn from a log without drafts; roofline speculate adds them",
-                where=f"{source}:{line}",
-            )
+        _check(found, f"{source}:{line}")
     if found is None:
         raise DocumentError(
             f"no line of {line:,} is of an engine's statistics", hint=WRITES, where=source
         )
     for step in found.finish():
         _keep(store, found, step)
+    _check(found, f"{source}:{line}")
     log = EngineLog(
         source,
         found.title,
@@ -106,10 +104,27 @@ def _read(path: Path) -> EngineLog:
     return log
 
 
+def _check(found: LogReader, where: str) -> None:
+    """Refuse an engine whose lines do not tell of the steps of all of its sequences."""
+    if found.drafts:
+        raise DocumentError(
+            "the engine drafts (speculative decoding), so that tokens do not tell of steps",
+            hint="learn from a log without drafts; roofline speculate adds them",
+            where=where,
+        )
+    if found.staged:
+        raise DocumentError(
+            "the engine is a pipeline, whose lines tell of one of its batches each",
+            hint="learn from runs: roofline calibrate --from",
+            where=where,
+        )
+
+
 def _keep(store: StepStore, reader: LogReader, step: LoggedStep) -> None:
     """Keep a step whose figures have a meaning."""
     given = (step.seconds, step.running, step.prompt_tokens, step.chunk)
-    if all(0 <= each < inf for each in given) and step.seconds and step.running:
+    known = (each for each in (step.tokens, step.usage) if not isnan(each))
+    if all(0 <= each < MOST for each in (*given, *known)) and step.seconds and step.running:
         store.add(step)
     else:
         reader.used -= 1

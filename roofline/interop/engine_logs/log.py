@@ -103,7 +103,8 @@ class LogReader:
     def __init__(self) -> None:
         self.used = self.cut = self.unsteady = 0
         self.capacity = nan
-        self.drafts = False
+        self.drafts = self.staged = False
+        """Whether lines tell of drafts, or of a pipeline."""
 
     def claims(self, text: str) -> bool:
         """Whether a line is one of statistics, whole or cut off."""

@@ -1,11 +1,12 @@
 """Metrics of vLLM and SGLang in the text format of Prometheus, one scrape or several.
 
-Source: vLLM 0.8 to 0.16, ``vllm/v1/metrics/loggers.py``, ``PrometheusStatLogger``; SGLang 0.4 to
+Source: vLLM 0.10 to 0.16, ``vllm/v1/metrics/loggers.py``, ``PrometheusStatLogger``; SGLang 0.4 to
 0.5, ``srt/metrics/collector.py``; docs.vllm.ai, "Production metrics". Sums and counts only grow, so
 that a scrape tells of what came since the one before it, the first of the server's whole life. A
 step is as long as the mean gap between tokens, which vLLM calls ``time_per_output_token_seconds``
 up to 0.10 and ``inter_token_latency_seconds`` since. TTFT has waits in it and tells nothing of a
-step; its count is that of prompts.
+step; its count is that of prompts. Hits of a prefix cache under
+the name that vLLM gave them before, whose unit it calls blocks, are not understood.
 """
 
 import re
@@ -18,6 +19,8 @@ from roofline.serving.logged_step import LoggedStep
 
 _SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(\{.*\})?\s+(\S+)(?:\s+-?\d+)?\s*$")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
+DRAFTS: Final = ("spec_decode_num_drafts_total", "spec_accept_length")
+"""Samples above 0 where an engine drafts."""
 GAPS: Final = ("inter_token_latency_seconds", "time_per_output_token_seconds")
 """Histograms of the time between tokens, the one that is preferred first."""
 
@@ -78,8 +81,8 @@ class _Scrapes(LogReader):
             if name in now:
                 now[name] /= engines[name]
         gap = next((each for each in GAPS if f"{each}_count" in now), None)
-        self.drafts |= now.get("spec_decode_num_drafts_total", 0.0) > 0
-        if gap is None:
+        self.drafts |= any(now.get(name, 0.0) > 0 for name in DRAFTS)
+        if gap is None or now.get(self.names["blocks"], 0.0) > 0:
             self.unsteady += 1
             return
         if now[f"{gap}_count"] < before.get(f"{gap}_count", 0.0):
@@ -125,6 +128,7 @@ class VllmMetricsReader(_Scrapes):
         "running": "num_requests_running",
         "usage": "kv_cache_usage_perc",
         "tokens": "",
+        "blocks": "gpu_prefix_cache_hits_total",
     }
 
     def _configured(self, name: str, labels: str) -> None:
@@ -145,4 +149,5 @@ class SglangMetricsReader(_Scrapes):
         "running": "num_running_reqs",
         "usage": "token_usage",
         "tokens": "num_used_tokens",
+        "blocks": "",
     }

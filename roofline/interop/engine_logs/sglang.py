@@ -4,7 +4,8 @@ Source: SGLang 0.4 to 0.5, ``srt/managers/scheduler.py`` and ``scheduler_metrics
 ``log_prefill_stats`` and ``log_decode_stats``: decoded tokens since the line before over the time
 since then, in which batches of prompts ran as well; sequences and tokens in use as they are now.
 ``decode_log_interval`` of ``ServerArgs`` is 40 unless told otherwise. Lines of attention data
-parallelism name the copy (``DP0``).
+parallelism name the copy (``DP0``), those of a pipeline the stage (``PP0``): each is of one of the
+batches that are on their way, and refused.
 """
 
 import re
@@ -22,12 +23,14 @@ _DECODE = re.compile(
     r"gen throughput \(token/s\): ([\d.]+), #queue-req: \d"
 )
 _PREFILL = re.compile(
-    r"Prefill batch(?: \[\d+\])?[.,] #new-seq: (\d+), #new-token: (\d+), .*?#running-req: (\d+), "
+    r"Prefill batch(?: \[\d+\])?[.,] #new-seq: (\d{1,9}), #new-token: (\d+), .*?"
+    r"#running-req: (\d{1,9}), "
     r"#queue-req: \d"
 )
 _RANK = re.compile(r" DP(\d+)")
+_STAGE = re.compile(r" PP\d")
 _SIZE = re.compile(r"max_total_num_tokens=(\d+)")
-_EVERY = re.compile(r"decode_log_interval=(\d+)")
+_EVERY = re.compile(r"decode_log_interval=(\d{1,9})\b")
 
 
 @dataclass(slots=True)
@@ -66,7 +69,9 @@ class SglangReader(LogReader):
 
     def read(self, text: str, line: int) -> Iterable[LoggedStep]:
         """Mean decode step since the last line of decoding, with the prompts in between."""
-        rank = _RANK.search(text.partition(" batch")[0])
+        head = text.partition(" batch")[0]
+        self.staged |= _STAGE.search(head) is not None
+        rank = _RANK.search(head)
         since = self._since.setdefault(rank[1] if rank else "", _Since())
         if "Prefill batch" in text:
             if found := _PREFILL.search(text):

@@ -37,7 +37,8 @@ def _field(name: str) -> re.Pattern[str]:
     return re.compile(rf"""["']{name}["']:\s*{_NUMBER}""")
 
 
-_LATENCY, _CONTEXTS, _CONTEXT_TOKENS, _GENERATING, _BLOCKS, _BLOCK = (
+_APART = re.compile(r"\},?\s*(?=\{[^{}]*iterLatencyMS)")
+_LATENCY, _CONTEXTS, _CONTEXT_TOKENS, _GENERATING, _BLOCKS, _BLOCK, _DRAFTED = (
     _field(name)
     for name in (
         "iterLatencyMS",
@@ -46,6 +47,7 @@ _LATENCY, _CONTEXTS, _CONTEXT_TOKENS, _GENERATING, _BLOCKS, _BLOCK = (
         "numGenRequests",
         "usedNumBlocks",
         "tokensPerBlock",
+        "numDraftTokens",
     )
 )
 
@@ -130,10 +132,18 @@ class TrtllmStatsReader(_Iterations):
 
     def read(self, text: str, line: int) -> Iterable[LoggedStep]:
         """Mean iteration, where enough of them are told."""
+        if text.count("iterLatencyMS") > 1:  # an array of iterations
+            parts = _APART.split(text)
+            self.cut += len(parts) == 1
+            for part in parts if len(parts) > 1 else ():
+                yield from self.read(f"{part}}}", line)
+            return
         needed = [each.search(text) for each in (_LATENCY, _CONTEXTS, _CONTEXT_TOKENS, _GENERATING)]
         if not all(needed) or not text.rstrip().endswith(("}", "]", ",")):
             self.cut += 1
             return
+        drafted = _DRAFTED.search(text)
+        self.drafts |= drafted is not None and float(drafted[1]) > 0
         latency, contexts, prompt, running = (float(each[1]) for each in needed if each)
         used, block = _BLOCKS.search(text), _BLOCK.search(text)
         tokens = float(used[1]) * float(block[1]) if used and block else nan

@@ -16,7 +16,7 @@ from roofline.interop.engine_logs.log import LogReader, between
 from roofline.serving.logged_step import LoggedStep
 
 _LINE = re.compile(
-    r"(?:Engine (?P<engine>\d+): |(?P<many>\d+) Engines Aggregated: )?"
+    r"(?:Engine (?P<engine>\d+): |(?P<many>\d{1,9}) Engines Aggregated: )?"
     r"Avg prompt throughput: (?P<prompt>[\d.]+) tokens/s, "
     r"Avg generation throughput: (?P<output>[\d.]+) tokens/s, "
     r"Running: (?P<running>\d+) reqs,.*?"
@@ -31,7 +31,7 @@ class VllmReader(LogReader):
 
     title = "statistics that vLLM logs"
     engine = "vllm"
-    words = ("Avg generation throughput:", "SpecDecoding metrics:")
+    words = ("Avg generation throughput:", "SpecDecoding metrics:", "Speculative metrics:")
     facts = ("GPU KV cache size:",)
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class VllmReader(LogReader):
 
         The sequences of both ends are taken, on average: each decodes one token in a step.
         """
-        if "SpecDecoding metrics:" in text:
+        if "SpecDecoding metrics:" in text or "Speculative metrics:" in text:
             self.drafts = True
             return
         found = _LINE.search(text)

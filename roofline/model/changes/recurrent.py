@@ -49,12 +49,12 @@ def to_retnet(network: Architecture, _: str) -> Architecture:
 def to_based(network: Architecture, value: str) -> Architecture:
     """Linear attention and windows in turn: ``"16/64"`` for 16 features and 64 tokens."""
     features, size = pair(value, "based", "16/64")
-    linear = True
+    linear = False
 
     def make(part: Attention) -> Recurrent | None:
         nonlocal linear
         linear = not linear
-        return None if linear else based(network.d_model, part.heads, features, part.head_dim)
+        return based(network.d_model, part.heads, features, part.head_dim) if linear else None
 
     mixed = _mixed(network, "based", make)
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from roofline.errors import DocumentError, UnsupportedModelError
 from roofline.model.architecture import Architecture, Block
+from roofline.model.checkpoint import Stored, warning
 from roofline.model.checkpoint.gguf import Table, Tensor, table
 from roofline.model.huggingface import from_config
 from roofline.schema import parse_json
@@ -83,6 +84,7 @@ FORMATS: Final[Mapping[str, str]] = {
     "NVFP4": "nvfp4-w4a16",
 }
 """Number format of a type of tensor where it is not called the same."""
+_LAYER: Final = re.compile(r"blk\.(\d{1,9})\.")
 _PART: Final = re.compile(r"(?P<name>.+)-\d{5}-of-(?P<parts>\d{5})\.gguf")
 
 
@@ -105,17 +107,23 @@ def gguf_network(path: Path) -> Architecture:
     found = Table(keys, {k: tensor for each in tables for k, tensor in each.tensors.items()})
     config, origins = _config(found, path)
     document = parse_json(json.dumps(config), str(path))
-    made = _formatted(from_config(document, path.stem), found.tensors)
+    try:
+        made = _formatted(from_config(document, path.stem), found.tensors)
+    except UnsupportedModelError as error:  # its place is in no file
+        raise UnsupportedModelError(error.message, hint=error.hint, where=str(path)) from None
     provenance = {field: _origin(text, origins, path) for field, text in made.provenance.items()}
-    return replace(made, provenance=provenance)
+    sizes = {name: each.bytes for name, each in found.tensors.items()}
+    unlike = warning(Stored(str(path), "gguf", sum(sizes.values()), sizes), made)
+    notes = (*made.notes, unlike) if unlike else made.notes
+    return replace(made, provenance=provenance, notes=notes)
 
 
 def _parts(path: Path) -> list[Path]:
     """Files that make up a model: all parts of a split one."""
     found = _PART.fullmatch(path.name)
-    if found is None:
+    number = int(found["parts"]) if found else 0
+    if found is None or not number:
         return [path]
-    number = int(found["parts"])
     stem = found["name"]
     return [
         path.with_name(f"{stem}-{part:05}-of-{number:05}.gguf") for part in range(1, number + 1)
@@ -145,16 +153,29 @@ def _config(found: Table, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
             hint="give the file of the whole network, or its first part",
             where=str(path),
         )
+    _check_tensors(own, found.tensors, path)
     kind = "mixtral" if name == "llama" and own.get("expert_count") else TYPES[name]
     origins = {KEYS[key]: f"{name}.{key}" for key in own if key in KEYS}
     config = {KEYS[key]: _same(own[key], f"{name}.{key}", path) for key in own if key in KEYS}
     if own.get("expert_count"):
         experts = EXPERTS.get(kind, "num_experts")
         config[experts], origins[experts] = own["expert_count"], f"{name}.expert_count"
-    rotated = own.get("rope.dimension_count")
     if kind == "deepseek_v3":
-        config["qk_rope_head_dim"] = rotated
-        config["qk_nope_head_dim"] = own.get("attention.key_length_mla", 0) - (rotated or 0)
+        # Files of before latent attention was told apart have keys and values as they are expanded.
+        keys, values, rotated = (
+            _whole(own, *names)
+            for names in (
+                ("attention.key_length_mla", "attention.key_length"),
+                ("attention.value_length_mla", "attention.value_length"),
+                ("rope.dimension_count",),
+            )
+        )
+        config |= {
+            "qk_rope_head_dim": rotated,
+            "qk_nope_head_dim": keys - rotated,
+            "v_head_dim": values,
+        }
+        config.setdefault("q_lora_rank", None)
     elif "attention.key_length" in own:
         config["head_dim"] = own["attention.key_length"]
         origins["head_dim"] = f"{name}.attention.key_length"
@@ -168,6 +189,24 @@ def _config(found: Table, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
         "tie_word_embeddings": "output.weight" not in found.tensors,
     }
     return config, origins
+
+
+def _check_tensors(own: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse a file whose metadata tells of other layers, or another width, than its tensors."""
+    layers = {int(found[1]) for name in tensors if (found := _LAYER.match(name))}
+    told = {"block_count": len(layers), "embedding_length": tensors["token_embd.weight"].shape[0]}
+    for key, counted in told.items():
+        if own[key] != counted:
+            raise UnsupportedModelError(
+                f"the GGUF file says {key} is {own[key]!r:.40}, and its tensors have {counted}",
+                hint="give the file of the whole network, or its first part",
+                where=str(path),
+            )
+
+
+def _whole(own: Mapping[str, Any], *names: str) -> int:
+    """First of some whole numbers that is there; 0 where none is."""
+    return next((each for each in map(own.get, names) if isinstance(each, int)), 0)
 
 
 def _same(value: Any, key: str, path: Path) -> Any:

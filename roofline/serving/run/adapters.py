@@ -12,14 +12,19 @@ from roofline.serving.requests import Integers
 from roofline.serving.simulate.served import Served
 
 WARM: Final = 8
-"""Times as many requests as adapters are kept, after which the device has those that it usually
+"""Times as many requests as there are adapters, after which the device has those that it usually
 has. [1]"""
 SEED: Final = 0
 
 
-def chosen(lora: Lora, sequences: int) -> Integers:
-    """Adapters that so many sequences choose, in order; the same ones in every run. [1]"""
-    random = np.random.default_rng(SEED)
+def chosen(lora: Lora, sequences: int, *, before: bool = False) -> Integers:
+    """Adapters that so many sequences choose, in order; the same ones in every run. [1]
+
+    Args:
+        lora, sequences: Adapters, and how many choose one.
+        before: Whether these are sequences of before the run.
+    """
+    random = np.random.default_rng((SEED, int(before)))
     ends = np.cumsum(popularity(lora.adapters, lora.adapter_skew))
     out: Integers = np.searchsorted(ends, random.random(sequences) * ends[-1], side="right")
     return out
@@ -35,7 +40,7 @@ def missed(lora: Lora, asked: Integers) -> NDArray[np.bool_]:
         asked: Adapter of each request, in order of arrival. [1]
     """
     there: OrderedDict[int, None] = OrderedDict()
-    before = chosen(lora, WARM * lora.adapters)[::-1]
+    before = chosen(lora, WARM * lora.adapters, before=True)
     out = np.zeros(len(asked), np.bool_)
     for place, adapter in enumerate([*before.tolist(), *asked.tolist()], -len(before)):
         if adapter in there:

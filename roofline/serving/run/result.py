@@ -28,6 +28,8 @@ NEAR: Final = 0.9
 
 SURE: Final = 0.99
 """Probability from which nothing is said of it."""
+PART: Final = 0.9
+"""Share of a rate curve that has to be run for a verdict on all of it. [1]"""
 LONG: Final = 1.25
 """Time of a run over that in which requests come, from which its end counts for much."""
 
@@ -43,7 +45,8 @@ class Load:
         concurrency, ramp_s: Clients; 0 in an open loop. Time over which they start. [1] [s]
         warmup: First requests that do not count. [1]
         statistic: ``"mean"`` or ``"median"``: meaning of a single figure.
-        peak: Largest rate of a rate curve; 0 where the rate does not change. [1/s]
+        peak, period_s: Largest rate of a rate curve, and time after which it begins again; 0 where
+            the rate does not change. [1/s] [s]
     """
 
     name: str
@@ -57,6 +60,7 @@ class Load:
     statistic: str = "mean"
     ramp_s: float = 0.0
     peak: float = 0.0
+    period_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +202,14 @@ def _load(run: Run) -> str:
             "overload it."
         )
     limit, offered = significant(run.saturation), significant(load.rate)
+    totals = run.served.totals
+    loading = totals.adapter_loads * run.fleet.server.adapter_load_s / run.fleet.replicas
+    if loading > totals.makespan_s:
+        return (
+            f"Overloaded by adapters: to load those that are asked for takes {show(loading, 's')} "
+            f"of a run of {show(totals.makespan_s, 's')}, and figures below leave out that loads "
+            "wait for each other. Keep more of them (--max-loras)."
+        )
     if run.overloaded:
         return (
             f"Overloaded: {offered} requests/s come in, and it saturates at {limit} requests/s. "
@@ -206,6 +218,12 @@ def _load(run: Run) -> str:
         )
     if load.peak:
         most = significant(load.peak)
+        lasted = float(run.requests.arrival[-1] - run.requests.arrival[0])
+        if lasted < PART * load.period_s:
+            return (
+                f"Of the {show(load.period_s, 's')} of the rate curve only {show(lasted, 's')} "
+                "were run, and nothing is told of the rest: leave out --requests to run all of it."
+            )
         came = f"{offered} requests/s come in on average and {most} at the peak"
         if load.peak < run.saturation:
             return f"Holds the load: {came}, and it saturates at {limit} requests/s."

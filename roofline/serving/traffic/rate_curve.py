@@ -140,6 +140,11 @@ def spelled_curve(text: str) -> RateCurve:
         raise InputError(f"a rate curve with {' '.join(wrong or [])!r:.40}", hint=HINT)
     starts = tuple(duration(start) for start, _ in parts)
     rates = tuple(_rate(rate) for _, rate in parts)
+    if max(starts) == DAY:
+        raise InputError(
+            "a rate curve with a rate from 24 h on",
+            hint="a day ends there: leave it out; times beyond it make a week",
+        )
     if starts[0] > 0:
         starts, rates = (0.0, *starts), (rates[-1], *rates)
     return RateCurve(starts, rates, DAY if max(starts) < DAY else WEEK)

@@ -25,7 +25,7 @@ from roofline.study.plan.scaling import (
 )
 from roofline.study.plan.start_up import StartUp, start_up
 from roofline.study.plan.tabled import Tables
-from roofline.units import SECONDS_PER_HOUR
+from roofline.units import SECONDS_PER_HOUR, counted
 
 FIXED, FOLLOWS, REACTS = "fixed for the peak", "follows the load", "follows it, no look-ahead"
 AFTER: Final = ", follows"
@@ -103,8 +103,14 @@ def day_of(
     the peak; else its share of the peak. Of one pool, smaller numbers of what is recommended are
     simulated at the largest rate that each has to serve, as far as runs are left.
     """
-    policy = asked.policy
+    policy, goal = asked.policy, question.goal
     starts, pools = _pools(best, question, asked)
+    if (least := _least(pools, policy)) > goal.gpus:
+        raise InputError(
+            f"{counted(policy.least, 'replica')} at least of {shape(best)} are "
+            f"{counted(least, 'GPU')}, more than the {goal.gpus:,} that are allowed",
+            hint="give a smaller min in --scaling, or more --gpus",
+        )
     simulated: tuple[int, ...] = ()
     if len(pools) == 1:
         pools[0], simulated = _tried(pools[0], best, question, asked.curve, tables)
@@ -112,12 +118,17 @@ def day_of(
     if policy.look_ahead_s != 0:
         reacts = replace(asked, policy=replace(policy, look_ahead_s=0.0))
         fleets.append(_moving(REACTS, pools, question, reacts))
-    for name, option in {shape(each): each for each in others}.items():
-        if name != shape(best):
-            fleets.append(
-                _moving(f"{name}{AFTER}", _pools(option, question, asked)[1], question, asked)
-            )
+    for (name, kind), option in {(shape(each), each.kind.name): each for each in others}.items():
+        more = _pools(option, question, asked)[1]
+        if (name, kind) != (shape(best), best.kind.name) and _least(more, policy) <= goal.gpus:
+            where = "" if kind == best.kind.name else f" of {kind}"
+            fleets.append(_moving(f"{name}{where}{AFTER}", more, question, asked))
     return Day(asked.curve, best, starts, policy, simulated, tuple(fleets))
+
+
+def _least(pools: Sequence[Scaled], policy: Policy) -> int:
+    """Devices of the fewest replicas that the policy allows. [1]"""
+    return policy.least * sum(pool.devices for pool in pools)
 
 
 def _pools(

@@ -8,7 +8,7 @@ import numpy as np
 
 from roofline.cost.work import Array
 from roofline.serving.grounds import known
-from roofline.study.plan.day import AFTER, FOLLOWS, REACTS, Day, Fleet
+from roofline.study.plan.day import AFTER, Day, Fleet
 from roofline.study.plan.figures import Named
 from roofline.study.plan.option import ROUNDING
 from roofline.study.plan.scaling import Late, by_hours, reserve
@@ -137,8 +137,16 @@ def said(day: Day) -> str:
     if any(each.pool.reserved_usd_per_hour is not None for each in moves.pools):
         number, total = (sum(each) for each in zip(*held, strict=True))
         text += f" With {number:,} of its GPUs reserved a day costs {total:,.2f} $."
-    cheapest = min(day.fleets[1:], key=lambda each: (each.usd_per_day, each.gpu_hours))
-    if cheapest.name not in (FOLLOWS, REACTS):
+    cheaper = [
+        each
+        for each in day.fleets
+        if each.name.endswith(AFTER)
+        and bool(each.usd_per_day) == bool(spent)
+        and each.late.share <= moves.late.share
+        and (each.usd_per_day, each.gpu_hours) < (spent, moves.gpu_hours)
+    ]
+    if cheaper:
+        cheapest = min(cheaper, key=lambda each: (each.usd_per_day, each.gpu_hours))
         name, hours = cheapest.name.removesuffix(AFTER), significant(cheapest.gpu_hours)
         text += (
             f" No cheaper at the peak, {name} follows the load for less: {hours} GPU hours a day."

@@ -214,7 +214,8 @@ def sentences(hall: Hall, facility: Facility | None) -> tuple[str, ...]:
     used = hall.blocks * done.option.gpus
     out = [
         f"{holds}.",
-        f"{counted(hall.blocks, 'block')} of {shape(done.option)}, {counted(used, 'GPU')}, carry "
+        f"{counted(hall.blocks, 'block')} of {shape(done.option)}, {counted(used, 'GPU')}, "
+        f"{'carries' if hall.blocks == 1 else 'carry'} "
         f"{significant(hall.requests_per_s)} requests/s and "
         f"{show(hall.tokens_per_s * SECONDS_PER_DAY, '')} output tokens a day, with "
         f"{names.tpot} {show(tpot.kept.value_s, 's')}.",
@@ -227,7 +228,10 @@ def sentences(hall: Hall, facility: Facility | None) -> tuple[str, ...]:
             f"They draw {show(drawn, 'W')} at that load and need {show(needed, 'W')} with all at "
             f"their limits, which is what a hall is sized by: {drawn / needed:.0%} is used."
         )
-    out.append(f"What follows is of one block, at {significant(hall.plan.demand.rate)} requests/s.")
+    out.append(
+        "Deployments, their price and the SLO below are of one block, at "
+        f"{significant(hall.plan.demand.rate)} requests/s; power is of all."
+    )
     return tuple(out)
 
 
@@ -241,7 +245,9 @@ def owned_table(parts: Sequence[Consumption], server_usd: float, years: float) -
     for part in {each.node.gpu.name: each for each in parts}.values():
         rented, paid = part.node.gpu.usd_per_hour, part.facility.usd_per_kwh or 0.0
         bought = float(owned_usd_per_hour(server_usd, part.node.gpus, years))
-        power = part.building.value / part.devices / PREFIX["k"] * paid
+        alike = [each for each in parts if each.node.gpu.name == part.node.gpu.name]
+        watts = sum(each.building.value for each in alike) / sum(each.devices for each in alike)
+        power = watts / PREFIX["k"] * paid
         rows.append(
             {
                 "gpu": part.node.gpu.name,

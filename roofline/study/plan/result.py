@@ -134,7 +134,7 @@ def result_of(
             "basis": basis,
             "commands": list(commands.values()),
             "summary": (
-                *summary(plan, found, others),
+                *summary(plan, found, others, peak=over is not None),
                 *(() if over is None else (day_tables.said(over),)),
             ),
             **drafting_facts(plan),

@@ -11,6 +11,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.weights import weight_bytes
 from roofline.errors import InputError, QuantityError
 from roofline.hardware.links import storage_link
+from roofline.model.parameters import weight_bytes as stored_bytes
 from roofline.units import duration, show
 
 ENGINE_S: Final = 41.0
@@ -57,18 +58,18 @@ class StartUp:
         )
 
 
-def loading_s(stored: float, source: str) -> float:
+def loading_s(read: float, placed: float, source: str) -> float:
     """Time to load weights that a node needs: read, then taken over by the loader. [s]
 
-    bytes / source + bytes / loader: a loader that maps files waits for pages, then copies them.
+    read / source + placed / loader: a loader that maps files waits for pages, then copies them.
     Source: `STORE`, ``hwspecs/links/nvme.yaml`` and `LOADER`.
 
     Args:
-        stored: Weights. [B]
+        read, placed: Weights of a node, and those of all of its devices together. [B]
         source: One of `SOURCES`.
 
     Examples:
-        >>> loading_s(5.3e9, "page-cache")
+        >>> loading_s(5.3e9, 5.3e9, "page-cache")
         1.0
     """
     rates: Mapping[str, float] = {
@@ -76,7 +77,7 @@ def loading_s(stored: float, source: str) -> float:
         "network": STORE,
         "page-cache": math.inf,
     }
-    return stored / rates[source] + stored / LOADER
+    return read / rates[source] + placed / LOADER
 
 
 def check_start(asked: str) -> None:
@@ -98,10 +99,13 @@ def start_up(deployment: Deployment, asked: str) -> StartUp:
         return StartUp(duration(asked))
     nodes = math.ceil(deployment.devices / deployment.node.gpus)
     each = float(np.max(weight_bytes(deployment))) / deployment.layout.pp
+    copies = each * deployment.devices / nodes
+    # What several devices of a node hold is read once, and placed on each.
+    read = min(copies, float(stored_bytes(deployment.architecture)))
     layers = len(deployment.architecture.layers)
     return StartUp(
         ENGINE_S,
         GRAPHS_S * layers if deployment.cuda_graphs else 0.0,
-        loading_s(each * deployment.devices / nodes, asked),
+        loading_s(read, copies, asked),
         asked,
     )

@@ -71,13 +71,18 @@ def drafted(plan: Plan) -> tuple[Draft, Tree] | None:
 
 
 def summary(
-    plan: Plan, found: Sequence[Relaxation], others: Sequence[RunnerUp] = ()
+    plan: Plan,
+    found: Sequence[Relaxation],
+    others: Sequence[RunnerUp] = (),
+    *,
+    peak: bool = False,
 ) -> tuple[str, ...]:
     """Sentences that a reader should take away.
 
     Args:
         found: What would lift the limits, where nothing keeps them.
         others: Deployments beside the recommended one, as their table has them.
+        peak: Whether the rate is the peak of a curve.
     """
     best = plan.best
     if best is None:
@@ -87,6 +92,7 @@ def summary(
     if option.usd_per_hour:
         each = usd_per_mtok(option, plan.demand.output)
         price = f", {option.usd_per_hour:,.2f} $/h, {each:,.2f} $ per million output tokens"
+        price += " at the peak" * peak
     first = option.kind
     out = [
         f"{option.gpus} × {first.base.node.gpu.title}: {shape(option)}, {first.weights} weights"

@@ -327,3 +327,47 @@ def test_a_log_of_a_hundred_megabytes_is_read_in_little_memory(tmp_path: Path) -
     assert found.lines == 200 * count
     assert MOST_STEPS / 2 <= len(found.steps) <= MOST_STEPS
     assert peak < 40_000_000
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["sglang:spec_accept_length 2.9", "sglang:inter_token_latency_seconds_count 100"],
+        ["vllm:spec_decode_num_drafts_total 500", "vllm:inter_token_latency_seconds_count 100"],
+        ['{"iterLatencyMS": 10.0, "inflightBatchingStats": {"numContextRequests": 0, '
+         '"numCtxTokens": 0, "numGenRequests": 4}, "specDecodingStats": {"numDraftTokens": 30}}'],
+        ["INFO metrics.py:477] Speculative metrics: Draft acceptance rate: 0.8", v1()],
+    ],
+)  # fmt: skip
+def test_drafts_are_told_in_many_ways(tmp_path: Path, lines: list[str]) -> None:
+    with pytest.raises(DocumentError, match="the engine drafts"):
+        log(tmp_path, *lines)
+
+
+def test_stages_of_a_pipeline_are_refused(tmp_path: Path) -> None:
+    line = (
+        "[2026-03-02 09:00:00 PP0 TP0] Decode batch. #running-req: 4, #token: 400, token usage: "
+        "0.1, gen throughput (token/s): 400.0, #queue-req: 0"
+    )
+    with pytest.raises(DocumentError, match="a pipeline"):
+        log(tmp_path, line, line)
+
+
+def test_iterations_of_an_array_are_each_read(tmp_path: Path) -> None:
+    one = (
+        '{"iter": 1, "iterLatencyMS": 10.0, "inflightBatchingStats": {"numContextRequests": 0, '
+        '"numCtxTokens": 0, "numGenRequests": 4}}'
+    )
+    found = log(tmp_path, f"[{', '.join([one] * 40)}]")
+    assert (found.used, found.cut) == (40, 0)
+    (step,) = found.steps
+    assert (step.running, step.seconds) == (4.0, pytest.approx(0.01))
+
+
+def test_absurd_numbers_are_no_steps(tmp_path: Path) -> None:
+    line = (
+        "[2026-03-02 09:00:00] Decode batch. #running-req: 4, #token: {}, token usage: 0.1, gen "
+        "throughput (token/s): 400.0, #queue-req: 0"
+    )
+    with pytest.raises(DocumentError, match="no line tells of a step"):
+        log(tmp_path, *[line.format("9" * digits) for digits in (400, 400, 5000)])

@@ -105,6 +105,15 @@ def test_a_gpu_of_ones_own_by_hand() -> None:
     facility = Facility(1.25, 0.1)
     boards = Ranged(500.0, 400.0, 600.0)
     part = Consumption(facility, node("hgx-h100-8"), boards, 24, 2.0, 100.0)
+    # Of two pools of one GPU, 300 W and 633.3 W on a third and two thirds of them are 500 W.
+    waits = Ranged(300.0, 250.0, 350.0)
+    works = Ranged(600.0, 500.0, 700.0)
+    other = Consumption(facility, node("hgx-h100-8"), waits, 24, 2.0, 100.0)
+    third = Consumption(facility, node("hgx-h100-8"), works, 48, 2.0, 100.0)
+    mixed, alone = (owned_table(each, 280_512.0, 4.0).rows() for each in ([other, third], [part]))
+    assert next(iter(mixed))["electricity_usd_per_hour"] == pytest.approx(
+        next(iter(alone))["electricity_usd_per_hour"], rel=1e-12
+    )
     (row,) = owned_table([part, part], 280_512.0, 4.0).rows()
     assert row["depreciation_usd_per_hour"] == pytest.approx(1.0)
     assert row["electricity_usd_per_hour"] == pytest.approx(0.1028125)
