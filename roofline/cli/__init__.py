@@ -5,9 +5,7 @@ Commands import what they need when they run, so that ``--help`` stays light.
 
 import gc
 import os
-import shlex
 import sys
-import traceback
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final
@@ -74,6 +72,9 @@ def main() -> None:
     try:
         code = run(sys.argv[1:])
     except Exception:
+        import shlex
+        import traceback
+
         traceback.print_exc()
         command = shlex.join(["roofline", *sys.argv[1:]])
         code = fail("this is a bug in roofline", f"report it with the lines above: {command}", BUG)

@@ -93,7 +93,7 @@ def test_a_plan_at_a_rate_keeps_to_the_ceiling_and_says_which(cli: Any) -> None:
     ran = cli(f"plan llama-3.1-8b --rate 5 --power 30kW --pue 1.2 {SMALL} --format json")
     result = json.loads(ran.out)["result"]
     assert result["gpus_allowed"] == 16  # 30 kW over 12.58 kW are two servers
-    assert "30.0 kW hold 16 GPUs of h100-sxm (power binds)." in result["summary"]
+    assert "30.0 kW hold 16 GPUs of h100-sxm, by power." in result["summary"]
     ran = cli(f"plan llama-3.1-8b --rate 9000 --budget-per-hour 6 {SMALL} --format json")
     result = json.loads(ran.out)["result"]
     assert (ran.code, result["gpus_allowed"], result["fits"]) == (1, 2, False)

@@ -31,7 +31,7 @@ READERS: Final[tuple[type[LogReader], ...]] = (
 )
 LONGEST: Final = int(64 * PREFIX["Ki"])
 """Bytes of a line that are read together: a line of statistics has some hundred. [B]"""
-MOST: Final = 1e12
+MOST: Final = PREFIX["T"]
 """Figure of a step, in any unit, from which on it has no meaning. [1]"""
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 WRITES: Final = (

@@ -218,13 +218,13 @@ def _load(run: Run) -> str:
         )
     if load.peak:
         most = significant(load.peak)
-        lasted = float(run.requests.arrival[-1] - run.requests.arrival[0])
-        if lasted < PART * load.period_s:
-            return (
-                f"Of the {show(load.period_s, 's')} of the rate curve only {show(lasted, 's')} "
-                "were run, and nothing is told of the rest: leave out --requests to run all of it."
-            )
         came = f"{offered} requests/s come in on average and {most} at the peak"
+        sent, all_of_it = len(run.requests), load.rate * load.period_s
+        if load.peak < run.saturation and sent < PART * all_of_it:
+            return (
+                f"Of the {all_of_it:,.0f} requests of the rate curve the first {sent:,} were sent, "
+                "and nothing is told of the rest: leave out --requests to send all of them."
+            )
         if load.peak < run.saturation:
             return f"Holds the load: {came}, and it saturates at {limit} requests/s."
         return (
