@@ -12,9 +12,20 @@ from roofline.hardware.machine import Gpu
 from roofline.serving.asking import refuse_unused
 from roofline.serving.facility import Facility, consumption
 from roofline.serving.facility import notes as energy_notes
-from roofline.study.plan.hall import Ceiling, Hall, consumers, halls_table, owned_table, sentences
+from roofline.study.plan.candidate import Kind
+from roofline.study.plan.demand import Demand, Goal
+from roofline.study.plan.hall import (
+    Ceiling,
+    Hall,
+    consumers,
+    filled,
+    halls_table,
+    owned_table,
+    sentences,
+)
 from roofline.study.plan.option import ROUNDING
 from roofline.study.plan.plan import Plan
+from roofline.study.plan.tabled import Tell
 from roofline.table import Result
 from roofline.units import counted, parse, show
 
@@ -95,6 +106,24 @@ def check_owned(asked: Planning) -> None:
         raise InputError(f"{asked.years:g} years", hint=f"give a number up to {MOST_YEARS}")
 
 
+def filled_halls(
+    kinds: Sequence[Kind],
+    ceilings: Mapping[str, Ceiling],
+    demand: Demand,
+    goal: Goal,
+    *,
+    pools: bool,
+    tell: Tell,
+) -> tuple[dict[str, Hall], Hall]:
+    """Hall of each GPU by its name, and the one that makes most tokens."""
+    halls = {
+        name: filled(some, demand, goal, ceiling, pools=pools, tell=tell)
+        for name, ceiling in ceilings.items()
+        if (some := [kind for kind in kinds if kind.gpu == name])
+    }
+    return halls, max(halls.values(), key=lambda each: each.tokens_per_s)
+
+
 def housed(
     asked: Planning,
     result: Result,
@@ -131,7 +160,7 @@ def housed(
 
 
 def _owning(asked: Planning, facility: Facility) -> str:
-    """What the hour of a GPU of one's own is made of."""
+    """Sentence on the parts of an owned GPU's hour."""
     paid = "with electricity at this load"
     if facility.usd_per_kwh is None:
         paid = "without electricity: give --usd-per-kwh"

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofline.api import setting
-from roofline.api.halls import ceilings_of, check_owned, housed
+from roofline.api.curves import at_peak, following, peaked
+from roofline.api.halls import ceilings_of, check_owned, filled_halls, housed
 from roofline.api.parameters import Planning, parameters_of, shared
 from roofline.api.question import question
 from roofline.api.simulation import USUAL_DRAFT, check_contexts, check_undrafted
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.steps import with_steps
-from roofline.api.workload import Wanted, changed, curve_of, drawn
+from roofline.api.workload import Wanted, drawn
 from roofline.bench.calibrations import engine_misses, profile_note, profile_source, with_profile
 from roofline.cost.deployment import Deployment
 from roofline.errors import InputError, MissingRateError, RooflineError
@@ -28,17 +29,13 @@ from roofline.serving.objectives import Objective, parse_slo
 from roofline.serving.requests import Requests
 from roofline.serving.run.setup import page_of
 from roofline.serving.traffic.lengths import Lengths
-from roofline.serving.traffic.rate_curve import RateCurve
-from roofline.serving.traffic.traffic import Poisson, Traffic
+from roofline.serving.traffic.traffic import Traffic
 from roofline.study.plan.candidate import Kind, PriceUncertainty, Speculation
-from roofline.study.plan.day import Follow
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.hall import Hall, filled
+from roofline.study.plan.hall import Hall
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.result import result_of
-from roofline.study.plan.scaling import policy_of
-from roofline.study.plan.start_up import check_start
 from roofline.table import Result
 from roofline.units import counted
 
@@ -69,11 +66,6 @@ def meant(
     names = [each.name for each in objectives if each.metric == "tpot"]
     why = "an answer of one token has no time between tokens"
     return kept, tuple(f"Left out: {name}, as {why}." for name in names)
-
-
-def peaked(curve: RateCurve) -> str:
-    """Words on a rate that is the peak of a curve."""
-    return f" at the peak of a {curve.period}, {curve.rate:.3g} on its mean"
 
 
 def check_number(requests: Requests) -> None:
@@ -132,23 +124,6 @@ def prices_of(asked: float | Sequence[float] | None, number: int) -> tuple[float
             hint="give one --price for all, or one for each --gpu in their order",
         )
     return given
-
-
-def at_peak(wanted: Wanted) -> tuple[Wanted, RateCurve | None]:
-    """What is asked for at the peak of its rate curve, and the curve; None where it has none."""
-    if wanted.trace:
-        curve = curve_of(wanted.rate_curve) if wanted.rate_curve else None
-        if curve is None:
-            return wanted, None
-        curve = curve if wanted.rate is None else curve.paced(wanted.rate)
-        return replace(wanted, rate=curve.peak, rate_curve=""), curve
-    if wanted.rate_curve and wanted.cv is not None:
-        refuse_unused("a rate curve", {"--cv": True})
-    traffic = changed(wanted)
-    if not isinstance(traffic.arrivals, RateCurve):
-        return wanted, None
-    steady = replace(traffic, arrivals=Poisson(traffic.arrivals.peak))
-    return replace(wanted, workload=steady, rate=None, rate_curve=""), traffic.arrivals
 
 
 def simulation(
@@ -221,21 +196,7 @@ def plan(asked: Planning) -> Result:
     page = page_of(engine_named(asked.engine), sharing=True)
     requests = asked.requests or (None if asked.trace else REQUESTS)
     wanted, curve = at_peak(Wanted(**shared(asked, Wanted) | {"requests": requests}))
-    follow = None
-    if curve is not None:
-        held = prices_of(asked.reserved_price, len(devices))
-        known = {
-            setting.machine_of(each, asked.node, usd)[0].name: usd  # which refuses what is no price
-            for each, usd in zip(devices, held, strict=True)
-            if usd is not None
-        }
-        policy = policy_of(asked.scaling)
-        check_start(policy.start)
-        follow = Follow(curve, policy, known)
-    else:
-        unused = {"--scaling": bool(asked.scaling)}
-        unused["--reserved-price"] = asked.reserved_price not in (None, ())
-        refuse_unused("a load that does not change", unused)
+    follow = following(asked, curve, devices, prices_of(asked.reserved_price, len(devices)))
     filling = filling and curve is None
     if filling:  # at any rate, until it is known what fills the hall
         wanted = replace(wanted, rate=1.0)
@@ -324,11 +285,7 @@ def plan(asked: Planning) -> Result:
     halls: dict[str, Hall] = {}
     chosen: Hall | None = None
     if filling:
-        for name, ceiling in ceilings.items():
-            some = [kind for kind in every if kind.gpu == name]
-            if some:
-                halls[name] = filled(some, demand, goal, ceiling, pools=pools, tell=tell)
-        chosen = max(halls.values(), key=lambda each: each.tokens_per_s)
+        halls, chosen = filled_halls(every, ceilings, demand, goal, pools=pools, tell=tell)
         found = chosen.plan
         wanted = replace(wanted, rate=found.demand.rate)
         _, load, _, said = drawn(wanted, asked.seed, page)

@@ -1,4 +1,4 @@
-"""What LoRA adapters do to a static batch: their size, how many it touches, times with and without.
+"""LoRA adapters of a static batch: their size, how many it touches, times with and without.
 
 Adapters that are not on the device are loaded over the wires to the host when they are asked for.
 """

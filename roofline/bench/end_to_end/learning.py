@@ -180,7 +180,7 @@ class Task:
     near: Linear
     believed: tuple[Array, Array]
     constants: tuple[str, ...]
-    """Those that the cells may move."""
+    """Names of the constants that the cells may move."""
 
 
 def _task(rows: Sequence[Known]) -> Task:

@@ -64,7 +64,7 @@ BEYOND: Final = 0.14
 """Log standard deviation beyond the batches and contexts that were logged, at least: fits of whole
 forwards are 14 % off there. [1]"""
 OCTAVE: Final = "octave of the batch"
-"""What is held out at a time where there are several."""
+"""Name of the parts that are held out one at a time."""
 SCALED_MAD: Final = 1.4826
 """Standard deviations of a normal variable in its median absolute deviation. [1]"""
 
@@ -74,11 +74,11 @@ class LoggedCell:
     """Steps of a log with about the same content: means."""
 
     load: SteadyLoad
-    """What was in them."""
+    """Mean content of a step."""
     seconds: float
     """Time of one. [s]"""
     steps: int
-    """How many there are. [1]"""
+    """Number of steps. [1]"""
     scatter: float
     """Log standard deviation of their times. [1]"""
     doubt: float
@@ -102,7 +102,7 @@ class LoggedSteps:
 
     @property
     def deployment(self) -> Deployment:
-        """What served."""
+        """Deployment that wrote the log."""
         return self.known.deployment
 
     def prices(self, profile: EngineProfile) -> StepPrices:
@@ -143,7 +143,7 @@ class LoggedSteps:
 
 @dataclass(frozen=True, slots=True)
 class LearntLog:
-    """What a log says of an engine."""
+    """Constants of an engine that a log teaches, and their errors."""
 
     learnt: Learnt
     """Constants before and after, and errors."""
@@ -153,7 +153,7 @@ class LearntLog:
     """Cells; logarithms of predicted over logged by the shipped constants, and by constants that
     did not see their octave of the batch."""
     logged: LoggedRange
-    """What was logged, and how far off predictions are there."""
+    """Loads that were logged, and errors of predictions there."""
 
 
 def cells_of(
@@ -302,7 +302,7 @@ def _measured(cells: Sequence[LoggedCell], share: Array) -> Cells:
 
 
 def _labels(cells: Sequence[LoggedCell]) -> tuple[Integers, str]:
-    """What each cell is held out with: its octave of the batch, or its third of the log."""
+    """Part that each cell is held out with: its octave of the batch, or its third of the log."""
     octaves = [_octave(each.load.batch) for each in cells]
     levels = sorted(set(octaves))
     if len(levels) >= LEVELS:

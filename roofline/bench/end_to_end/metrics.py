@@ -44,7 +44,7 @@ class Predictable(Protocol):
 
     @property
     def deployment(self) -> Deployment:
-        """What served it."""
+        """Deployment that served the row."""
 
     def prices(self, profile: EngineProfile) -> StepPrices:
         """Steps under some constants of its engine."""

@@ -18,13 +18,13 @@ says little of what ran. Assumed. [1]"""
 
 @dataclass(frozen=True, slots=True)
 class EngineLog:
-    """What logs of one engine tell."""
+    """Steps and counts of lines of one engine's logs."""
 
     source: str
     """Files, as they are shown."""
     title: str
     engine: str
-    """What wrote it; its name in the catalog of engines."""
+    """Writer of the lines; its name in the catalog of engines."""
     steps: tuple[LoggedStep, ...]
     """In the order of the lines; of very many, evenly spread ones."""
     lines: int
@@ -94,7 +94,7 @@ class LogReader:
 
     title: ClassVar[str] = ""
     engine: ClassVar[str] = ""
-    """What writes such lines; its name in the catalog of engines."""
+    """Writer of such lines; its name in the catalog of engines."""
     words: ClassVar[tuple[str, ...]] = ()
     """Each marks a line of statistics."""
     facts: ClassVar[tuple[str, ...]] = ()
@@ -115,7 +115,7 @@ class LogReader:
 
     def read(self, text: str, line: int) -> Iterable[LoggedStep]:
         """Steps that are known with this line of statistics."""
-        raise NotImplementedError
+        raise NotImplementedError  # each engine reads its own lines
 
     def finish(self) -> Iterable[LoggedStep]:
         """Steps that are known when the file ends."""

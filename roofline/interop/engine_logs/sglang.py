@@ -35,7 +35,7 @@ _EVERY = re.compile(r"decode_log_interval=(\d{1,9})\b")
 
 @dataclass(slots=True)
 class _Since:
-    """What happened since the last decode line of a copy of attention."""
+    """Prompts since the last decode line of a copy of attention."""
 
     running: float | None = None
     """Sequences at that line; None before the first."""
