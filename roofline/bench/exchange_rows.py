@@ -40,9 +40,9 @@ INTEGERS: Final = ("int8", "uint8", "int32")
 """Types that NCCL does not add in the switch."""
 LEAST: Final = 22
 """Rows that the form with the fewest constants needs when an octave is left out."""
-FEW: Final = 36
-"""Rows below which the form has the shortest algorithm and the widest only: each has three
-constants, and an octave is left out of every fit that validates it."""
+FEW: Final = 64
+"""Rows below which the form has the shortest algorithm and the widest, and the switch where it
+adds: each has three constants, and octaves are left out of every fit that validates it."""
 OF_EACH: Final = re.compile(r"dpn(\d+)$")
 """Devices of each node, at the end of a topology."""
 PCIE: Final = "pcie"

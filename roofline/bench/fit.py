@@ -16,7 +16,7 @@ from roofline.bench.held_out import ENOUGH, Labels, spreads, unallowed
 from roofline.bench.rows import SEED, Rows, checked, search
 from roofline.bench.rows import families_of as families_of
 from roofline.bench.rows import grouped as grouped
-from roofline.bench.surface import CHOICE_POINTS, POINTS, branches, cover, steps, surface
+from roofline.bench.surface import CHOICE_POINTS, POINTS, branches, cover, lines, steps, surface
 from roofline.cost.kernels.calibrated import WIDEN, Calibrated, octaves, waves_of
 from roofline.cost.kernels.calibrated import log_sd as spread_of
 from roofline.cost.kernels.calibrated import seconds as time_of
@@ -70,6 +70,7 @@ _Shape: TypeAlias = tuple[float, str] | None
 SMOOTH: Final = ""
 STEPPED: Final = "steps"
 BRANCHED: Final = "branches"
+LINED: Final = "lines"
 TABLES: Final[tuple[_Shape, ...]] = (
     None,
     *((reach, jumps) for reach in REACHES for jumps in (SMOOTH, STEPPED)),
@@ -77,6 +78,11 @@ TABLES: Final[tuple[_Shape, ...]] = (
 """Residual tables that are tried: length of the surface, and which jumps are on top."""
 JUMPING: Final = (*TABLES, *((reach, BRANCHED) for reach in REACHES))
 """The same of forms that have trees."""
+LINES: Final[tuple[_Shape, ...]] = ((STEPS_REACH, LINED),)
+"""The table of forms whose times are straight lines between few sizes. There is no other to choose:
+families left out are twice as far from their neighbours as sizes between two of them."""
+LINED_SIZES: Final = 24
+"""Sizes that are few: through more of them, lines would follow the noise of single rows. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +139,8 @@ def fit_and_score(
         residual, starts, source: As in `fit`.
     """
     constants = search(rows[_thinned(np.arange(len(rows.measured)), SEARCH_ROWS)], starts)
-    many = len(rows.measured) >= BRANCHED_ROWS
-    tables = JUMPING if many and rows.form.trees is not None else TABLES
     chosen, judged, missed, far, regimes = _left_out(
-        rows, constants, tables if residual else (None,)
+        rows, constants, _tables(rows) if residual else (None,)
     )
     covered = unallowed(missed, WIDEN * far)
     families = rows.families[judged]
@@ -215,6 +219,15 @@ def inner(families: Labels) -> Labels:
     """Fold of each row inside a fit."""
     kinds = len(np.unique(families))
     return grouped(families, INNER if kinds >= FEW else min(FEW_INNER, kinds))
+
+
+def _tables(rows: Rows) -> tuple[_Shape, ...]:
+    """Residual tables that are tried."""
+    fast = rows.dims[rows.form.coordinates[0]]
+    if rows.form.lines and len(np.unique(fast)) <= LINED_SIZES:
+        return LINES
+    many = len(rows.measured) >= BRANCHED_ROWS
+    return JUMPING if many and rows.form.trees is not None else TABLES
 
 
 def _left_out(
@@ -328,7 +341,7 @@ class _Seen:
 
     def __init__(self, rows: Rows, at: Array, hull: Hull) -> None:
         form, machine, points = rows.form, rows.machine, hull.points
-        self.trees = form.trees
+        self.trees, self.measured = form.trees, rows.measured
         shapes = np.round(2.0**points) if form.waves is not None else points
         dims = dict(zip(form.coordinates, shapes.T, strict=True))
         self.at, self.hull, self.families = at, hull, rows.families
@@ -347,6 +360,11 @@ def _tried(tables: tuple[_Shape, ...], seen: _Seen, values: Array) -> Iterator[R
             yield None
             continue
         reach, jumps = shape
+        if jumps == LINED:
+            drawn = lines(seen.at, values, seen.measured, reach)
+            flat = np.zeros(len(seen.hull.points))
+            yield Residual(flat, reach, drawn, reach)
+            continue
         if jumps == BRANCHED:
             if branching is None:
                 columns = asked(seen.at, seen.seen)

@@ -250,7 +250,10 @@ def head_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             "weight_width": np.full_like(tokens, WIDTHS[name["dtype"]]),
             "quantised": np.full_like(tokens, float(low)),
         }
-        yield _group(name, latent_module.HEADS, dims, rows, ("n_heads",), low=low)
+        dims = latent_module.heads_dims(dims, name["kernel"])
+        narrow = dims["quantised"].any()
+        form = latent_module.HEADS if narrow else latent_module.WIDE_HEADS
+        yield _group(name, form, dims, rows, ("n_heads",), low=low)
 
 
 def _mapped(rows: "pandas.DataFrame", name: str, values: Mapping[str, float]) -> Array:

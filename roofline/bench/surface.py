@@ -28,6 +28,10 @@ NODES: Final = 96
 """Nodes of the jumps along the fast coordinate, at most."""
 HOLE: Final = 2.0
 """Octaves between neighbouring values of a coordinate that are still a grid, not a hole in it."""
+DISTURBED: Final = 2.0
+"""Times that of the next larger size with which a size was disturbed; assumed. [1]"""
+BETWEEN: Final = 4
+"""Nodes of straight lines for each value of the fast coordinate that was measured."""
 FAMILIES: Final = 12
 """Families of the jumps across the other coordinates, at most."""
 ERROR_SCALE: Final = 0.05
@@ -124,6 +128,38 @@ def steps(at: Array, values: Array, reach: float) -> Steps | None:
     order = order[np.argsort(node[order], kind="stable")]
     row, starts = order % len(at), np.searchsorted(node[order], np.arange(len(nodes) + 1))
     weights = _ridges(near[row], values[row], prior, hat[order], starts)
+    return Steps(nodes, families, weights)
+
+
+def lines(at: Array, values: Array, measured: Array, reach: float) -> Steps:
+    """Table with which times are straight lines between measured values of the fast coordinate.
+
+    Between two sizes a message has a fixed cost and a rate; beyond them the formula has its own.
+    A size that was measured several times has the median; one that takes far longer than the next
+    larger one was disturbed and is left out. Each family has lines of its own.
+
+    Args:
+        at, values: As in `surface`.
+        measured: Time of each row. [s]
+        reach: Length of the kernel between families. [octave]
+    """
+    sizes = np.unique(at[:, 0])
+    nodes = np.interp(np.arange(BETWEEN * (len(sizes) - 1) + 1) / BETWEEN, range(len(sizes)), sizes)
+    families, place = np.unique(at[:, 1:], axis=0, return_inverse=True)
+    off = np.empty((len(nodes), len(families)))
+    for family in range(len(families)):
+        mine = np.flatnonzero(place.reshape(-1) == family)
+        seen, own = np.unique(at[mine, 0], return_inverse=True)
+        each = [mine[own == size] for size in range(len(seen))]
+        formula = np.array([np.median(measured[some] / np.exp(values[some])) for some in each])
+        time = formula * np.exp([np.median(values[some]) for some in each])
+        kept = np.append(time[:-1] <= DISTURBED * time[1:], True)
+        line, plain = (
+            np.interp(2.0**nodes, 2.0 ** seen[kept], known[kept]) for known in (time, formula)
+        )
+        off[:, family] = np.log(line / plain)
+    near = matern(distances(families, families) / reach)
+    weights = np.asarray(np.linalg.solve(near, off.T).T, dtype=np.float64)
     return Steps(nodes, families, weights)
 
 

@@ -24,6 +24,7 @@ from roofline.cost.kernels import (
     encoder,
     experts,
     latent,
+    latent_module,
     latent_prefill,
     prefill,
     recurrent,
@@ -63,6 +64,7 @@ SCHEDULES: Final[Mapping[str, Callable[[Dims, Kernel, str], Dims]]] = {
     "latent-prefill": lambda dims, kernel, _: latent.in_graph(
         latent_prefill.scheduled(dims, kernel.name)
     ),
+    "latent-heads": lambda dims, kernel, _: latent_module.heads_dims(dims, kernel.name),
     "prefill-attention": lambda dims, kernel, generation: prefill.scheduled(
         dims, kernel.name or kernel.label.provider, generation
     ),

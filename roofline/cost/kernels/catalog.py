@@ -49,6 +49,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "latent-absorbed": latent_module.ABSORBED,
     "latent-expanded": latent_module.EXPANDED,
     "latent-heads": latent_module.HEADS,
+    "latent-heads-wide": latent_module.WIDE_HEADS,
     **sparse.FORMS,
     "experts": experts.FORM,
     "experts-eager": experts.EAGER,

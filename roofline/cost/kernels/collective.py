@@ -3,7 +3,8 @@
 Each algorithm is a start, messages that follow one another, and bytes over the link. Small
 payloads are bound by the first two and go the short way; large ones by the third and go the way
 that moves least. Constants come from `roofline.bench.fit`; as a form the same equation has
-a residual table and an interval too.
+a residual table and an interval too. Between two measured sizes the time is a start and a rate, so
+the table is of straight lines.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -116,7 +117,8 @@ CUSTOM: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Algorithms of engines with kernels of their own, which leave large tensors to NCCL."""
 FEW_NCCL: Final[Mapping[str, tuple[str, ...]]] = {
-    op: (paths[0], "ring") if op == "all_reduce" else paths[:2] for op, paths in NCCL.items()
+    op: (paths[0], "ring", IN_SWITCH) if op == "all_reduce" else paths[:2]
+    for op, paths in NCCL.items()
 }
 """The shortest way and the widest, where rows are too few to tell what is between them apart."""
 FEW_CUSTOM: Final[Mapping[str, tuple[str, ...]]] = {"all_reduce": CUSTOM["all_reduce"][:2]}
@@ -212,4 +214,5 @@ def form(op: str, paths: Sequence[str]) -> Form:
         """Fastest algorithm, by its place."""
         return np.asarray(np.stack(each(dims, values)).argmin(axis=0))
 
-    return Form(KIND, (*constants, sharpness), seconds, ("payload", "ranks"), regime, EQUATION)
+    every, coordinates = (*constants, sharpness), ("payload", "ranks")
+    return Form(KIND, every, seconds, coordinates, regime, EQUATION, lines=True)

@@ -109,6 +109,9 @@ class Form:
     where nothing is tiled. [octave]"""
     trees: Trees | None = None
     """Size of the trees that its residual may have; None where it has none."""
+    lines: bool = False
+    """Whether the time between two measured values of the first coordinate is taken as a straight
+    line: a start, and a rate."""
 
 
 def summed(

@@ -125,6 +125,20 @@ equations 9-13; absorption is of its last paragraph. Absorbed ones have the colu
 `latent.latent_dims`, and ``weight_width`` and ``faster`` as `expanded_dims`."""
 
 
+DEQUANTISED: Final = "_dequant_bf16"
+"""End of the names of kernels whose 8-bit weights were converted to 16 bits when they were loaded
+(TensorRT-LLM on Blackwell)."""
+
+
+def heads_dims(dims: Dims, kernel: str) -> dict[str, Array]:
+    """Columns of `HEADS` as a kernel takes them, and the rows of all heads, as in `WIDE_HEADS`."""
+    found = {**dims, "rows": dims["tokens"] * dims["heads"]}
+    if kernel.endswith(DEQUANTISED):
+        ones = np.ones_like(dims["tokens"])
+        found |= {"weight_width": 2.0 * ones, "quantised": 0.0 * ones}
+    return found
+
+
 def heads_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """A launch, and FLOPs or bytes of a matrix for each head; fp8 inputs are made first. [s]"""
     tokens, heads, both = dims["tokens"], dims["heads"], PLAIN + LATENT
@@ -160,3 +174,14 @@ HEADS: Final = Form(
 )
 """Queries into the latent space (``mla_gen_pre``) or outputs out of it (``mla_gen_post``), head by
 head. Source: DeepSeek-AI 2024 (arXiv 2405.04434), section 2.1."""
+WIDE_HEADS: Final = replace(
+    HEADS,
+    constants=(
+        *HEADS.constants,
+        Constant("evicted", 2.0, 16.0, 6.0, "1", "sharpness of that limit, as an exponent"),
+    ),
+    coordinates=("rows", "heads"),
+)
+"""The same of engines in 16 bits, which is one kernel without quantisation. Its measurements tell
+how sharply the cache stops holding operands, and its residual jumps at rows of all heads, as tiles,
+waves and the cache count them. Columns as `heads_dims`."""
