@@ -882,7 +882,8 @@ class Measured(Question):
     files: str | Path | Sequence[str | Path] = parameter(
         "What benchmarks wrote; .gz is unpacked.",
         text="What vLLM, SGLang, GuideLLM, AIPerf, GenAI-Perf, InferenceMAX, TensorRT-LLM, "
-        "llama-bench or optimum-benchmark wrote, or a table of your own.",
+        "llama-bench, optimum-benchmark, inference-perf, llm-d, LLMPerf or LMBench wrote, or a "
+        "table of your own.",
         kw_only=False,
     )
     format_: str = parameter(
