@@ -32,6 +32,7 @@ from roofline.interop.commands.memory import converted
 from roofline.interop.commands.reading import Read
 from roofline.interop.commands.served import (
     METHODS,
+    Adapters,
     Load,
     Offloaded,
     Served,
@@ -87,8 +88,15 @@ def settings(served: Served, deployment: Deployment, share: float | None) -> Tab
         "CUDA graphs": "yes" if served.cuda_graphs else "no",
         "weights on the host": f"{outside:.4g} of the layers" if outside else "none",
         "drafted tokens": drafts,
+        "LoRA adapters": _adapters_said(served.adapters),
     }
     return table([{"setting": name, "value": value} for name, value in rows.items()], {})
+
+
+def _adapters_said(adapters: Adapters | None) -> str:
+    if adapters is None:
+        return "none"
+    return f"{adapters.slots:,} in a step, of rank {adapters.rank or 'their own'}"
 
 
 def _or_own(value: int | None) -> str:
@@ -110,6 +118,8 @@ def asking(
         ("--kv", "" if served.kv == "auto" else served.kv),
         ("--engine", targets.PRICED_AS[served.engine]),
         ("--memory-utilization", None if served.memory is None else f"{share:.4g}"),
+        ("--adapters", served.adapters and served.adapters.slots),
+        ("--lora-rank", served.adapters and served.adapters.rank),
     ]
     stages = ",".join(map(str, layout.stages))
     analyze = [("--stages", stages), ("--offload-weights", f"{outside:.4g}" if outside else "")]
@@ -208,6 +218,7 @@ def serve_command(asked: Serving) -> Result:
         cuda_graphs=asked.cuda_graphs,
         offloaded=Offloaded(outside) if outside else None,
         speculation=_speculation(asked.draft, asked.draft_tokens, asked.draft_model),
+        adapters=_adapters(deployment),
     )
     served, shortened = fitted(deployment, wanted, asked.prompt + asked.output)
     drafted = ""
@@ -243,6 +254,12 @@ def serve_command(asked: Serving) -> Result:
     )
 
 
+def _adapters(deployment: Deployment) -> Adapters | None:
+    """Room of a server for the adapters that a deployment keeps on its devices."""
+    lora = deployment.options.lora
+    return Adapters(lora.kept, lora.lora_rank) if lora.adapters else None
+
+
 def _speculation(draft: str, tokens: int, model: str) -> Speculation | None:
     if not draft:
         if model:
@@ -266,8 +283,10 @@ def parse_command(
     """Say what a command of a serving engine deploys, and ask roofline the same.
 
     Args:
-        command: ``"vllm serve …"``, ``"python -m sglang.launch_server …"``, ``"trtllm-serve …"``,
-            ``"llama-server …"``; or the text of a Kubernetes manifest or a Ray Serve configuration.
+        command: ``"vllm serve …"``, ``"sglang serve …"``, ``"trtllm-serve …"``,
+            ``"llama-server …"``, ``"text-generation-launcher …"``, ``"lmdeploy serve api_server
+            …"``, ``"ollama run …"``; or the text of a Kubernetes manifest, a Ray Serve
+            configuration or a Docker Compose file.
         gpu, node: Where it runs, which it does not say; as for `roofline.api.analyze`.
         model: Network, where the catalog does not know the checkpoint by its name.
         files: Text of files that the command names; others are read from disk.
@@ -287,8 +306,8 @@ def parse_command(
     machine = [node] if isinstance(node, str) else []
     asked = asking(served, deployment, share, machine)
     notes = [*found.notes]
-    if served.engine not in ("vllm", "sglang", "trtllm"):
-        notes.append("llama.cpp is priced as an ideal engine: its own costs are not known")
+    if (called := targets.UNPRICED.get(served.engine)) is not None:
+        notes.append(f"{called} is priced as an ideal engine: its own costs are not known")
     return Result(
         "parse-command",
         {"settings": settings(served, deployment, share), "unused": unused},

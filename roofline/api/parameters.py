@@ -645,7 +645,7 @@ class Paging(Subject, Arranged, Sequences, Branched, Calibrated):
     batch: int = parameter("Sequences that a step keeps activations for.", default=256, unit="1")
 
 
-class Serving(Subject, Staged, Sequences, Formats, Tuned):
+class Serving(Subject, Staged, Sequences, Formats, Tuned, Adapted):
     """Parameters of `roofline.serve_command`."""
 
     target: str = parameter(

@@ -271,13 +271,11 @@ def plan(asked: Planning) -> Result:
     pools = asked.disaggregated and not options.lora.moves
     if asked.disaggregated and not pools:
         notes = (*notes, "Pools apart are not tried where adapters are loaded on demand.")
-    if (lora := options.lora).adapters:
+    if options.lora.adapters:
         notes = (
             *notes,
             *load_notes(every[0].base)[:1],
             *price_notes(every[0].base),
-            "The command that starts an instance takes no adapters yet: vLLM has --enable-lora "
-            f"--max-loras {lora.kept} --max-lora-rank {lora.lora_rank}.",
         )
     tell = asked.progress or (lambda _: None)
     most = {name: each.gpus for name, each in ceilings.items()}

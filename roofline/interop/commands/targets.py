@@ -3,10 +3,22 @@
 import re
 from bisect import bisect
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Final
 
 from roofline.errors import InputError
-from roofline.interop.commands import kubernetes, llamacpp, ray_serve, sglang, trtllm, vllm
+from roofline.interop.commands import (
+    compose,
+    kubernetes,
+    llamacpp,
+    lmdeploy,
+    ollama,
+    ray_serve,
+    sglang,
+    tgi,
+    trtllm,
+    vllm,
+)
 from roofline.interop.commands.command import Command
 from roofline.interop.commands.reading import Files, Read, placed
 from roofline.interop.commands.served import Served, Site
@@ -20,14 +32,28 @@ WRITERS: Final[Mapping[str, Callable[[Served, Site], Command]]] = {
     kubernetes.NAME: kubernetes.write,
     ray_serve.NAME: ray_serve.write,
 }
+READERS: Final[Mapping[str, ModuleType]] = {
+    **ENGINES,
+    **{module.NAME: module for module in (tgi, lmdeploy, ollama)},
+}
+"""Engines whose commands are read; those of the last are not written."""
 _HEREDOC: Final = re.compile(r"cat > (?P<name>[\w./-]+) <<'(?P<end>\w+)'")
 PRICED_AS: Final[Mapping[str, str]] = {
     vllm.NAME: "vllm",
     sglang.NAME: "sglang",
     trtllm.NAME: "trtllm",
     llamacpp.NAME: "ideal",
+    lmdeploy.NAME: "lmdeploy",
+    tgi.NAME: "ideal",
+    ollama.NAME: "ideal",
 }
-"""Engine whose memory policy and kernels stand for an engine's; llama.cpp has none of its own."""
+"""Engine whose memory policy and kernels stand for an engine's; some have none of their own."""
+UNPRICED: Final[Mapping[str, str]] = {
+    llamacpp.NAME: "llama.cpp",
+    tgi.NAME: tgi.TITLE,
+    ollama.NAME: ollama.TITLE,
+}
+"""Engines whose own costs nobody knows here, as they are called."""
 
 
 def engine_of(target: str, engine: str | None) -> str:
@@ -74,7 +100,7 @@ def _apart(text: str) -> tuple[str, dict[str, str]]:
 
 
 def read(text: str, files: Files, source: str = "command") -> Read:
-    """Read a command, a script with one, a Kubernetes manifest or a Ray Serve configuration.
+    """Read a command, a script with one, or a file of Kubernetes, Ray Serve or Docker Compose.
 
     InputError or DocumentError where it is none of them, or contradicts itself.
     """
@@ -82,20 +108,22 @@ def read(text: str, files: Files, source: str = "command") -> Read:
         return kubernetes.read(text, source, files)
     if ray_serve.is_config(text):
         return ray_serve.read(text, source, files)
+    if compose.is_config(text):
+        return compose.read(text, source, files, READERS)
     script, written = _apart(text)
 
     def named(name: str) -> Document:
         return parse_yaml(written[name], name) if name in written else files(name)
 
     for line in commands(script, source):
-        for module in ENGINES.values():
+        for module in READERS.values():
             if module.starts(line) is not None:
                 with placed(line.source.where(line.words[0].at)):
                     found: Read = module.read(line, named)
                 return found
     raise InputError(
         f"{text.strip()!r:.60} starts no engine that is known",
-        hint="commands are read of vllm serve, python -m sglang.launch_server, trtllm-serve and "
-        "llama-server",
+        hint="commands are read of vllm serve, sglang serve, trtllm-serve, llama-server, "
+        "text-generation-launcher, lmdeploy serve api_server and ollama run",
         where=f"{source}:1:1",
     )

@@ -182,6 +182,7 @@ def write(served: Served, site: Site) -> Command:
         *_limits(served, site, notes),
     ]
     settings = _file(served, site, notes)
+    shared.lose_adapters(served, notes, "TensorRT-LLM reads lora_config in its --config file")
     shared.say_deployment(
         served,
         site,

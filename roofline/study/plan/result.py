@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import roofline
+from roofline.cost.adapters import Lora
 from roofline.study.plan import day, day_tables, tables
 from roofline.study.plan.choose import RunnerUp, larger, runners_up
 from roofline.study.plan.confirm import Confirmed
@@ -178,6 +179,14 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     return tuple(out)
 
 
+def _adapter_flags(lora: Lora) -> dict[str, Any]:
+    """Options of the command that starts an instance with adapters; none without them."""
+    if not lora.adapters:
+        return {}
+    flags: dict[str, Any] = {"--adapters": lora.adapters, "--lora-rank": lora.lora_rank}
+    return flags | ({"--max-loras": lora.max_loras} if lora.max_loras else {})
+
+
 def _commands(plan: Plan, option: Option, given: Mapping[str, Any]) -> dict[str, str]:
     """Commands that print how an instance of each pool is started, by role, of a real engine."""
     out: dict[str, str] = {}
@@ -191,6 +200,7 @@ def _commands(plan: Plan, option: Option, given: Mapping[str, Any]) -> dict[str,
             "--max-sequences": pool.server.max_sequences,
             "--token-budget": pool.server.token_budget,
             **drafting_flags(plan),
+            **_adapter_flags(pool.kind.base.options.lora),
         }
         flags = [str(part) for pair in words.items() for part in pair]
         out[pool.role] = shlex.join(["roofline", "serve-command", str(given["model"]), *flags])
