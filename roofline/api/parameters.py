@@ -421,7 +421,19 @@ class Offered(Question):
         completes="workloads",
     )
     trace: str | Path = parameter(
-        "Recorded requests: Azure, BurstGPT, Mooncake, or a plain CSV.", default=""
+        "Recorded requests: Azure, BurstGPT, Mooncake, Bailian, Splitwise, Vidur, ShareGPT, "
+        "messages, or a plain CSV.",
+        default="",
+    )
+    drop_over_length: bool = parameter(
+        "Leave out requests that are longer than the network's context.",
+        default=False,
+        option="--drop-over-length",
+    )
+    clip: bool = parameter(
+        "Cut requests to the network's context: the end of the prompt goes first.",
+        default=False,
+        option="--clip",
     )
     rate: float | None = parameter("Requests a second.", default=None, unit="1/s")
     rate_curve: str | Path = parameter(
