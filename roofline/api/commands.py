@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from roofline.api.serving_room import (
 )
 from roofline.api.setting import machine_of, network_of
 from roofline.cost.deployment import KEPT, Deployment, Offload
+from roofline.cost.layout import Layout
+from roofline.cost.layout import parse as parse_layout
 from roofline.cost.measured import NONE
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu, Node
@@ -35,6 +38,7 @@ from roofline.interop.commands.served import (
     Adapters,
     Load,
     Offloaded,
+    Pool,
     Served,
     Share,
     Site,
@@ -171,6 +175,82 @@ def serve_command(asked: Serving) -> Result:
             "a command is of one layout", hint="give it: roofline layouts says which is best"
         )
     arranged, replicas = setting.layout_of(asked.gpus, degrees)
+    decode = _server(asked, named, device, box, network, arranged, replicas, load)
+    before = _prefill(asked, named, device, box, network, load)
+    served, deployment, room = decode.served, decode.deployment, decode.site.room
+    pool, more = None, 0
+    if before is not None:
+        lengths = [each.max_context for each in (served, before.served) if each.max_context]
+        both = min(lengths, default=None)  # a sequence goes through either
+        served = replace(served, max_context=both)
+        pool = Pool(replace(before.served, max_context=both), before.site)
+        more = before.served.replicas * before.deployment.devices
+    written = targets.write(asked.target, served, decode.site, pool)
+    said = (*decode.notes, *(before.notes if before else ()))
+    share = None if served.memory is None else converted(served.memory, "device", room)
+    return Result(
+        "serve-command",
+        {"settings": settings(served, deployment, share)},
+        notes=(*dict.fromkeys(said), *written.notes),
+        metadata={
+            "target": asked.target,
+            "title": written.title,
+            **about(served, deployment),
+            "gpus": served.replicas * deployment.devices + more,
+            "command": list(written.words),
+            "environment": dict(written.environment),
+            "files": dict(written.files),
+            "script": written.script,
+            "benchmark": shell(written.benchmark),
+            "lost": sorted(written.lost),
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """A server as it is written: settings, machine, deployment, and notes on them."""
+
+    served: Served
+    site: Site
+    deployment: Deployment
+    notes: tuple[str, ...]
+
+
+def _prefill(
+    asked: Serving,
+    named: str,
+    device: Gpu,
+    box: Node | None,
+    network: Architecture,
+    load: Load,
+) -> _Server | None:
+    """Servers of prefill beside those of decode, with the same limits; None where none are asked.
+
+    They draft nothing: answers begin in them and go on elsewhere.
+    """
+    if not asked.prefill:
+        if asked.prefill_replicas != 1:
+            raise InputError("servers of prefill without --prefill", hint="say its layout")
+        return None
+    if asked.prefill_replicas < 1:
+        raise InputError(f"{asked.prefill_replicas} servers of prefill", hint="give 1 or more")
+    alone = Serving(**vars(asked) | {"draft": "", "draft_model": ""})
+    arranged = parse_layout(asked.prefill)
+    return _server(alone, named, device, box, network, arranged, asked.prefill_replicas, load)
+
+
+def _server(
+    asked: Serving,
+    named: str,
+    device: Gpu,
+    box: Node | None,
+    network: Architecture,
+    arranged: Layout,
+    replicas: int,
+    load: Load,
+) -> _Server:
+    """A server of an engine in a layout, as it is asked for."""
     cache = asked.kv if asked.kv == "auto" else precision.named(asked.kv).name
     outside = asked.offload_weights
     deployment = setting.deployed(
@@ -234,24 +314,8 @@ def serve_command(asked: Serving) -> Result:
         load,
         asked.port,
     )
-    written = targets.write(asked.target, served, site)
     said = (unpublished, shortened, drafted)
-    return Result(
-        "serve-command",
-        {"settings": settings(served, deployment, converted(memory, "device", room))},
-        notes=(*(note for note in said if note), *written.notes),
-        metadata={
-            "target": asked.target,
-            "title": written.title,
-            **about(served, deployment),
-            "command": list(written.words),
-            "environment": dict(written.environment),
-            "files": dict(written.files),
-            "script": written.script,
-            "benchmark": shell(written.benchmark),
-            "lost": sorted(written.lost),
-        },
-    )
+    return _Server(served, site, deployment, tuple(note for note in said if note))
 
 
 def _adapters(deployment: Deployment) -> Adapters | None:

@@ -661,14 +661,18 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned, Adapted):
     """Parameters of `roofline.serve_command`."""
 
     target: str = parameter(
-        "What to write: ``vllm``, ``sglang``, ``trtllm``, ``llamacpp``; or ``k8s`` and "
-        "``ray-serve`` around an engine.",
+        "What to write: ``vllm``, ``sglang``, ``trtllm``, ``llamacpp``; or ``k8s``, "
+        "``ray-serve``, ``dynamo`` and ``llm-d`` around an engine.",
         default="vllm",
     )
     engine: Literal["vllm", "sglang", "trtllm", "llamacpp"] | None = parameter(
-        "Engine inside of k8s; else that of --for.", default=None
+        "Engine inside of k8s or dynamo; else that of --for.", default=None
     )
     layout: str = parameter("Degrees together, like tp8-pp2.", default="")
+    prefill: str = parameter(
+        "Layout of a pool of prefill beside, like tp2, for dynamo and llm-d.", default=""
+    )
+    prefill_replicas: int = parameter("Servers of that pool.", default=1, unit="1")
     max_sequences: int | None = parameter(
         "Sequences that run at once, of a replica.", default=None, unit="1"
     )

@@ -211,3 +211,11 @@ class Site:
     def nodes(self, layout: Layout) -> int:
         """Nodes that a replica lies on. [1]"""
         return -(-int(layout.devices) // self.gpus_per_node)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Servers of prefill, beside those of decode."""
+
+    served: Served
+    site: Site

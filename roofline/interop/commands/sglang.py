@@ -110,7 +110,8 @@ KNOWN: Final = Known(
 
 def starts(line: Line) -> Start | None:
     """Place where a command starts an SGLang server."""
-    modules = tuple((python, "-m", "sglang.launch_server") for python in ("python", "python3"))
+    names = ("sglang.launch_server", "dynamo.sglang")
+    modules = tuple((python, "-m", name) for name in names for python in ("python", "python3"))
     return after(line, *modules, ("sglang", "serve"))
 
 

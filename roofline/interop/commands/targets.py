@@ -9,8 +9,10 @@ from typing import Final
 from roofline.errors import InputError
 from roofline.interop.commands import (
     compose,
+    dynamo,
     kubernetes,
     llamacpp,
+    llmd,
     lmdeploy,
     ollama,
     ray_serve,
@@ -21,7 +23,7 @@ from roofline.interop.commands import (
 )
 from roofline.interop.commands.command import Command
 from roofline.interop.commands.reading import Files, Read, placed
-from roofline.interop.commands.served import Served, Site
+from roofline.interop.commands.served import Pool, Served, Site
 from roofline.interop.commands.words import commands
 from roofline.schema import Document, parse_yaml
 from roofline.serving.asking import one_of
@@ -31,7 +33,11 @@ WRITERS: Final[Mapping[str, Callable[[Served, Site], Command]]] = {
     **{name: module.write for name, module in ENGINES.items()},
     kubernetes.NAME: kubernetes.write,
     ray_serve.NAME: ray_serve.write,
+    dynamo.NAME: dynamo.write,
+    llmd.NAME: llmd.write,
 }
+SPLIT: Final = {dynamo.NAME: dynamo.write, llmd.NAME: llmd.write}
+"""Targets that have servers of prefill beside those of decode."""
 READERS: Final[Mapping[str, ModuleType]] = {
     **ENGINES,
     **{module.NAME: module for module in (tgi, lmdeploy, ollama)},
@@ -74,10 +80,17 @@ def engine_of(target: str, engine: str | None) -> str:
     return engine or vllm.NAME
 
 
-def write(target: str, served: Served, site: Site) -> Command:
+def write(target: str, served: Served, site: Site, prefill: Pool | None = None) -> Command:
     """A command for a target; InputError where there is no such target, or it cannot run that."""
     one_of("target", target, WRITERS)
-    return WRITERS[target](served, site)
+    if prefill is None:
+        return WRITERS[target](served, site)
+    if target not in SPLIT:
+        raise InputError(
+            f"a pool of prefill is not written for {target}",
+            hint=f"{' and '.join(SPLIT)} have one; or write a command for each pool",
+        )
+    return SPLIT[target](served, site, prefill)
 
 
 def _apart(text: str) -> tuple[str, dict[str, str]]:

@@ -133,8 +133,8 @@ KNOWN: Final = Known(
 
 def starts(line: Line) -> Start | None:
     """Place where a command starts a vLLM server."""
-    module = "vllm.entrypoints.openai.api_server"
-    modules = tuple((python, "-m", module) for python in ("python", "python3"))
+    names = ("vllm.entrypoints.openai.api_server", "dynamo.vllm")
+    modules = tuple((python, "-m", name) for name in names for python in ("python", "python3"))
     found = after(line, ("vllm", "serve"), *modules)
     if found is None:
         # The image's entry point is the server: what follows its name are arguments.
@@ -150,6 +150,8 @@ def read(line: Line, files: Files) -> Read:
     DocumentError at a flag whose value has no meaning, or that contradicts another.
     """
     given, ignored = opened(line, starts(line), KNOWN, STAGES)
+    for name in ("disaggregation-mode", "kv-transfer-config"):
+        given.find(name)  # of Dynamo's workers: the pool beside is asked about apart
     named = given.find("model")
     if named is not None:
         given.positional.append(named)

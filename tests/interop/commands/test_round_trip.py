@@ -19,7 +19,7 @@ from tests.interop.commands.serving import (
     written_or_refused,
 )
 
-AROUND = ("k8s", "ray-serve")
+AROUND = ("k8s", "ray-serve", "dynamo")
 CONVERTED = ("layout", "memory", "offloaded")
 
 
@@ -111,5 +111,5 @@ def test_a_command_that_was_read_is_written_the_same(served: Served) -> None:
 
 
 def test_every_target_has_a_writer_and_every_engine_a_reader() -> None:
-    assert set(targets.WRITERS) == {*targets.ENGINES, *AROUND}
+    assert set(targets.WRITERS) == {*targets.ENGINES, *AROUND, "llm-d"}
     assert set(targets.PRICED_AS) == set(targets.READERS) > set(targets.ENGINES)

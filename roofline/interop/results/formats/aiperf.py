@@ -248,5 +248,17 @@ def _gpu_in_lines(content: Content) -> str:
     return only(names)
 
 
-CSV = Format("aiperf-csv", "AIPerf or GenAI-Perf (CSV)", _is_csv, _read_csv)
-JSON = Format("aiperf", "AIPerf or GenAI-Perf (JSON)", _is_json, _read_json)
+CSV = Format(
+    "aiperf-csv",
+    "AIPerf or GenAI-Perf (CSV)",
+    _is_csv,
+    _read_csv,
+    "AIPerf 0.1 to 0.13, GenAI-Perf to 0.0.16",
+)
+JSON = Format(
+    "aiperf",
+    "AIPerf or GenAI-Perf (JSON)",
+    _is_json,
+    _read_json,
+    "AIPerf 0.1 to 0.13, GenAI-Perf 0.0.8 to 0.0.16",
+)

@@ -193,4 +193,4 @@ def _converted(metrics: Node, shape: _Shape, output: float | None) -> Iterator[M
         )
 
 
-FORMAT = Format("guidellm", "GuideLLM (JSON)", _recognises, _read)
+FORMAT = Format("guidellm", "GuideLLM (JSON)", _recognises, _read, "0.2 to 0.8.1")

@@ -1,7 +1,7 @@
 """inference-perf's report of one stage of load, or of all of them together.
 
 Fields as in `api/outputs/reports/native/v1/native.proto` and the reports in `demos/` of
-github.com/kubernetes-sigs/inference-perf (0.2 to 0.4): ``stage_N_lifecycle_metrics.json`` and
+github.com/kubernetes-sigs/inference-perf: ``stage_N_lifecycle_metrics.json`` and
 ``summary_lifecycle_metrics.json``. Seconds; throughputs are of answered requests.
 ``time_per_output_token`` of a request is (last - first token) / (tokens - 1), which is our TPOT;
 ``normalized_time_per_output_token`` is the latency over all tokens and left out. A file says
@@ -84,4 +84,6 @@ def _measured(done: Node) -> Iterator[Measurement]:
             yield from one(rates, key, metric, "of answered requests, over the time of all of them")
 
 
-FORMAT = Format("inference-perf", "inference-perf (JSON)", _recognises, _read)
+FORMAT = Format(
+    "inference-perf", "inference-perf (JSON)", _recognises, _read, "2025 and 2026, native report v1"
+)

@@ -113,4 +113,10 @@ def _measured(run: Node) -> Iterator[Measurement]:
             yield Measurement(metric, "mean", each * of, key, meaning)
 
 
-FORMAT = Format(NAME, "InferenceMAX or InferenceX (JSON)", _recognises, _read)
+FORMAT = Format(
+    NAME,
+    "InferenceMAX or InferenceX (JSON)",
+    _recognises,
+    _read,
+    "2025 and 2026",
+)

@@ -175,4 +175,6 @@ def _spelled(node: Node) -> Node:
     return Node(value, node.source, node.path)
 
 
-FORMAT = Format("llm-d", "llm-d-benchmark report (YAML or JSON)", _recognises, _read)
+FORMAT = Format(
+    "llm-d", "llm-d-benchmark report (YAML or JSON)", _recognises, _read, "reports 0.1 to 0.2.1"
+)

@@ -80,4 +80,4 @@ def _measured(run: Node) -> Iterator[Measurement]:
     yield from one(run, key, "request_throughput", meaning, scale=1.0 / MINUTE)
 
 
-FORMAT = Format("llmperf", "LLMPerf (JSON)", _recognises, _read)
+FORMAT = Format("llmperf", "LLMPerf (JSON)", _recognises, _read, "0.1")

@@ -80,4 +80,4 @@ def _measured(
             yield Measurement(metric, "mean", float(total) / seconds, field, over)
 
 
-FORMAT = Format("lmbench", "LMBench multi-round QA (CSV)", _recognises, _read)
+FORMAT = Format("lmbench", "LMBench multi-round QA (CSV)", _recognises, _read, "2025 and 2026")

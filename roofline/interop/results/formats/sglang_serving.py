@@ -101,4 +101,6 @@ def _measured(run: Node) -> Iterator[Measurement]:
     yield from one(run, "request_throughput", "request_throughput", "requests over duration")
 
 
-FORMAT = Format("sglang-serving", "SGLang bench_serving (JSON lines)", _recognises, _read)
+FORMAT = Format(
+    "sglang-serving", "SGLang bench_serving (JSON lines)", _recognises, _read, "0.3 to 0.5.23"
+)

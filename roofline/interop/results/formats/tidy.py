@@ -98,4 +98,4 @@ def _measured(row: Node, names: tuple[str, ...]) -> Iterator[Measurement]:
             yield Measurement(metric, of, value * scale, name, "as the table says")
 
 
-FORMAT = Format("csv", "a table of your own (CSV)", _recognises, _read)
+FORMAT = Format("csv", "a table of your own (CSV)", _recognises, _read, "")

@@ -166,9 +166,17 @@ def _read_throughput(content: Content) -> Iterator[MeasuredRun]:
         yield MeasuredRun("vLLM bench throughput", run.where, scenario, tuple(measured))
 
 
-LATENCY = Format("vllm-latency", "vLLM bench latency (JSON)", _is_latency, _read_latency)
-SERVE = Format("vllm-serve", "vLLM bench serve, sweep summary (JSON)", _is_serve, _read_serve)
-SWEEP = Format("vllm-sweep", "vLLM bench sweep serve (CSV)", _is_sweep, _read_sweep)
+LATENCY = Format(
+    "vllm-latency", "vLLM bench latency (JSON)", _is_latency, _read_latency, "0.8 to 0.33"
+)
+SERVE = Format(
+    "vllm-serve", "vLLM bench serve, sweep summary (JSON)", _is_serve, _read_serve, "0.4 to 0.33"
+)
+SWEEP = Format("vllm-sweep", "vLLM bench sweep serve (CSV)", _is_sweep, _read_sweep, "0.33")
 THROUGHPUT = Format(
-    "vllm-throughput", "vLLM bench throughput (JSON)", _is_throughput, _read_throughput
+    "vllm-throughput",
+    "vLLM bench throughput (JSON)",
+    _is_throughput,
+    _read_throughput,
+    "0.9 to 0.33",
 )
