@@ -8,6 +8,7 @@ from typing import Any
 
 from roofline import schema
 from roofline.api import setting
+from roofline.api.fastest import AUTO, fastest
 from roofline.api.parameters import Serving
 from roofline.api.question import question
 from roofline.api.serving_room import (
@@ -162,7 +163,8 @@ def serve_command(asked: Serving) -> Result:
         RooflineError: Anything the user can mend: also a layout that the engine does not have, and
             a network that leaves no room for a cache.
     """
-    named = targets.engine_of(asked.target, asked.engine)
+    target, priced = fastest(asked) if asked.target == AUTO else (asked.target, ())
+    named = targets.engine_of(target, asked.engine)
     setting.check_share(asked.memory_utilization)
     if not 1 <= asked.port < 2**16:
         raise InputError(f"port is {asked.port}", hint="give a number from 1 to 65535")
@@ -185,15 +187,15 @@ def serve_command(asked: Serving) -> Result:
         served = replace(served, max_context=both)
         pool = Pool(replace(before.served, max_context=both), before.site)
         more = before.served.replicas * before.deployment.devices
-    written = targets.write(asked.target, served, decode.site, pool)
-    said = (*decode.notes, *(before.notes if before else ()))
+    written = targets.write(target, served, decode.site, pool)
+    said = (*priced, *decode.notes, *(before.notes if before else ()))
     share = None if served.memory is None else converted(served.memory, "device", room)
     return Result(
         "serve-command",
         {"settings": settings(served, deployment, share)},
         notes=(*dict.fromkeys(said), *written.notes),
         metadata={
-            "target": asked.target,
+            "target": target,
             "title": written.title,
             **about(served, deployment),
             "gpus": served.replicas * deployment.devices + more,

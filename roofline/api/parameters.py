@@ -662,7 +662,8 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned, Adapted):
 
     target: str = parameter(
         "What to write: ``vllm``, ``sglang``, ``trtllm``, ``llamacpp``; or ``k8s``, "
-        "``ray-serve``, ``dynamo`` and ``llm-d`` around an engine.",
+        "``ray-serve``, ``dynamo`` and ``llm-d`` around an engine; ``auto`` for the engine that "
+        "is fastest.",
         default="vllm",
     )
     engine: Literal["vllm", "sglang", "trtllm", "llamacpp"] | None = parameter(

@@ -23,6 +23,7 @@ class Target(StrEnum):
     RAY_SERVE = "ray-serve"
     DYNAMO = "dynamo"
     LLM_D = "llm-d"
+    AUTO = "auto"
 
 
 @options.takes(Serving, pages=False)
