@@ -4,11 +4,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from roofline import schema
 from roofline.api import setting
-from roofline.api.fastest import AUTO, fastest
 from roofline.api.parameters import Serving
 from roofline.api.question import question
 from roofline.api.serving_room import (
@@ -50,6 +49,9 @@ from roofline.model.architecture import Architecture
 from roofline.schema import Document
 from roofline.serving.drafts import MTP
 from roofline.table import Result, Table, table
+
+AUTO: Final = "auto"
+"""Target that stands for the fastest engine."""
 
 
 def about(served: Served, deployment: Deployment) -> dict[str, Any]:
@@ -163,7 +165,11 @@ def serve_command(asked: Serving) -> Result:
         RooflineError: Anything the user can mend: also a layout that the engine does not have, and
             a network that leaves no room for a cache.
     """
-    target, priced = fastest(asked) if asked.target == AUTO else (asked.target, ())
+    target, priced = asked.target, tuple[str, ...]()
+    if target == AUTO:
+        from roofline.api.fastest import fastest  # which loads all that prices
+
+        target, priced = fastest(asked)
     named = targets.engine_of(target, asked.engine)
     setting.check_share(asked.memory_utilization)
     if not 1 <= asked.port < 2**16:

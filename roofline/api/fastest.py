@@ -7,8 +7,6 @@ from roofline.api.parameters import Analysis, Serving, parameters_of
 from roofline.errors import InfeasibleError, InputError, RooflineError
 from roofline.interop.commands import targets
 
-AUTO: Final = "auto"
-"""Target that stands for the fastest engine."""
 CANDIDATES: Final = tuple(name for name in targets.ENGINES if targets.PRICED_AS[name] == name)
 """Engines that are compared: others are priced as ideal ones, which nothing is slower than."""
 
@@ -24,7 +22,7 @@ def fastest(asked: Serving) -> tuple[str, tuple[str, ...]]:
     """
     if asked.engine is not None:
         raise InputError(
-            f"the command is for {AUTO}, the engine is {asked.engine}", hint="say one of them"
+            f"the command is for auto, the engine is {asked.engine}", hint="say one of them"
         )
     known = set(parameters_of(Analysis)) - {"engine", "draft_length"}
     same: dict[str, Any] = {name: value for name, value in vars(asked).items() if name in known}
