@@ -1,5 +1,7 @@
 """LoRA adapters in commands, and the engine that is the fastest."""
 
+from typing import Any
+
 import pytest
 
 from roofline import api
@@ -7,7 +9,7 @@ from roofline.errors import RooflineError
 from roofline.table import Result
 
 
-def written(target: str, **asked: object) -> Result:
+def written(target: str, **asked: Any) -> Result:
     return api.serve_command("llama-3.1-8b", "h100-sxm", target=target, **asked)
 
 

@@ -1,7 +1,9 @@
 """Requests beyond the network's context: refused, left out or cut, with the count told."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from roofline import api
@@ -14,7 +16,7 @@ LIMIT = 131_072
 """Context of the network, which the second request and the fourth exceed. [token]"""
 
 
-def served(tmp_path: Path, table: str = TABLE, **asked: object) -> Result:
+def served(tmp_path: Path, table: str = TABLE, **asked: Any) -> Result:
     path = tmp_path / "trace.csv"
     path.write_text(table, "utf-8")
     return api.simulate("llama-3.1-8b", "h100-sxm", trace=path, with_requests=True, **asked)
@@ -69,4 +71,4 @@ def test_blocks_of_a_prompt_that_is_cut_are_those_that_are_left() -> None:
     assert short.prompt.tolist() == [8, 8]
     assert short.prefix.tolist() == [0, 2, 4]
     assert short.hashes.tolist() == [1, 2, 1, 4]
-    assert picked_rows(short, [1]).hashes.tolist() == [1, 4]
+    assert picked_rows(short, np.array([1])).hashes.tolist() == [1, 4]
