@@ -2,8 +2,9 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from roofline import schema
 from roofline.api import setting
@@ -23,6 +24,8 @@ from roofline.api.serving_room import (
 )
 from roofline.api.setting import machine_of, network_of
 from roofline.cost.deployment import KEPT, Deployment, Offload
+from roofline.cost.layout import Layout
+from roofline.cost.layout import parse as parse_layout
 from roofline.cost.measured import NONE
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu, Node
@@ -32,8 +35,10 @@ from roofline.interop.commands.memory import converted
 from roofline.interop.commands.reading import Read
 from roofline.interop.commands.served import (
     METHODS,
+    Adapters,
     Load,
     Offloaded,
+    Pool,
     Served,
     Share,
     Site,
@@ -44,6 +49,9 @@ from roofline.model.architecture import Architecture
 from roofline.schema import Document
 from roofline.serving.drafts import MTP
 from roofline.table import Result, Table, table
+
+AUTO: Final = "auto"
+"""Target that stands for the fastest engine."""
 
 
 def about(served: Served, deployment: Deployment) -> dict[str, Any]:
@@ -87,8 +95,15 @@ def settings(served: Served, deployment: Deployment, share: float | None) -> Tab
         "CUDA graphs": "yes" if served.cuda_graphs else "no",
         "weights on the host": f"{outside:.4g} of the layers" if outside else "none",
         "drafted tokens": drafts,
+        "LoRA adapters": _adapters_said(served.adapters),
     }
     return table([{"setting": name, "value": value} for name, value in rows.items()], {})
+
+
+def _adapters_said(adapters: Adapters | None) -> str:
+    if adapters is None:
+        return "none"
+    return f"{adapters.slots:,} in a step, of rank {adapters.rank or 'their own'}"
 
 
 def _or_own(value: int | None) -> str:
@@ -110,6 +125,8 @@ def asking(
         ("--kv", "" if served.kv == "auto" else served.kv),
         ("--engine", targets.PRICED_AS[served.engine]),
         ("--memory-utilization", None if served.memory is None else f"{share:.4g}"),
+        ("--adapters", served.adapters and served.adapters.slots),
+        ("--lora-rank", served.adapters and served.adapters.rank),
     ]
     stages = ",".join(map(str, layout.stages))
     analyze = [("--stages", stages), ("--offload-weights", f"{outside:.4g}" if outside else "")]
@@ -148,7 +165,12 @@ def serve_command(asked: Serving) -> Result:
         RooflineError: Anything the user can mend: also a layout that the engine does not have, and
             a network that leaves no room for a cache.
     """
-    named = targets.engine_of(asked.target, asked.engine)
+    target, priced = asked.target, tuple[str, ...]()
+    if target == AUTO:
+        from roofline.api.fastest import fastest  # which loads all that prices
+
+        target, priced = fastest(asked)
+    named = targets.engine_of(target, asked.engine)
     setting.check_share(asked.memory_utilization)
     if not 1 <= asked.port < 2**16:
         raise InputError(f"port is {asked.port}", hint="give a number from 1 to 65535")
@@ -161,6 +183,82 @@ def serve_command(asked: Serving) -> Result:
             "a command is of one layout", hint="give it: roofline layouts says which is best"
         )
     arranged, replicas = setting.layout_of(asked.gpus, degrees)
+    decode = _server(asked, named, device, box, network, arranged, replicas, load)
+    before = _prefill(asked, named, device, box, network, load)
+    served, deployment, room = decode.served, decode.deployment, decode.site.room
+    pool, more = None, 0
+    if before is not None:
+        lengths = [each.max_context for each in (served, before.served) if each.max_context]
+        both = min(lengths, default=None)  # a sequence goes through either
+        served = replace(served, max_context=both)
+        pool = Pool(replace(before.served, max_context=both), before.site)
+        more = before.served.replicas * before.deployment.devices
+    written = targets.write(target, served, decode.site, pool)
+    said = (*priced, *decode.notes, *(before.notes if before else ()))
+    share = None if served.memory is None else converted(served.memory, "device", room)
+    return Result(
+        "serve-command",
+        {"settings": settings(served, deployment, share)},
+        notes=(*dict.fromkeys(said), *written.notes),
+        metadata={
+            "target": target,
+            "title": written.title,
+            **about(served, deployment),
+            "gpus": served.replicas * deployment.devices + more,
+            "command": list(written.words),
+            "environment": dict(written.environment),
+            "files": dict(written.files),
+            "script": written.script,
+            "benchmark": shell(written.benchmark),
+            "lost": sorted(written.lost),
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """A server as it is written: settings, machine, deployment, and notes on them."""
+
+    served: Served
+    site: Site
+    deployment: Deployment
+    notes: tuple[str, ...]
+
+
+def _prefill(
+    asked: Serving,
+    named: str,
+    device: Gpu,
+    box: Node | None,
+    network: Architecture,
+    load: Load,
+) -> _Server | None:
+    """Servers of prefill beside those of decode, with the same limits; None where none are asked.
+
+    They draft nothing: answers begin in them and go on elsewhere.
+    """
+    if not asked.prefill:
+        if asked.prefill_replicas != 1:
+            raise InputError("servers of prefill without --prefill", hint="say its layout")
+        return None
+    if asked.prefill_replicas < 1:
+        raise InputError(f"{asked.prefill_replicas} servers of prefill", hint="give 1 or more")
+    alone = Serving(**vars(asked) | {"draft": "", "draft_model": ""})
+    arranged = parse_layout(asked.prefill)
+    return _server(alone, named, device, box, network, arranged, asked.prefill_replicas, load)
+
+
+def _server(
+    asked: Serving,
+    named: str,
+    device: Gpu,
+    box: Node | None,
+    network: Architecture,
+    arranged: Layout,
+    replicas: int,
+    load: Load,
+) -> _Server:
+    """A server of an engine in a layout, as it is asked for."""
     cache = asked.kv if asked.kv == "auto" else precision.named(asked.kv).name
     outside = asked.offload_weights
     deployment = setting.deployed(
@@ -208,6 +306,7 @@ def serve_command(asked: Serving) -> Result:
         cuda_graphs=asked.cuda_graphs,
         offloaded=Offloaded(outside) if outside else None,
         speculation=_speculation(asked.draft, asked.draft_tokens, asked.draft_model),
+        adapters=_adapters(deployment),
     )
     served, shortened = fitted(deployment, wanted, asked.prompt + asked.output)
     drafted = ""
@@ -223,24 +322,14 @@ def serve_command(asked: Serving) -> Result:
         load,
         asked.port,
     )
-    written = targets.write(asked.target, served, site)
     said = (unpublished, shortened, drafted)
-    return Result(
-        "serve-command",
-        {"settings": settings(served, deployment, converted(memory, "device", room))},
-        notes=(*(note for note in said if note), *written.notes),
-        metadata={
-            "target": asked.target,
-            "title": written.title,
-            **about(served, deployment),
-            "command": list(written.words),
-            "environment": dict(written.environment),
-            "files": dict(written.files),
-            "script": written.script,
-            "benchmark": shell(written.benchmark),
-            "lost": sorted(written.lost),
-        },
-    )
+    return _Server(served, site, deployment, tuple(note for note in said if note))
+
+
+def _adapters(deployment: Deployment) -> Adapters | None:
+    """Room of a server for the adapters that a deployment keeps on its devices."""
+    lora = deployment.options.lora
+    return Adapters(lora.kept, lora.lora_rank) if lora.adapters else None
 
 
 def _speculation(draft: str, tokens: int, model: str) -> Speculation | None:
@@ -266,8 +355,10 @@ def parse_command(
     """Say what a command of a serving engine deploys, and ask roofline the same.
 
     Args:
-        command: ``"vllm serve …"``, ``"python -m sglang.launch_server …"``, ``"trtllm-serve …"``,
-            ``"llama-server …"``; or the text of a Kubernetes manifest or a Ray Serve configuration.
+        command: ``"vllm serve …"``, ``"sglang serve …"``, ``"trtllm-serve …"``,
+            ``"llama-server …"``, ``"text-generation-launcher …"``, ``"lmdeploy serve api_server
+            …"``, ``"ollama run …"``; or the text of a Kubernetes manifest, a Ray Serve
+            configuration or a Docker Compose file.
         gpu, node: Where it runs, which it does not say; as for `roofline.api.analyze`.
         model: Network, where the catalog does not know the checkpoint by its name.
         files: Text of files that the command names; others are read from disk.
@@ -287,8 +378,8 @@ def parse_command(
     machine = [node] if isinstance(node, str) else []
     asked = asking(served, deployment, share, machine)
     notes = [*found.notes]
-    if served.engine not in ("vllm", "sglang", "trtllm"):
-        notes.append("llama.cpp is priced as an ideal engine: its own costs are not known")
+    if (called := targets.UNPRICED.get(served.engine)) is not None:
+        notes.append(f"{called} is priced as an ideal engine: its own costs are not known")
     return Result(
         "parse-command",
         {"settings": settings(served, deployment, share), "unused": unused},

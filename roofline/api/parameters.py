@@ -421,7 +421,19 @@ class Offered(Question):
         completes="workloads",
     )
     trace: str | Path = parameter(
-        "Recorded requests: Azure, BurstGPT, Mooncake, or a plain CSV.", default=""
+        "Recorded requests: Azure, BurstGPT, Mooncake, Bailian, Splitwise, Vidur, ShareGPT, "
+        "messages, or a plain CSV.",
+        default="",
+    )
+    drop_over_length: bool = parameter(
+        "Leave out requests that are longer than the network's context.",
+        default=False,
+        option="--drop-over-length",
+    )
+    clip: bool = parameter(
+        "Cut requests to the network's context: the end of the prompt goes first.",
+        default=False,
+        option="--clip",
     )
     rate: float | None = parameter("Requests a second.", default=None, unit="1/s")
     rate_curve: str | Path = parameter(
@@ -645,18 +657,23 @@ class Paging(Subject, Arranged, Sequences, Branched, Calibrated):
     batch: int = parameter("Sequences that a step keeps activations for.", default=256, unit="1")
 
 
-class Serving(Subject, Staged, Sequences, Formats, Tuned):
+class Serving(Subject, Staged, Sequences, Formats, Tuned, Adapted):
     """Parameters of `roofline.serve_command`."""
 
     target: str = parameter(
-        "What to write: ``vllm``, ``sglang``, ``trtllm``, ``llamacpp``; or ``k8s`` and "
-        "``ray-serve`` around an engine.",
+        "What to write: ``vllm``, ``sglang``, ``trtllm``, ``llamacpp``; or ``k8s``, "
+        "``ray-serve``, ``dynamo`` and ``llm-d`` around an engine; ``auto`` for the engine that "
+        "is fastest.",
         default="vllm",
     )
     engine: Literal["vllm", "sglang", "trtllm", "llamacpp"] | None = parameter(
-        "Engine inside of k8s; else that of --for.", default=None
+        "Engine inside of k8s or dynamo; else that of --for.", default=None
     )
     layout: str = parameter("Degrees together, like tp8-pp2.", default="")
+    prefill: str = parameter(
+        "Layout of a pool of prefill beside, like tp2, for dynamo and llm-d.", default=""
+    )
+    prefill_replicas: int = parameter("Servers of that pool.", default=1, unit="1")
     max_sequences: int | None = parameter(
         "Sequences that run at once, of a replica.", default=None, unit="1"
     )
@@ -882,7 +899,8 @@ class Measured(Question):
     files: str | Path | Sequence[str | Path] = parameter(
         "What benchmarks wrote; .gz is unpacked.",
         text="What vLLM, SGLang, GuideLLM, AIPerf, GenAI-Perf, InferenceMAX, TensorRT-LLM, "
-        "llama-bench or optimum-benchmark wrote, or a table of your own.",
+        "llama-bench, optimum-benchmark, inference-perf, llm-d, LLMPerf or LMBench wrote, or a "
+        "table of your own.",
         kw_only=False,
     )
     format_: str = parameter(

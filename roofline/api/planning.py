@@ -11,7 +11,7 @@ from roofline.api.curves import at_peak, following, peaked
 from roofline.api.halls import ceilings_of, check_owned, filled_halls, housed
 from roofline.api.parameters import Planning, parameters_of, shared
 from roofline.api.question import question
-from roofline.api.simulation import USUAL_DRAFT, check_contexts, check_undrafted
+from roofline.api.simulation import USUAL_DRAFT, check_undrafted, within_context
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.workload import Wanted, drawn
@@ -48,10 +48,11 @@ REQUESTS: Final = 8000
 """Requests that a plan is confirmed with."""
 
 SIMULATED: Final = (
-    "workload", "trace", "rate", "cv", "prompt", "output", "requests", "warmup", "slo", "seed",
-    "engine", "calibration", "profile", "draft", "acceptance", "draft_length", "temperature",
-    "top_k", "top_p", "adapters", "lora_rank", "lora_targets", "max_loras", "adapter_skew", "mla",
-    "routing_skew", "overlap", "no_cuda_graphs", "memory_utilization",
+    "workload", "trace", "drop_over_length", "clip", "rate", "cv", "prompt", "output", "requests",
+    "warmup", "slo", "seed", "engine", "calibration", "profile", "draft", "acceptance",
+    "draft_length", "temperature", "top_k", "top_p", "adapters", "lora_rank", "lora_targets",
+    "max_loras", "adapter_skew", "mla", "routing_skew", "overlap", "no_cuda_graphs",
+    "memory_utilization",
 )  # fmt: skip
 """Options that a plan and the simulation of its deployment have in common."""
 
@@ -206,7 +207,8 @@ def plan(asked: Planning) -> Result:
             f"{load.name} has clients that wait for answers, and no rate of its own",
             hint="give --rate: requests a second",
         )
-    check_contexts(network, made)
+    made, load, cut = within_context(network, made, load, asked)
+    said = (*said, *cut)
     check_number(made)
     objectives, left_out = meant(parse_slo(usual if asked.slo is None else asked.slo), made)
     accepted = rates_of(asked.acceptance) if asked.draft else None
@@ -271,13 +273,11 @@ def plan(asked: Planning) -> Result:
     pools = asked.disaggregated and not options.lora.moves
     if asked.disaggregated and not pools:
         notes = (*notes, "Pools apart are not tried where adapters are loaded on demand.")
-    if (lora := options.lora).adapters:
+    if options.lora.adapters:
         notes = (
             *notes,
             *load_notes(every[0].base)[:1],
             *price_notes(every[0].base),
-            "The command that starts an instance takes no adapters yet: vLLM has --enable-lora "
-            f"--max-loras {lora.kept} --max-lora-rank {lora.lora_rank}.",
         )
     tell = asked.progress or (lambda _: None)
     most = {name: each.gpus for name, each in ceilings.items()}

@@ -6,6 +6,7 @@ from typing import Final
 
 from roofline.api.setting import default_format, deployed, network_of, options_of
 from roofline.content import there
+from roofline.cost.adapters import NO_ADAPTERS, Lora
 from roofline.cost.deployment import Deployment, Offload
 from roofline.cost.layout import different, pipeline
 from roofline.cost.measured import NONE
@@ -16,7 +17,7 @@ from roofline.hardware.machine import Gpu, Node
 from roofline.interop.commands import llamacpp
 from roofline.interop.commands.memory import DIGITS, converted, kept_outside
 from roofline.interop.commands.served import Room, Served, Share
-from roofline.interop.commands.targets import PRICED_AS
+from roofline.interop.commands.targets import PRICED_AS, UNPRICED
 from roofline.model import catalog, precision
 from roofline.model.architecture import Architecture
 from roofline.serving.room import most_that_fits
@@ -78,8 +79,9 @@ def deployment_of(
 ) -> tuple[Deployment, float | None]:
     """Deployment of a server, and the share of its devices' memory that it takes. [1]
 
-    Where the server is told no share, it is the engine's default there, and None under llama.cpp,
-    which has none. Network and devices are what the command does not say.
+    Where the server is told no share, it is the engine's default there, and None under those that
+    have none: llama.cpp, TGI and Ollama take what is there. Network and devices are what the
+    command does not say.
     """
     known = deployed(
         network,
@@ -89,7 +91,7 @@ def deployment_of(
         weights=served.weights or None,
         kv=served.kv,
         engine=PRICED_AS[served.engine],
-        options=options_of(cuda_graphs=served.cuda_graphs),
+        options=options_of(cuda_graphs=served.cuda_graphs, lora=_lora(served)),
         calibration=NONE,
     )
     if served.offloaded is not None:
@@ -97,10 +99,18 @@ def deployment_of(
         known = replace(known, offload=Offload(weights=share))
     memory = served.memory
     if memory is None:
-        if served.engine == llamacpp.NAME:
+        if served.engine in UNPRICED:
             return known, None
         memory = usual_memory(served.engine, known)
     return known, converted(memory, "device", room_of(known, served))
+
+
+def _lora(served: Served) -> Lora:
+    """Adapters of a server, as many as it has room for."""
+    adapters = served.adapters
+    if adapters is None:
+        return NO_ADAPTERS
+    return Lora(adapters.slots, adapters.rank or NO_ADAPTERS.lora_rank)
 
 
 def room_of(deployment: Deployment, served: Served) -> Room:

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from roofline.api import setting
-from roofline.api.parameters import Planning, Simulation, shared
+from roofline.api.parameters import Offered, Planning, Simulation, shared
 from roofline.api.question import question
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.workload import Wanted, drawn
@@ -14,9 +16,9 @@ from roofline.model.architecture import Architecture
 from roofline.serving.asking import check_decodes, one_of, refuse_unused
 from roofline.serving.draft_trees import chain
 from roofline.serving.objectives import parse_slo
-from roofline.serving.requests import Requests
+from roofline.serving.requests import Requests, clipped, picked_rows
 from roofline.serving.run.intervals import Doubt, doubt_of, intervals
-from roofline.serving.run.result import Run, result_of
+from roofline.serving.run.result import Load, Run, result_of
 from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
 from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.simulate.drafting import Drafting
@@ -69,7 +71,8 @@ def simulate(asked: Simulation) -> Result:
     )
     page = page_of(engine_named(asked.engine), sharing=True)
     made, load, usual, said = drawn(Wanted(**shared(asked, Wanted)), asked.seed, page)
-    check_contexts(network, made)
+    made, load, cut = within_context(network, made, load, asked)
+    said = (*said, *cut)
     server = server_of(deployment, wanted, made, asked.memory_utilization)
     measured = deployment.calibration
     prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
@@ -151,16 +154,38 @@ def _mean_load(run: Run) -> tuple[float, float]:
     return totals.decoded_tokens / totals.steps, context
 
 
-def check_contexts(network: Architecture, requests: Requests) -> None:
-    """Refuse requests beyond what the network is made for."""
+def within_context(
+    network: Architecture, made: Requests, load: Load, asked: Offered
+) -> tuple[Requests, Load, tuple[str, ...]]:
+    """Requests that the network's context holds, their load, and what was done for it.
+
+    InputError where some are longer and nobody says what to do with them.
+    """
+    if asked.drop_over_length and asked.clip:
+        raise InputError("--drop-over-length beside --clip", hint="say one of them")
     limit = network.max_context
-    if limit is None:
-        return
-    whole = requests.prompt + requests.output
-    long = int((whole > limit).sum())
-    if long:
+    over = np.zeros(0, np.bool_) if limit is None else made.prompt + made.output > limit
+    if limit is None or not over.any():
+        return made, load, ()
+    said = f"{int(over.sum()):,} of {len(made):,} requests"
+    what = f"longer than the {limit:,} tokens that {network.name} is made for"
+    if not asked.drop_over_length and not asked.clip:
         raise InputError(
-            f"{long:,} of {len(requests):,} requests are longer than the {limit:,} tokens that "
-            f"{network.name} is made for, the longest {int(whole.max()):,}",
-            hint="give --prompt and --output, another workload, or a network with more context",
+            f"{said} are {what}, the longest {int((made.prompt + made.output).max()):,}",
+            hint="leave them out (--drop-over-length), cut them (--clip), give --prompt and "
+            "--output, another workload, or a network with more context",
         )
+    if (made.after >= 0).any():
+        raise InputError(
+            "turns of a session that are longer than the network's context",
+            hint="give shorter sessions: what was said before is part of the prompt",
+        )
+    if asked.clip:
+        note = f"{said} were {what}, and are cut: the end of the prompt first, then the answer."
+        return clipped(made, limit), load, (note,)
+    rows = np.flatnonzero(~over)
+    if len(rows) <= load.warmup:
+        raise InputError(f"{said} are {what}, and too few are left", hint="cut them with --clip")
+    share = len(rows) / len(made)
+    note = f"{said} were {what}, and are left out: the rate is that of the others."
+    return picked_rows(made, rows), replace(load, rate=load.rate * share), (note,)

@@ -72,7 +72,7 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
         other = {"--concurrency": wanted.concurrency is not None, "--cv": wanted.cv is not None}
         refuse_unused("a rate curve", other | {"--harness": bool(wanted.harness)})
     if wanted.trace:
-        return _recorded(wanted, page)
+        return _recorded(wanted, seed, page)
     traffic = changed(wanted)
     made = draw(traffic, seed, block=page)
     load = Load(
@@ -231,7 +231,7 @@ def _process(traffic: Traffic, rate: float | None, cv: float | None) -> arriving
     return arriving.Poisson(rate) if cv == 1 else arriving.Bursty(rate, cv)
 
 
-def _recorded(wanted: Wanted, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:
+def _recorded(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:
     refuse_unused(
         "--trace",
         {
@@ -254,14 +254,16 @@ def _recorded(wanted: Wanted, page: int) -> tuple[Requests, Load, str, tuple[str
     made, notes = in_blocks(trace.requests, page), trace.notes
     if not wanted.requests and len(made) == MOST_TRACED:
         notes = (*notes, f"Of the trace the first {MOST_TRACED:,} requests: --requests for more.")
-    if wanted.rate is not None:
+    if not trace.timed:
+        made = _untimed(made, wanted, seed, trace.source)
+    elif wanted.rate is not None:
         made = at_rate(made, wanted.rate)
     clients = wanted.concurrency or 0
     if wanted.concurrency is not None:
         arriving.Closed(wanted.concurrency)  # refuses what is no number of clients
     else:
         check_rate(made)
-    rate = 0.0 if clients else mean_rate(made)
+    rate = 0.0 if clients else mean_rate(made) if trace.timed else wanted.rate or 0.0
     warmup = wanted.warmup or 0
     if not 0 <= warmup < len(made):
         raise InputError(
@@ -274,12 +276,27 @@ def _recorded(wanted: Wanted, page: int) -> tuple[Requests, Load, str, tuple[str
         output="as recorded",
         arrivals=f"{counted(clients, 'client')}, all start at once"
         if clients
+        else f"Poisson, {rate:g} a second"
+        if not trace.timed
         else "as recorded" + (f", paced to {rate:g} a second" if wanted.rate else ""),
         rate=rate,
         concurrency=clients,
         warmup=warmup,
     )
     return made, load, "", notes
+
+
+def _untimed(made: Requests, wanted: Wanted, seed: int, source: str) -> Requests:
+    """Requests of which nobody recorded when they came, at a rate that is asked for."""
+    if wanted.concurrency is not None:
+        return made
+    if wanted.rate is None:
+        raise InputError(
+            f"{source} does not say when requests came",
+            hint="give --rate, at which they come independently, or --concurrency",
+        )
+    even = Traffic(Constant(1), Constant(1), arriving.Poisson(wanted.rate), requests=len(made))
+    return replace(made, arrival=draw(even, seed).arrival)
 
 
 def _tokens(lengths: Lengths) -> str:

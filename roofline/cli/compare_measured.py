@@ -27,9 +27,10 @@ from roofline.view.terminal import clean, wrap
 from roofline.view.words import heading
 
 EPILOG: Final = (
-    "Files are told by their content: vLLM bench serve, latency and throughput, SGLang "
-    "bench_serving, GuideLLM, AIPerf and GenAI-Perf, InferenceMAX, trtllm-bench, llama-bench, "
-    "optimum-benchmark; or a CSV table of your own with columns like model, gpu, gpus, engine, "
+    "Files are told by their content: vLLM bench serve, latency, throughput and sweep, SGLang "
+    "bench_serving, GuideLLM, AIPerf and GenAI-Perf, InferenceX, trtllm-bench, llama-bench, "
+    "optimum-benchmark, inference-perf, llm-d, LLMPerf, LMBench; or a CSV table of your own with "
+    "columns like model, gpu, gpus, engine, "
     "concurrency, prompt, output, ttft_s, p99_ttft_ms, tpot_s, output_tok_s."
 )
 

@@ -15,9 +15,10 @@ ROUTINE: Final = 10
 GROUPS: Final[Mapping[str, str]] = {
     "Common": "gpu gpus power budget_per_hour layout batch prompt output weights kv rate "
     "concurrency workload slo with_ draft acceptance prefill decode target explain report",
-    "Load": "trace rate_curve cv requests warmup seed length_spread ramp_up prompt_pool harness "
-    "prefill_batch prefix_hit cold timeout static",
-    "Parallelism": "node tp pp ep dp cp sp stages microbatches ring_attention overlap objective "
+    "Load": "trace drop_over_length clip rate_curve cv requests warmup seed length_spread ramp_up "
+    "prompt_pool harness prefill_batch prefix_hit cold timeout static",
+    "Parallelism": "node tp pp ep dp cp sp stages prefill_replicas microbatches ring_attention "
+    "overlap objective "
     "top over overlapped decode_gpu decode_node disaggregated",
     "Engine": "engine engine_version cuda_graphs memory_utilization max_sequences max_context "
     "token_budget chunked_prefill prefix_caching policy first preemption contiguous host_cache "

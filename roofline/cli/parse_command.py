@@ -19,8 +19,8 @@ def parse_command(
     command: Annotated[
         str,
         typer.Argument(
-            help="A command in quotes; a file with one, a Kubernetes manifest or a Ray Serve "
-            "configuration; - for stdin."
+            help="A command in quotes; a file with one, a Kubernetes manifest, a Ray Serve "
+            "configuration or a Docker Compose file; - for stdin."
         ),
     ],
     gpu: options.Gpu = None,

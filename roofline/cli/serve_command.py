@@ -21,6 +21,9 @@ class Target(StrEnum):
     LLAMACPP = "llamacpp"
     K8S = "k8s"
     RAY_SERVE = "ray-serve"
+    DYNAMO = "dynamo"
+    LLM_D = "llm-d"
+    AUTO = "auto"
 
 
 @options.takes(Serving, pages=False)
@@ -73,7 +76,7 @@ def _text(result: Result, style: Format) -> str:
     meta = result.metadata
     what = f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"
     head = commented(f"{meta['title']}: {what}")
-    if meta["target"] in (Target.K8S, Target.RAY_SERVE):
+    if meta["target"] in (Target.K8S, Target.RAY_SERVE, Target.DYNAMO, Target.LLM_D):
         (text,) = meta["files"].values()
         after = commented(f"{' '.join(meta['command'])}\n\nbenchmark:\n{meta['benchmark']}")
         body, kind = f"{head}\n{text.rstrip()}\n{after}", "yaml"

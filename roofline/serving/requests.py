@@ -198,6 +198,30 @@ def picked_rows(made: Requests, rows: Integers) -> Requests:
     return replace(made, **columns, prefix=ends, hashes=hashes)
 
 
+def clipped(made: Requests, limit: int) -> Requests:
+    """Requests of up to so many tokens: the end of a prompt is cut first, then the answer. [token]
+
+    Examples:
+        >>> short = clipped(requests([0, 0, 0], [5, 9, 2], [5, 4, 20]), 10)
+        >>> short.prompt.tolist(), short.output.tolist()
+        ([5, 6, 1], [5, 4, 9])
+    """
+    output = np.minimum(made.output, limit - 1)
+    prompt = np.minimum(made.prompt, limit - output)
+    if not made.block:
+        return replace(made, prompt=prompt, output=output)
+    had = np.diff(made.prefix)
+    sizes = np.minimum(had, prompt // made.block)
+    place = np.arange(len(made.hashes)) - np.repeat(made.prefix[:-1], had)
+    return replace(
+        made,
+        prompt=prompt,
+        output=output,
+        prefix=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        hashes=made.hashes[place < np.repeat(sizes, had)],
+    )
+
+
 def numbered(hashes: Integers) -> Integers:
     """Ids from 0 on, equal where those given are: any 64 bits may come in a trace."""
     _, numbers = np.unique(hashes, return_inverse=True)

@@ -373,3 +373,125 @@ def test_times_beyond_64_bits_of_nanoseconds_are_in_order(written: Callable[[str
     assert arrival[:2] == pytest.approx([0.0, 0.75])
     days = (date(9999, 12, 31) - date(2262, 4, 11)).days
     assert arrival[2] == days * 86400 + 762.5
+
+
+SPLITWISE = """\
+request_id,request_type,application_id,arrival_timestamp,batch_size,prompt_size,token_size
+0,2,0,1.5,1,374,44
+1,2,0,2.0,1,396,109
+"""
+VIDUR = """\
+,arrived_at,num_prefill_tokens,num_decode_tokens,pd_ratio
+0,10.0,374,44,8.5
+1,10.5,396,109,3.6
+"""
+BAILIAN = """\
+{"chat_id": 1, "parent_chat_id": -1, "timestamp": 61.114, "input_length": 40, "output_length": 9, \
+"type": "text", "turn": 1, "hash_ids": [7, 8, 9]}
+{"chat_id": 2, "parent_chat_id": 1, "timestamp": 63.614, "input_length": 64, "output_length": 3, \
+"type": "text", "turn": 2, "hash_ids": [7, 8, 10, 11]}
+"""
+SHAREGPT = """\
+[
+  {"id": "a", "conversations": [{"from": "human", "value": "abcdefgh"},
+                                {"from": "gpt", "value": "abcdefghijkl"},
+                                {"from": "human", "value": "more"}]},
+  {"id": "b", "conversations": [{"from": "gpt", "value": "alone"}]},
+  {"id": "c", "conversations": [{"from": "human", "value": "你好"},
+                                {"from": "gpt", "value": "abcd"}]}
+]
+"""
+MESSAGES = """\
+{"custom_id": "1", "body": {"messages": [{"role": "system", "content": "abcd"}, \
+{"role": "user", "content": "abcdefg"}], "max_tokens": 64}}
+{"messages": [{"role": "user", "content": [{"type": "text", "text": "abcdefgh"}]}, \
+{"role": "assistant", "content": "abcd"}]}
+{"messages": [{"role": "user", "content": "no length of the answer"}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [(SPLITWISE, "splitwise"), (VIDUR, "vidur")], ids=["splitwise", "vidur"]
+)
+def test_tables_of_simulators_are_told_by_their_columns(
+    written: Callable[[str], Path], text: str, name: str
+) -> None:
+    trace = read_trace(written(text))
+    assert trace.format == name
+    assert trace.requests.arrival.tolist() == [0.0, 0.5]
+    assert trace.requests.prompt.tolist() == [374, 396]
+    assert trace.requests.output.tolist() == [44, 109]
+    assert trace.timed
+
+
+def test_lengths_without_times_all_arrive_at_once(written: Callable[[str], Path]) -> None:
+    text = "num_prefill_tokens,num_decode_tokens,num_total_tokens\n5,6,11\n7,8,15\n"
+    trace = read_trace(written(text))
+    assert (trace.format, trace.timed) == ("vidur-lengths", False)
+    assert trace.requests.arrival.tolist() == [0.0, 0.0]
+    assert trace.requests.prompt.tolist() == [5, 7]
+
+
+def test_bailian_is_in_seconds_and_blocks_of_16(written: Callable[[str], Path]) -> None:
+    """40 tokens are two whole blocks of 16, 64 are four."""
+    trace = read_trace(written(BAILIAN))
+    assert (trace.format, trace.requests.block) == ("bailian", 16)
+    assert trace.requests.arrival.tolist() == pytest.approx([0.0, 2.5])
+    assert ids(trace.requests) == [[7, 8], [7, 8, 10, 11]]
+
+
+def test_sharegpt_counts_the_first_question_and_its_answer(written: Callable[[str], Path]) -> None:
+    """Four characters a token, one for each Chinese one."""
+    trace = read_trace(written(SHAREGPT))
+    assert (trace.format, trace.timed, trace.failed) == ("sharegpt", False, 1)
+    assert trace.requests.prompt.tolist() == [2, 2]
+    assert trace.requests.output.tolist() == [3, 1]
+    assert "estimated" in trace.notes[0]
+    assert trace.notes[1] == "1 recorded requests have no answer: they are left out."
+
+
+def test_messages_are_prompts_up_to_the_last_answer(written: Callable[[str], Path]) -> None:
+    """System and user with a line between are 12 characters, 3 tokens."""
+    trace = read_trace(written(MESSAGES))
+    assert (trace.format, trace.failed) == ("openai", 1)
+    assert trace.requests.prompt.tolist() == [3, 2]
+    assert trace.requests.output.tolist() == [64, 1]
+
+
+def test_texts_are_read_across_blocks_of_the_file(
+    written: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A character of three bytes may be cut at the end of a block, an item anywhere."""
+    whole = read_trace(written(SHAREGPT)).requests
+    for size in (1, 2, 3, 7, 64):
+        monkeypatch.setattr("roofline.interop.traces.chats.BLOCK", size)
+        again = read_trace(written(SHAREGPT)).requests
+        assert again.prompt.tolist() == whole.prompt.tolist()
+    packed = tmp_path / "chats.json.gz"
+    packed.write_bytes(gzip.compress(SHAREGPT.encode()))
+    assert read_trace(packed).requests.output.tolist() == whole.output.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line"),
+    [
+        (SHAREGPT[:-60], "cut off", 6),
+        (SHAREGPT.replace('"from": "gpt", "value": "alone"', '"who": "gpt"'), "", 0),
+        ('[{"conversations": [{"from": "human"}, {"from": "gpt"}]}]', "none of the", 1),
+        ('{"messages": 5}\n', "none of the", 1),
+        ('{"prompt": "a", "max_tokens": 3}\n[1]\n', "no object", 2),
+        ('{"messages": [{"role": "user", "content": "x"}]}', "no request with", 0),
+    ],
+)
+def test_texts_that_are_no_requests_are_refused_where_they_are(
+    written: Callable[[str], Path], text: str, message: str, line: int
+) -> None:
+    if not message:
+        assert read_trace(written(text)).failed == 1  # a turn of nobody answers nothing
+        return
+    with pytest.raises(DocumentError) as refused:
+        read_trace(written(text))
+    assert message in refused.value.message
+    if line:
+        assert refused.value.where.endswith(f":{line}")
+    assert refused.value.hint

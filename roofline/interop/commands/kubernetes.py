@@ -42,6 +42,8 @@ CONFIG: Final = "/etc/engine"
 PROGRAMS: Final = {"llama-server": "/app/llama-server"}
 """Paths of programs that are not on the search path of their image."""
 CONTAINERS: Final = ("spec", "template", "spec", "containers")
+WORKERS: Final = ("worker", "decode")
+"""Types of the components of a Dynamo graph that answer requests."""
 SHELLS: Final = ("sh", "bash")
 TOKEN: Final = {
     "name": "HF_TOKEN",
@@ -85,7 +87,7 @@ def documents(text: str, source: str) -> list[Document]:
 
 
 def read(text: str, source: str, files: Files) -> Read:
-    """Engine's settings in a manifest.
+    """Engine's settings in a manifest; of Dynamo's graphs those of the workers of decode.
 
     InputError or DocumentError without a container of a known engine, or where it is contradictory.
     """
@@ -99,12 +101,23 @@ def read(text: str, source: str, files: Files) -> Read:
     for document in found:
         if looking.mapping(document, "spec").get("template") is not None:
             return _pod_read(document, configs, files)
+        for place in range(len(looking.items(document, "spec", "components"))):
+            component = ("spec", "components", place)
+            if looking.text(document, *component, "type") in WORKERS:
+                inside = (*component, "podTemplate", "spec", "containers")
+                return _pod_read(document, configs, files, inside, (*component, "replicas"))
     raise InputError(
         f"{source} has no object with a pod template", hint="give a Deployment with one container"
     )
 
 
-def _pod_read(document: Document, configs: Mapping[str, str], files: Files) -> Read:
+def _pod_read(
+    document: Document,
+    configs: Mapping[str, str],
+    files: Files,
+    containers: looking.Path = CONTAINERS,
+    copies: looking.Path = ("spec", "replicas"),
+) -> Read:
     """Settings in the first container that starts an engine."""
 
     def read_file(name: str) -> Document:
@@ -115,8 +128,8 @@ def _pod_read(document: Document, configs: Mapping[str, str], files: Files) -> R
             else files(name)
         )
 
-    for place in range(len(looking.items(document, *CONTAINERS))):
-        where = (*CONTAINERS, place)
+    for place in range(len(looking.items(document, *containers))):
+        where = (*containers, place)
         source = Text(document.text, document.source)
         variables = []
         for item in range(len(looking.items(document, *where, "env"))):
@@ -133,13 +146,13 @@ def _pod_read(document: Document, configs: Mapping[str, str], files: Files) -> R
             with placed(document.where(*where)):
                 result: Read = engine.read(line, read_file)
             _check_devices(document, (*where, "resources", "limits"), result.served)
-            replicas = looking.count(document, "spec", "replicas")
+            replicas = looking.count(document, *copies)
             served = replace(result.served, replicas=replicas)
             unused = tuple(each for each in result.unused if not each.startswith("--host"))
             return replace(result, served=served, unused=unused)
     raise looking.fault(
         document,
-        CONTAINERS,
+        containers,
         "no container starts a known engine",
         f"known: {', '.join(ENGINES)}; say its command in full",
     )
@@ -238,14 +251,18 @@ def label(model: str) -> str:
     return UNFIT.sub("-", last).strip("-")[:LONGEST].strip("-") or "model"
 
 
+def resource(site: Site) -> str:
+    """Resource that counts the devices of a machine."""
+    return LIMITS.get(site.gpu, LIMITS.get(site.vendor.lower(), LIMITS["nvidia"]))
+
+
 def _deployment(
     served: Served, site: Site, command: Command, image: str, name: str
 ) -> dict[str, Any]:
     words = [f"{CONFIG}/{word}" if word in command.files else word for word in command.words]
     words[0] = PROGRAMS.get(words[0], words[0])
     host = [] if "--host" in words else ["--host", "0.0.0.0"]
-    resource = LIMITS.get(site.gpu, LIMITS.get(site.vendor.lower(), LIMITS["nvidia"]))
-    limit = {resource: Quoted(str(int(served.layout.devices)))}
+    limit = {resource(site): Quoted(str(int(served.layout.devices)))}
     probe = {"httpGet": {"path": "/health", "port": site.port}}
     variables = [
         {"name": variable, "value": Quoted(_escaped(value))}

@@ -237,6 +237,7 @@ def write(served: Served, site: Site) -> Command:
         notes.lose("cuda_graphs", "llama.cpp turns CUDA graphs off by GGML_CUDA_DISABLE_GRAPHS=1")
     if not served.chunked_prefill:
         notes.lose("chunked_prefill", "llama.cpp always cuts prompts into batches")
+    shared.lose_adapters(served, notes, "llama.cpp loads each file that --lora names")
     shared.say_replicas(served, notes)
     shared.say_draft(served, notes)
     return Command(

@@ -66,6 +66,20 @@ class Speculation:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Adapters:
+    """LoRA adapters that a server has room for."""
+
+    slots: int
+    """Adapters of a step, and on a device, at most. [1]"""
+    rank: int | None
+    """Largest rank; None where the server is not told. [1]"""
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        _check_positive(self, "slots", "rank")
+
+
 def check_name(model: str) -> None:
     """Refuse a name that a command line would take for a flag, or that cannot be shown."""
     if not model or model.startswith("-"):
@@ -125,6 +139,8 @@ class Served:
     """Weights that are kept on the host, if any."""
     speculation: Speculation | None = None
     """Draft of tokens, if there is one."""
+    adapters: Adapters | None = None
+    """LoRA adapters, if it serves any."""
 
     def __post_init__(self) -> None:
         """Refuse names that an engine would read as something else."""
@@ -195,3 +211,11 @@ class Site:
     def nodes(self, layout: Layout) -> int:
         """Nodes that a replica lies on. [1]"""
         return -(-int(layout.devices) // self.gpus_per_node)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Servers of prefill, beside those of decode."""
+
+    served: Served
+    site: Site

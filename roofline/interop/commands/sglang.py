@@ -1,8 +1,11 @@
-"""``python3 -m sglang.launch_server``, flags of SGLang 0.5.23: written and read.
+"""``sglang serve``, flags of SGLang 0.5.23: written and read.
 
-Names and defaults: ``sglang/srt/arg_groups/fields/`` (``parallel``, ``schedule``, ``memory``,
-``model``, ``spec``, ``exec_``), ``parallel_hook.py`` and ``memory_hook.py`` beside it,
-``sglang/srt/distributed/utils.py`` and ``sglang/benchmark/`` of that release. Of use here:
+``python3 -m sglang.launch_server``, which it takes the place of, is read too; so is
+``sglang.bench_serving`` now ``sglang.benchmark.serving``.
+Names and defaults: ``sglang/cli/serve.py``, ``sglang/srt/arg_groups/fields/`` (``parallel``,
+``schedule``, ``memory``, ``model``, ``spec``, ``exec_``, ``lora``), ``parallel_hook.py``,
+``memory_hook.py`` and ``lora_hook.py`` beside it, ``sglang/srt/distributed/utils.py`` and
+``sglang/benchmark/`` of that release. Of use here:
 
 - ``--tp-size`` counts all devices of a stage; ``--attn-dp-size`` and ``--attn-cp-size`` divide it.
   ``--dp-size N --enable-dp-attention`` is the older spelling of ``--attn-dp-size N``.
@@ -11,6 +14,8 @@ Names and defaults: ``sglang/srt/arg_groups/fields/`` (``parallel``, ``schedule`
 - ``--disable-cuda-graph`` runs without CUDA graphs.
 - ``--max-running-requests`` and ``--chunked-prefill-size`` count for all attention groups together;
   a chunk of -1 is a whole prompt.
+- ``--max-loras-per-batch`` counts the network without an adapter too; without ``--lora-paths`` the
+  rank and the layers of adapters have to be said.
 - ``--random-range-ratio 1`` is lengths as asked for; 0 is anything up to them.
 """
 
@@ -25,6 +30,7 @@ from roofline.interop.commands.flags import Given, Known
 from roofline.interop.commands.memory import converted, kept_outside
 from roofline.interop.commands.reading import Files, Read, Start, after, opened
 from roofline.interop.commands.served import (
+    Adapters,
     Method,
     Offloaded,
     Served,
@@ -79,6 +85,9 @@ METHODS_READ: Final[Mapping[str, Method]] = {
     **{word: name for name, word in METHODS.items()},
     "EAGLE": "eagle",
 }
+SLOTS: Final = 8
+USUAL_RANK: Final = 16
+"""Adapters of a batch unless told otherwise; their rank where nobody says it, assumed. [1]"""
 KNOWN: Final = Known(
     {
         "--tensor-parallel-size": "tp-size",
@@ -101,7 +110,8 @@ KNOWN: Final = Known(
 
 def starts(line: Line) -> Start | None:
     """Place where a command starts an SGLang server."""
-    modules = tuple((python, "-m", "sglang.launch_server") for python in ("python", "python3"))
+    names = ("sglang.launch_server", "dynamo.sglang")
+    modules = tuple((python, "-m", name) for name in names for python in ("python", "python3"))
     return after(line, *modules, ("sglang", "serve"))
 
 
@@ -112,6 +122,8 @@ def read(line: Line, files: Files) -> Read:
     """
     given, ignored = opened(line, starts(line), KNOWN, STAGES)
     notes: list[str] = []
+    if "model-path" not in given.values and given.positional:
+        given.values["model-path"] = [given.positional.pop(0)]
     model = given.text("model-path")
     if model is None:
         raise line.source.error(0, "no model is named", "give --model-path")
@@ -138,6 +150,7 @@ def read(line: Line, files: Files) -> Read:
         cuda_graphs=not given.switch("disable-cuda-graph"),
         offloaded=_offloaded_read(given),
         speculation=_speculation_read(given),
+        adapters=_adapters_read(given, notes),
     )
     extra = [value.text for value in given.positional]
     return Read(served, (*ignored, *given.unused(), *extra), tuple(notes))
@@ -181,6 +194,18 @@ def _offloaded_read(given: Given) -> Offloaded | None:
     return Offloaded(size * GIB, "bytes") if size else None
 
 
+def _adapters_read(given: Given, notes: list[str]) -> Adapters | None:
+    paths = given.find("lora-paths")
+    if paths is None and not given.switch("enable-lora"):
+        return None
+    for name in ("enable-lora", "lora-target-modules", "max-loaded-loras", "lora-backend"):
+        given.find(name)
+    rank = given.whole("max-lora-rank")
+    if rank is None:
+        notes.append("the rank of the adapters is that of their files: it is counted as 16")
+    return Adapters(given.whole("max-loras-per-batch") or SLOTS, rank)
+
+
 def _speculation_read(given: Given) -> Speculation | None:
     name = given.find("speculative-algorithm")
     model = given.text("speculative-draft-model-path") or ""
@@ -207,7 +232,7 @@ def _speculation_read(given: Given) -> Speculation | None:
 
 
 def write(served: Served, site: Site) -> Command:
-    """The command of a server, and ``sglang.bench_serving``.
+    """The command of a server, and ``sglang.benchmark.serving``.
 
     Raises:
         LayoutError: SGLang has no such layout.
@@ -224,7 +249,7 @@ def write(served: Served, site: Site) -> Command:
             "draft with mtp or eagle, or use a layout without --dp",
         )
     parts: list[tuple[str, ...]] = [
-        ("python3", "-m", "sglang.launch_server"),
+        ("sglang", "serve"),
         ("--model-path", served.model),
         *_degrees(layout, notes),
         *(
@@ -233,6 +258,7 @@ def write(served: Served, site: Site) -> Command:
         ),
         *_limits(served, site, notes),
         *_speculative(draft),
+        *_adapters(served.adapters),
     ]
     nodes = shared.say_deployment(
         served,
@@ -246,7 +272,7 @@ def write(served: Served, site: Site) -> Command:
         tuple(parts),
         environment=shared.stage_variable(STAGES, layout),
         benchmark=(
-            ("python3", "-m", "sglang.bench_serving"),
+            ("python3", "-m", "sglang.benchmark.serving"),
             ("--backend", "sglang", "--base-url", f"http://localhost:{site.port}"),
             ("--model", served.model),
             ("--dataset-name", "random-ids"),
@@ -301,6 +327,16 @@ def _limits(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:
         if whole * GIB != size:
             notes.lose("offloaded", f"SGLang offloads whole GiB: {whole} of each device")
     return out
+
+
+def _adapters(adapters: Adapters | None) -> list[tuple[str, ...]]:
+    if adapters is None:
+        return []
+    return [
+        ("--enable-lora", "--lora-target-modules", "all"),
+        ("--max-loras-per-batch", str(adapters.slots)),
+        *shared.parts(("--max-lora-rank", adapters.rank or USUAL_RANK)),
+    ]
 
 
 def _speculative(draft: Speculation | None) -> list[tuple[str, ...]]:

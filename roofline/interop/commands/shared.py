@@ -126,6 +126,25 @@ def say_deployment(served: Served, site: Site, notes: Notes, how: str) -> int:
     return say_nodes(served, site, notes, how)
 
 
+def aiperf(served: Served, site: Site) -> tuple[tuple[str, ...], ...]:
+    """Words of the AIPerf command that measures a server by OpenAI's interface."""
+    load = site.load
+    return (
+        ("aiperf", "profile", "--model", served.model),
+        ("--url", f"http://localhost:{site.port}"),
+        ("--endpoint-type", "completions", "--streaming"),
+        ("--isl", str(load.prompt), "--osl", str(load.output)),
+        ("--extra-inputs", "ignore_eos:true"),
+        ("--concurrency", str(load.concurrency), "--request-count", str(load.requests)),
+    )
+
+
+def lose_adapters(served: Served, notes: Notes, how: str) -> None:
+    """Note adapters that a command does not say, and how the engine is told of them."""
+    if served.adapters is not None:
+        notes.lose("adapters", f"the {served.adapters.slots:,} LoRA adapters are left out: {how}")
+
+
 def refuse_layout(layout: Layout, title: str, why: str, hint: str) -> None:
     """Refuse a layout that an engine does not have."""
     raise LayoutError(f"{title} cannot do {layout}: {why}", hint=hint)

@@ -3,13 +3,27 @@
 import re
 from bisect import bisect
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Final
 
 from roofline.errors import InputError
-from roofline.interop.commands import kubernetes, llamacpp, ray_serve, sglang, trtllm, vllm
+from roofline.interop.commands import (
+    compose,
+    dynamo,
+    kubernetes,
+    llamacpp,
+    llmd,
+    lmdeploy,
+    ollama,
+    ray_serve,
+    sglang,
+    tgi,
+    trtllm,
+    vllm,
+)
 from roofline.interop.commands.command import Command
 from roofline.interop.commands.reading import Files, Read, placed
-from roofline.interop.commands.served import Served, Site
+from roofline.interop.commands.served import Pool, Served, Site
 from roofline.interop.commands.words import commands
 from roofline.schema import Document, parse_yaml
 from roofline.serving.asking import one_of
@@ -19,15 +33,33 @@ WRITERS: Final[Mapping[str, Callable[[Served, Site], Command]]] = {
     **{name: module.write for name, module in ENGINES.items()},
     kubernetes.NAME: kubernetes.write,
     ray_serve.NAME: ray_serve.write,
+    dynamo.NAME: dynamo.write,
+    llmd.NAME: llmd.write,
 }
+SPLIT: Final = {dynamo.NAME: dynamo.write, llmd.NAME: llmd.write}
+"""Targets that have servers of prefill beside those of decode."""
+READERS: Final[Mapping[str, ModuleType]] = {
+    **ENGINES,
+    **{module.NAME: module for module in (tgi, lmdeploy, ollama)},
+}
+"""Engines whose commands are read; those of the last are not written."""
 _HEREDOC: Final = re.compile(r"cat > (?P<name>[\w./-]+) <<'(?P<end>\w+)'")
 PRICED_AS: Final[Mapping[str, str]] = {
     vllm.NAME: "vllm",
     sglang.NAME: "sglang",
     trtllm.NAME: "trtllm",
     llamacpp.NAME: "ideal",
+    lmdeploy.NAME: "lmdeploy",
+    tgi.NAME: "ideal",
+    ollama.NAME: "ideal",
 }
-"""Engine whose memory policy and kernels stand for an engine's; llama.cpp has none of its own."""
+"""Engine whose memory policy and kernels stand for an engine's; some have none of their own."""
+UNPRICED: Final[Mapping[str, str]] = {
+    llamacpp.NAME: "llama.cpp",
+    tgi.NAME: tgi.TITLE,
+    ollama.NAME: ollama.TITLE,
+}
+"""Engines whose own costs nobody knows here, as they are called."""
 
 
 def engine_of(target: str, engine: str | None) -> str:
@@ -48,10 +80,17 @@ def engine_of(target: str, engine: str | None) -> str:
     return engine or vllm.NAME
 
 
-def write(target: str, served: Served, site: Site) -> Command:
+def write(target: str, served: Served, site: Site, prefill: Pool | None = None) -> Command:
     """A command for a target; InputError where there is no such target, or it cannot run that."""
     one_of("target", target, WRITERS)
-    return WRITERS[target](served, site)
+    if prefill is None:
+        return WRITERS[target](served, site)
+    if target not in SPLIT:
+        raise InputError(
+            f"a pool of prefill is not written for {target}",
+            hint=f"{' and '.join(SPLIT)} have one; or write a command for each pool",
+        )
+    return SPLIT[target](served, site, prefill)
 
 
 def _apart(text: str) -> tuple[str, dict[str, str]]:
@@ -74,7 +113,7 @@ def _apart(text: str) -> tuple[str, dict[str, str]]:
 
 
 def read(text: str, files: Files, source: str = "command") -> Read:
-    """Read a command, a script with one, a Kubernetes manifest or a Ray Serve configuration.
+    """Read a command, a script with one, or a file of Kubernetes, Ray Serve or Docker Compose.
 
     InputError or DocumentError where it is none of them, or contradicts itself.
     """
@@ -82,20 +121,22 @@ def read(text: str, files: Files, source: str = "command") -> Read:
         return kubernetes.read(text, source, files)
     if ray_serve.is_config(text):
         return ray_serve.read(text, source, files)
+    if compose.is_config(text):
+        return compose.read(text, source, files, READERS)
     script, written = _apart(text)
 
     def named(name: str) -> Document:
         return parse_yaml(written[name], name) if name in written else files(name)
 
     for line in commands(script, source):
-        for module in ENGINES.values():
+        for module in READERS.values():
             if module.starts(line) is not None:
                 with placed(line.source.where(line.words[0].at)):
                     found: Read = module.read(line, named)
                 return found
     raise InputError(
         f"{text.strip()!r:.60} starts no engine that is known",
-        hint="commands are read of vllm serve, python -m sglang.launch_server, trtllm-serve and "
-        "llama-server",
+        hint="commands are read of vllm serve, sglang serve, trtllm-serve, llama-server, "
+        "text-generation-launcher, lmdeploy serve api_server and ollama run",
         where=f"{source}:1:1",
     )

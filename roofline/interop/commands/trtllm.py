@@ -182,6 +182,7 @@ def write(served: Served, site: Site) -> Command:
         *_limits(served, site, notes),
     ]
     settings = _file(served, site, notes)
+    shared.lose_adapters(served, notes, "TensorRT-LLM reads lora_config in its --config file")
     shared.say_deployment(
         served,
         site,
@@ -191,19 +192,11 @@ def write(served: Served, site: Site) -> Command:
     )
     if settings:
         parts.append(("--config", FILE))
-    load = site.load
     return Command(
         TITLE,
         (*parts, ("--port", str(site.port))),
         files={FILE: dump(settings)} if settings else {},
-        benchmark=(
-            ("aiperf", "profile", "--model", served.model),
-            ("--url", f"http://localhost:{site.port}"),
-            ("--endpoint-type", "completions", "--streaming"),
-            ("--isl", str(load.prompt), "--osl", str(load.output)),
-            ("--extra-inputs", "ignore_eos:true"),
-            ("--concurrency", str(load.concurrency), "--request-count", str(load.requests)),
-        ),
+        benchmark=shared.aiperf(served, site),
         notes=tuple(notes.said),
         lost=frozenset(notes.lost),
     )

@@ -13,6 +13,8 @@ Names and defaults: ``vllm/engine/arg_utils.py``, ``vllm/config/`` (``parallel``
 - Experts are spread over all devices of a stage with ``--enable-expert-parallel``, else every
   device has a part of each.
 - ``--prefill-context-parallel-size`` shares prefill, and does not divide the cache.
+- ``--max-loras`` adapters of one step have memory for ``--max-lora-rank``, which is one of a few
+  ranks; without either it is one adapter of rank 16.
 - ``--random-range-ratio 0`` is lengths as asked for.
 """
 
@@ -29,6 +31,7 @@ from roofline.interop.commands.flags import Given, Known, Value
 from roofline.interop.commands.memory import converted, kept_outside
 from roofline.interop.commands.reading import Files, Read, Start, after, opened
 from roofline.interop.commands.served import (
+    Adapters,
     Method,
     Offloaded,
     Served,
@@ -69,6 +72,10 @@ METHODS: Final[Mapping[Method, str]] = {
     "ngram": "ngram",
     "model": "draft_model",
 }
+RANKS: Final = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""Ranks that ``--max-lora-rank`` takes."""
+USUAL: Final = Adapters(1, 16)
+"""Adapters where ``--enable-lora`` stands alone."""
 LOOKUP: Final = 4
 """Longest n-gram that is looked up; the engine wants a number."""
 
@@ -89,7 +96,17 @@ QUANTISED: Final = {word: name for name, word in ONLINE.items()} | {
     "compressed-tensors": "",
     "modelopt": "",
     "quark": "",
+    "nvfp4_per_token": "nvfp4",
+    "fbgemm_fp8": "fp8-row",
+    "ptpc_fp8": "fp8-row",
+    "bitsandbytes": "int4",
+    "modelopt_mixed": "",
+    "moe_wna16": "",
+    "inc": "",
+    "torchao": "",
 }
+"""Formats by vLLM's names of quantisations, those of releases before it too; nothing where only the
+checkpoint says."""
 METHODS_READ: Final[Mapping[str, Method]] = {
     **{word: name for name, word in METHODS.items()},
     "eagle": "eagle",
@@ -116,8 +133,8 @@ KNOWN: Final = Known(
 
 def starts(line: Line) -> Start | None:
     """Place where a command starts a vLLM server."""
-    module = "vllm.entrypoints.openai.api_server"
-    modules = tuple((python, "-m", module) for python in ("python", "python3"))
+    names = ("vllm.entrypoints.openai.api_server", "dynamo.vllm")
+    modules = tuple((python, "-m", name) for name in names for python in ("python", "python3"))
     found = after(line, ("vllm", "serve"), *modules)
     if found is None:
         # The image's entry point is the server: what follows its name are arguments.
@@ -133,6 +150,8 @@ def read(line: Line, files: Files) -> Read:
     DocumentError at a flag whose value has no meaning, or that contradicts another.
     """
     given, ignored = opened(line, starts(line), KNOWN, STAGES)
+    for name in ("disaggregation-mode", "kv-transfer-config"):
+        given.find(name)  # of Dynamo's workers: the pool beside is asked about apart
     named = given.find("model")
     if named is not None:
         given.positional.append(named)
@@ -183,8 +202,24 @@ def from_settings(given: Given, model: str) -> Read:
         cuda_graphs=not given.switch("enforce-eager"),
         offloaded=_offloaded_read(given),
         speculation=_speculation_read(given),
+        adapters=_adapters_read(given),
     )
     return Read(served, notes=tuple(notes))
+
+
+def _adapters_read(given: Given) -> Adapters | None:
+    if not given.switch("enable-lora"):
+        return None
+    for name in ("lora-modules", "max-cpu-loras"):
+        given.find(name)
+    rank = given.whole("max-lora-rank")
+    if rank is not None and rank not in RANKS:
+        given.refuse(
+            "max-lora-rank",
+            f"{rank} is none of the ranks that vLLM has room for",
+            f"it takes {', '.join(map(str, RANKS))}: give the next one up",
+        )
+    return Adapters(given.whole("max-loras") or USUAL.slots, rank or USUAL.rank)
 
 
 def _layout_read(given: Given, notes: list[str]) -> Layout:
@@ -347,7 +382,24 @@ def engine_settings(served: Served, site: Site, notes: Notes) -> dict[str, Any]:
             **({"model": draft.model} if draft.model else {}),
             **({"prompt_lookup_max": LOOKUP} if draft.method == "ngram" else {}),
         }
-    return out
+    return out | _adapters(served.adapters, notes)
+
+
+def _adapters(adapters: Adapters | None, notes: Notes) -> dict[str, Any]:
+    if adapters is None:
+        return {}
+    rank = adapters.rank or USUAL.rank or RANKS[0]
+    room = next((each for each in RANKS if each >= rank), None)
+    if room is None:
+        raise InputError(
+            f"adapters of rank {rank:,} are larger than vLLM has room for",
+            hint=f"use ranks up to {RANKS[-1]}",
+        )
+    if room != rank:
+        notes.lose(
+            "adapters", f"vLLM has room for ranks {', '.join(map(str, RANKS))}: {rank} takes {room}"
+        )
+    return {"enable_lora": True, "max_loras": adapters.slots, "max_lora_rank": room}
 
 
 def _degrees(layout: Layout, notes: Notes) -> dict[str, Any]:

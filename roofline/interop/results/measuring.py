@@ -82,6 +82,18 @@ def latencies(
                 yield from one(node, key, metric, definition, scale=scale, of=found)
 
 
+def failures(failed: float | None) -> tuple[str, ...]:
+    """Sentence about requests that failed, none where there are none.
+
+    >>> failures(1), failures(2000), failures(0)
+    (('1 request failed and is left out.',), ('2,000 requests failed and are left out.',), ())
+    """
+    if not failed:
+        return ()
+    noun, verb = ("request", "is") if failed == 1 else ("requests", "are")
+    return (f"{failed:,.0f} {noun} failed and {verb} left out.",)
+
+
 def spread(low: float | None, mean: float | None, high: float | None) -> float | None:
     """Half of a range over the mean, None where one of them is unknown. [1]
 

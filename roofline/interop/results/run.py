@@ -142,3 +142,5 @@ class Format:
     """True for the content of a file of this format."""
     read: Callable[[Content], Iterable[MeasuredRun]]
     """The runs of a file."""
+    versions: str
+    """Releases of the tool that write it so."""

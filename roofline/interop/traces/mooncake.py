@@ -1,5 +1,8 @@
 """Lines of JSON with a time, two lengths and the ids of prompt blocks, as Mooncake publishes them.
 
+Traces of Qwen on Bailian are alike, but for seconds, blocks of 16 tokens, and ids of the chats
+(github.com/alibaba-edu/qwen-bailian-usagetraces-anon, USENIX ATC 2025, arXiv 2506.02634).
+
 It is the one format that says what prompts share, and so the one that traces are written in.
 Source: Mooncake (arXiv 2407.00079), section 4: timestamps in milliseconds, blocks of 512 tokens, an
 id for each block and what is before it; the last block may be a part of one.
@@ -22,26 +25,31 @@ from roofline.units import PREFIX
 
 BLOCK: Final = 512
 MILLISECONDS: Final = PREFIX["m"]
+BAILIAN_BLOCK: Final = 16
+"""Tokens of a block, of Mooncake's traces and of Bailian's. [token]"""
 _KEYS: Final = ("timestamp", "input_length", "output_length")
 _MOST_IDS: Final = 2**63
 
 
-def convert(read: Sequence[Line], source: str, block: int) -> Rows:
-    """Rows of lines, each one object, with blocks of so many tokens; else DocumentError."""
-    if (rows := _together([line.text for line in read], block)) is not None:
+def convert(read: Sequence[Line], source: str, block: int, unit: float = MILLISECONDS) -> Rows:
+    """Rows of lines, each one object, with blocks of so many tokens, else DocumentError.
+
+    Times are in a unit of so many seconds. [s]
+    """
+    if (rows := _together([line.text for line in read], block, unit)) is not None:
         return rows
     place = Place(source, read)
     entries = [_checked(line.text, row, place) for row, line in enumerate(read)]
     times, prompts, outputs = ([entry[key] for entry in entries] for key in _KEYS)
     return Rows(
-        seconds=np.array(times, np.float64) * MILLISECONDS,
+        seconds=np.array(times, np.float64) * unit,
         prompt=np.array(prompts, np.int64),
         output=np.array(outputs, np.int64),
         blocks=tuple(_blocks(entry, row, place, block) for row, entry in enumerate(entries)),
     )
 
 
-def _together(texts: list[str], block: int) -> Rows | None:
+def _together(texts: list[str], block: int, unit: float) -> Rows | None:
     """Rows of lines that are read at once, where nothing is wrong with any; else None.
 
     A line with one brace that opens, at its start, and one that closes at its end is an object of
@@ -76,7 +84,7 @@ def _together(texts: list[str], block: int) -> Rows | None:
         return None
     whole = (prompt // block).tolist()
     blocks = tuple(tuple(each[:count]) for each, count in zip(ids, whole, strict=True))
-    return Rows(seconds=seconds * MILLISECONDS, prompt=prompt, output=output, blocks=blocks)
+    return Rows(seconds=seconds * unit, prompt=prompt, output=output, blocks=blocks)
 
 
 def _checked(text: str, row: int, place: Place) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from roofline.content import label
 from roofline.errors import DocumentError, InputError
-from roofline.interop.traces import mooncake
+from roofline.interop.traces import chats, mooncake
 from roofline.interop.traces.lines import Line, cut_off, lines, located
 from roofline.interop.traces.tables import FORMATS, Format, Place, Rows
 from roofline.schema.document import collector_paused
@@ -38,30 +38,41 @@ class Trace:
     """The file, as it is shown."""
     failed: int
     """Requests without prompt or answer, which are left out. [1]"""
+    timed: bool = True
+    """True where it says when requests came; else all arrive at time 0."""
+    estimated: bool = False
+    """True where lengths are an estimate from texts."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences that a reader should know."""
-        if not self.failed:
-            return ()
-        return (
-            f"{self.failed:,} recorded requests have no answer: the service failed, and they are "
-            "left out.",
-        )
+        out = []
+        if self.estimated:
+            out.append(
+                f"Lengths are estimated from texts: {chats.PER_TOKEN:g} characters a token, and "
+                "one for each character of Chinese, Japanese and Korean."
+            )
+        if self.failed:
+            why = "" if self.estimated else "the service failed, and "
+            out.append(f"{self.failed:,} recorded requests have no answer: {why}they are left out.")
+        return tuple(out)
 
 
-def read_trace(path: Path, *, most: int = 0, block: int = mooncake.BLOCK) -> Trace:
+def read_trace(path: Path, *, most: int = 0, block: int | None = None) -> Trace:
     """Read a trace; its format is told by its columns.
 
     Args:
-        path: Azure, BurstGPT or plain table (CSV), or Mooncake's lines of JSON; ``.gz`` is
-            unpacked.
+        path: Azure, BurstGPT, Splitwise, Vidur or plain table (CSV), Mooncake's or Bailian's lines
+            of JSON, or conversations as text, whose lengths are estimated; ``.gz`` is unpacked.
         most: Requests to read, the first ones; 0 for all. [1]
-        block: Tokens of a hashed block, of lines of JSON. [token]
+        block: Tokens of a hashed block, of lines of JSON; None for the format's own. [token]
 
     Raises:
         DocumentError: At the line that is at fault.
     """
+    _check_block(block)
+    if kind := chats.kind_of(path):
+        return _of_texts(path, kind, most)
     reader = _Reader(path, block)
     limit = most or MOST_TOGETHER
     parts, count, ids = [], 0, 0
@@ -87,12 +98,40 @@ def read_trace(path: Path, *, most: int = 0, block: int = mooncake.BLOCK) -> Tra
         raise DocumentError(
             f"{reader.source} has no request that was answered", hint="check that it is a trace"
         )
-    return Trace(joined(parts), reader.name, reader.title, reader.source, reader.failed)
+    return Trace(
+        joined(parts), reader.name, reader.title, reader.source, reader.failed, timed=reader.timed
+    )
 
 
-def stream_trace(
-    path: Path, *, chunk: int = CHUNK, block: int = mooncake.BLOCK
-) -> Iterator[Requests]:
+def _check_block(block: int | None) -> None:
+    if block is not None and block < 1:
+        raise InputError(f"blocks of {block} tokens", hint="give 1 token or more")
+
+
+def _of_texts(path: Path, kind: str, most: int) -> Trace:
+    """Requests of a file of texts, of which nobody recorded when they came."""
+    failed, prompts, outputs = 0, [], []
+    for prompt, output in chats.lengths(path, kind):
+        if not prompt or not output:
+            failed += 1
+            continue
+        prompts.append(prompt)
+        outputs.append(output)
+        if len(prompts) == most:
+            break
+        if len(prompts) > MOST_TOGETHER:
+            raise InputError(
+                f"{label(path)} has more than {MOST_TOGETHER:,} requests",
+                hint="read the first ones (--requests N)",
+            )
+    if not prompts:
+        raise chats.unanswered(path)
+    made = requests(np.zeros(len(prompts)), prompts, outputs)
+    title = chats.TITLES[kind]
+    return Trace(made, kind, title, label(path), failed, timed=False, estimated=True)
+
+
+def stream_trace(path: Path, *, chunk: int = CHUNK, block: int | None = None) -> Iterator[Requests]:
     """Read a trace as `read_trace`, in chunks of so many lines [1], whatever its length.
 
     DocumentError at the line that is at fault, when its chunk is read.
@@ -103,12 +142,11 @@ def stream_trace(
 class _Reader:
     """A file that is being read: its format, its first arrival and its last one."""
 
-    def __init__(self, path: Path, block: int) -> None:
-        if block < 1:
-            raise InputError(f"blocks of {block} tokens", hint="give 1 token or more")
+    def __init__(self, path: Path, block: int | None) -> None:
+        _check_block(block)
         self.source = label(path)
         self.failed = 0
-        self._block = block
+        self._unit = mooncake.MILLISECONDS
         self._lines = lines(path)
         self._first: float | None = None
         self._last = 0.0
@@ -117,13 +155,23 @@ class _Reader:
             raise DocumentError(f"{self.source} is empty", hint="check that it is the right file")
         self._format: Format | None = None
         self._header: list[str] = []
+        usual = mooncake.BLOCK
         if first.text.lstrip().startswith("{"):
             self.name, self.title = "mooncake", "lines of JSON as Mooncake's (arXiv 2407.00079)"
+            if '"chat_id"' in first.text:
+                self.name, self.title = "bailian", "trace of Qwen on Bailian (arXiv 2506.02634)"
+                self._unit, usual = 1.0, mooncake.BAILIAN_BLOCK
             self._lines = chain([first], self._lines)
         else:
             self._header = [name.strip() for name in _cells(first, self.source)]
             self._format = _recognised(self._header, first, self.source)
             self.name, self.title = self._format.name, self._format.title
+        self._block = usual if block is None else block
+
+    @property
+    def timed(self) -> bool:
+        """True where the format says when requests came."""
+        return self._format is None or len(self._format.columns) == len(("time", "in", "out"))
 
     def chunks(self, size: int) -> Iterator[Requests]:
         while True:
@@ -147,7 +195,7 @@ class _Reader:
     def _requests(self, read: list[Line]) -> Requests:
         place = Place(self.source, read)
         if self._format is None:
-            rows = mooncake.convert(read, self.source, self._block)
+            rows = mooncake.convert(read, self.source, self._block, self._unit)
         else:
             rows = self._format.convert(self._columns(read, self._format), place)
         self._check_order(rows, place)

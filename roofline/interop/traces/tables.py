@@ -105,8 +105,9 @@ class Format:
     name: str
     title: str
     """Short name; where it is from."""
-    columns: tuple[str, str, str]
-    """Columns of arrival, prompt and answer, as they are spelled."""
+    columns: tuple[str, ...]
+    """Columns of arrival, prompt and answer, as they are spelled; without the first where nobody
+    recorded when requests came."""
     seconds: Callable[[Texts, str, Place], Array]
     """Reads arrivals. [s]"""
     least: int = 0
@@ -116,9 +117,9 @@ class Format:
 
     def convert(self, texts: Texts, place: Place) -> Rows:
         """Rows from columns of text."""
-        time, prompt, output = self.columns
+        *time, prompt, output = self.columns
         rows = Rows(
-            seconds=self.seconds(texts, time, place),
+            seconds=self.seconds(texts, time[0], place) if time else np.zeros(len(texts[prompt])),
             prompt=tokens(texts, prompt, place, least=self.least),
             output=tokens(texts, output, place, least=self.least),
         )
@@ -161,6 +162,24 @@ FORMATS: Final = (
         "burstgpt",
         "BurstGPT (arXiv 2401.17644)",
         ("Timestamp", "Request tokens", "Response tokens"),
+        numbers,
+    ),
+    Format(
+        "splitwise",
+        "trace of Splitwise's simulator (arXiv 2311.18677)",
+        ("arrival_timestamp", "prompt_size", "token_size"),
+        numbers,
+    ),
+    Format(
+        "vidur",
+        "trace of Vidur (arXiv 2405.05465)",
+        ("arrived_at", "num_prefill_tokens", "num_decode_tokens"),
+        numbers,
+    ),
+    Format(
+        "vidur-lengths",
+        "lengths of Vidur, without times (arXiv 2405.05465)",
+        ("num_prefill_tokens", "num_decode_tokens"),
         numbers,
     ),
     Format("csv", "plain table", ("arrival_s", "prompt", "output"), numbers, 1, ("priority",)),

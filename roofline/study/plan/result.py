@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import roofline
+from roofline.cost.adapters import Lora
 from roofline.study.plan import day, day_tables, tables
 from roofline.study.plan.choose import RunnerUp, larger, runners_up
 from roofline.study.plan.confirm import Confirmed
@@ -12,7 +13,7 @@ from roofline.study.plan.curve import SHARES
 from roofline.study.plan.explain import UNITS as BREAK_EVEN
 from roofline.study.plan.explain import assumed, assumptions, break_even, derivations
 from roofline.study.plan.figures import named
-from roofline.study.plan.option import CHEAPER, Option
+from roofline.study.plan.option import CHEAPER, Option, Pool
 from roofline.study.plan.plan import Plan, without_drafts
 from roofline.study.plan.relaxations import Relaxation, Remake, limit, relaxations
 from roofline.study.plan.sensitivity import Bar, frontier, levels, steps, tornado
@@ -27,6 +28,8 @@ from roofline.units import counted
 
 STARTED: Final = ("vllm", "sglang", "trtllm")
 """Engines that there are commands of."""
+DYNAMO: Final = ("vllm", "sglang")
+"""Engines whose two pools are written for Dynamo."""
 UNDRAFTED: Final = "plain decoding"
 """Name of what would be recommended where nothing drafts."""
 SPARE: Final = 2
@@ -109,6 +112,8 @@ def result_of(
         f"What starts each {'' if role == 'all' else f'{role} '}instance: {text}"
         for role, text in commands.items()
     ]
+    if best is not None and (both := both_pools(plan, best.option, given)):
+        started.append(f"What starts both pools under NVIDIA Dynamo: {both}")
     if given.get("simulation"):
         started.append(f"What simulates it, with the same figures: {given['simulation']}")
     return Result(
@@ -178,20 +183,62 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     return tuple(out)
 
 
+def _adapter_flags(lora: Lora) -> dict[str, Any]:
+    """Options of the command that starts an instance with adapters; none without them."""
+    if not lora.adapters:
+        return {}
+    flags: dict[str, Any] = {"--adapters": lora.adapters, "--lora-rank": lora.lora_rank}
+    return flags | ({"--max-loras": lora.max_loras} if lora.max_loras else {})
+
+
 def _commands(plan: Plan, option: Option, given: Mapping[str, Any]) -> dict[str, str]:
     """Commands that print how an instance of each pool is started, by role, of a real engine."""
     out: dict[str, str] = {}
     for pool in option.pools if given["engine"] in STARTED else ():
-        words = {
-            "--gpu": pool.kind.gpu,
-            "--layout": pool.candidate.layout.spelled,
-            "--engine": given["engine"],
-            "--weights": pool.kind.weights,
-            "--kv": pool.kind.kv,
-            "--max-sequences": pool.server.max_sequences,
-            "--token-budget": pool.server.token_budget,
-            **drafting_flags(plan),
-        }
-        flags = [str(part) for pair in words.items() for part in pair]
-        out[pool.role] = shlex.join(["roofline", "serve-command", str(given["model"]), *flags])
+        out[pool.role] = _asked(given, _flags(plan, pool, given))
     return out
+
+
+def _flags(plan: Plan, pool: Pool, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the command that starts an instance of a pool."""
+    return {
+        "--gpu": pool.kind.gpu,
+        "--layout": pool.candidate.layout.spelled,
+        "--engine": given["engine"],
+        "--weights": pool.kind.weights,
+        "--kv": pool.kind.kv,
+        "--max-sequences": pool.server.max_sequences,
+        "--token-budget": pool.server.token_budget,
+        **drafting_flags(plan),
+        **_adapter_flags(pool.kind.base.options.lora),
+    }
+
+
+def both_pools(plan: Plan, option: Option, given: Mapping[str, Any]) -> str:
+    """Command that writes both pools for Dynamo; empty without two of one device and format.
+
+    The limits of decode are given to both.
+    """
+    pools = {pool.role: pool for pool in option.pools}
+    if given["engine"] not in DYNAMO or set(pools) != {"prefill", "decode"}:
+        return ""
+    before, after = pools["prefill"], pools["decode"]
+    alike = [(pool.kind.gpu, pool.kind.weights, pool.kind.kv) for pool in (before, after)]
+    if alike[0] != alike[1]:
+        return ""
+    return _asked(
+        given,
+        _flags(plan, after, given)
+        | {
+            "--gpus": after.instances * int(after.candidate.layout.devices),
+            "--prefill": before.candidate.layout.spelled,
+            "--prefill-replicas": before.instances,
+            "--for": "dynamo",
+        },
+    )
+
+
+def _asked(given: Mapping[str, Any], flags: Mapping[str, Any]) -> str:
+    """A command with options."""
+    words = [str(part) for pair in flags.items() for part in pair]
+    return shlex.join(["roofline", "serve-command", str(given["model"]), *words])

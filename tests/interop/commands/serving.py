@@ -10,6 +10,7 @@ from roofline.interop.commands import targets
 from roofline.interop.commands.command import Command
 from roofline.interop.commands.reading import Read
 from roofline.interop.commands.served import (
+    Adapters,
     Load,
     Offloaded,
     Room,
@@ -89,6 +90,10 @@ def servers(draw: st.DrawFn, model: st.SearchStrategy[str] | None = None) -> Ser
             st.none() | st.sampled_from([1, 6, 15, 30, 45]).map(lambda n: Offloaded(n / 60))
         ),
         speculation=draw(speculations),
+        adapters=draw(
+            st.none()
+            | st.builds(Adapters, st.integers(1, 64), st.sampled_from([8, 16, 24, 64, 512, 600]))
+        ),
     )
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from roofline.cost.layout import Layout
 from roofline.interop.commands import targets
-from roofline.interop.commands.served import Offloaded, Served, Share, Speculation
+from roofline.interop.commands.command import Command
+from roofline.interop.commands.served import Offloaded, Pool, Served, Share, Speculation
 from tests.interop.commands.serving import SITE
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -43,14 +44,24 @@ CASES = {
     "k8s-vllm-0.33.0": ("k8s", FULL),
     "k8s-trtllm-1.2": ("k8s", replace(EXPERTS, engine="trtllm")),
     "ray-2.60": ("ray-serve", FULL),
+    "dynamo-1.6.1-vllm": ("dynamo", FULL),
+    "dynamo-1.6.1-sglang-split": ("dynamo", replace(FULL, engine="sglang")),
+    "llm-d-0.9-split": ("llm-d", FULL),
     "ray-2.60-experts": ("ray-serve", EXPERTS),
 }
 
 
+def written_for(name: str) -> Command:
+    """The command of a case, with a pool of prefill where its name says so."""
+    target, served = CASES[name]
+    before = replace(served, layout=Layout(tp=2), replicas=3, speculation=None)
+    pool = Pool(before, SITE) if name.endswith("split") else None
+    return targets.write(target, served, SITE, pool)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_command_is_as_it_was(name: str) -> None:
-    target, served = CASES[name]
-    written = targets.write(target, served, SITE)
+    written = written_for(name)
     parts = [
         written.title,
         *(f"--- {file}\n{text.rstrip()}" for file, text in written.files.items()),

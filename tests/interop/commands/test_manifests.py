@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -10,8 +11,8 @@ from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
 from roofline.hardware.catalog import gpu
 from roofline.interop.commands import targets
-from roofline.interop.commands.served import Served
-from tests.interop.commands.serving import SITE, read_back
+from roofline.interop.commands.served import Pool, Served
+from tests.interop.commands.serving import SITE, no_files, read_back
 
 PLAIN = Served("vllm", "org/model", max_sequences=8)
 REQUIRED: dict[str, tuple[str, ...]] = {
@@ -173,3 +174,187 @@ def test_a_gpu_that_ray_does_not_name_is_said() -> None:
     written = targets.write("ray-serve", PLAIN, replace(SITE, gpu="tpu-v5e"))
     assert "accelerator_type" not in written.files["serve.yaml"]
     assert any("no accelerator type for tpu-v5e" in note for note in written.notes)
+
+
+def pod(*required: str) -> dict[str, Any]:
+    """Schema of a pod with one container at least: names, images and words of text."""
+    words = {"type": "array", "items": {"type": "string"}}
+    counts = {"additionalProperties": {"type": "string", "pattern": "^[0-9]+$"}}
+    container = {
+        "type": "object",
+        "required": ["name", "image", *required],
+        "properties": {
+            "command": words,
+            "args": words,
+            "env": {"type": "array", "items": {"required": ["name"], "type": "object"}},
+            "resources": {"properties": {"limits": counts, "requests": counts}},
+        },
+    }
+    containers = {"type": "array", "minItems": 1, "items": container}
+    return {"type": "object", "required": ["containers"], "properties": {"containers": containers}}
+
+
+DEPLOYMENT = {
+    "type": "object",
+    "required": ["apiVersion", "kind", "metadata", "spec"],
+    "properties": {
+        "apiVersion": {"const": "apps/v1"},
+        "spec": {
+            "required": ["replicas", "selector", "template"],
+            "properties": {
+                "replicas": {"type": "integer", "minimum": 1},
+                "template": {
+                    "required": ["metadata", "spec"],
+                    "properties": {"spec": pod("command", "resources")},
+                },
+            },
+        },
+    },
+}
+"""Of Kubernetes' API reference, ``apps/v1``, what a Deployment needs and a server uses."""
+GRAPH = {
+    "type": "object",
+    "required": ["apiVersion", "kind", "metadata", "spec"],
+    "properties": {
+        "apiVersion": {"const": "nvidia.com/v1beta1"},
+        "kind": {"const": "DynamoGraphDeployment"},
+        "spec": {
+            "required": ["components"],
+            "properties": {
+                "components": {
+                    "type": "array",
+                    "items": {
+                        "required": ["name", "type", "replicas", "podTemplate"],
+                        "additionalProperties": False,
+                        "properties": {
+                            "name": {"type": "string"},
+                            "type": {"enum": ["frontend", "worker", "prefill", "decode"]},
+                            "replicas": {"type": "integer", "minimum": 1},
+                            "podTemplate": {"properties": {"spec": pod()}},
+                        },
+                    },
+                }
+            },
+        },
+    },
+}
+"""Of Dynamo's published examples of ``nvidia.com/v1beta1``."""
+SIDE = {
+    "type": "object",
+    "required": ["create"],
+    "properties": {
+        "create": {"type": "boolean"},
+        "replicas": {"type": "integer", "minimum": 1},
+        "parallelism": {
+            "additionalProperties": False,
+            "properties": {"tensor": {"type": "integer", "minimum": 1}},
+        },
+        "containers": pod("modelCommand", "args")["properties"]["containers"],
+    },
+}
+VALUES = {
+    "type": "object",
+    "required": ["modelArtifacts", "routing", "decode", "prefill"],
+    "additionalProperties": False,
+    "properties": {
+        "modelArtifacts": {"required": ["name", "uri", "size", "authSecretName", "labels"]},
+        "routing": {"required": ["servicePort", "proxy"]},
+        "decode": SIDE,
+        "prefill": SIDE,
+    },
+}
+"""Of the values of llm-d's modelservice chart."""
+APPLICATION = {
+    "type": "object",
+    "required": ["applications"],
+    "properties": {
+        "applications": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"required": ["name", "route_prefix", "import_path", "args"]},
+        }
+    },
+}
+"""Of Ray Serve's configuration files."""
+
+
+def valid(text: str, schema: dict[str, Any], kind: str = "") -> dict[str, Any]:
+    """The document of a kind, or the only one, which the schema holds for."""
+    found = [each for each in yaml.safe_load_all(text) if not kind or each["kind"] == kind]
+    (document,) = found
+    jsonschema.validate(document, schema)
+    assert isinstance(document, dict)
+    return document
+
+
+@pytest.mark.parametrize("tp", [1, 4])
+@pytest.mark.parametrize(
+    ("target", "engine", "schema", "kind"),
+    [
+        *(("k8s", engine, DEPLOYMENT, "Deployment") for engine in targets.ENGINES),
+        ("ray-serve", "vllm", APPLICATION, ""),
+        ("dynamo", "vllm", GRAPH, ""),
+        ("dynamo", "sglang", GRAPH, ""),
+        ("llm-d", "vllm", VALUES, ""),
+    ],
+)
+def test_manifests_are_valid(
+    target: str, engine: str, schema: dict[str, Any], kind: str, tp: int
+) -> None:
+    served = replace(PLAIN, engine=engine, layout=Layout(tp=tp), replicas=2)
+    (text,) = targets.write(target, served, SITE).files.values()
+    valid(text, schema, kind)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_dynamo_has_workers_of_prefill_and_of_decode(engine: str) -> None:
+    served = replace(PLAIN, engine=engine, layout=Layout(tp=4), replicas=2)
+    before = Pool(replace(served, layout=Layout(tp=2), replicas=3), SITE)
+    (text,) = targets.write("dynamo", served, SITE, before).files.values()
+    parts = {each["type"]: each for each in valid(text, GRAPH)["spec"]["components"]}
+    assert set(parts) == {"frontend", "decode", "prefill"}
+    for mode, replicas, devices in (("decode", 2, "4"), ("prefill", 3, "2")):
+        assert parts[mode]["replicas"] == replicas
+        (worker,) = parts[mode]["podTemplate"]["spec"]["containers"]
+        assert worker["command"] == ["python3", "-m", f"dynamo.{engine}"]
+        args = worker["args"]
+        assert args[args.index("--disaggregation-mode") + 1] == mode
+        assert worker["resources"]["limits"] == {"nvidia.com/gpu": devices}
+    assert targets.read(text, no_files, "graph.yaml").served == served
+
+
+def test_llm_d_has_pools_of_prefill_and_of_decode() -> None:
+    served = replace(PLAIN, layout=Layout(tp=4), replicas=2)
+    before = Pool(replace(served, layout=Layout(tp=2), replicas=3), SITE)
+    (text,) = targets.write("llm-d", served, SITE, before).files.values()
+    values = valid(text, VALUES)
+    assert [values[side]["replicas"] for side in ("decode", "prefill")] == [2, 3]
+    assert [values[side]["parallelism"]["tensor"] for side in ("decode", "prefill")] == [4, 2]
+    for side in ("decode", "prefill"):
+        (server,) = values[side]["containers"]
+        assert "--kv-transfer-config" in server["args"]
+        assert "--tensor-parallel-size" not in server["args"]  # which the chart writes
+    (alone,) = targets.write("llm-d", served, SITE).files.values()
+    assert valid(alone, VALUES)["prefill"] == {"create": False}
+
+
+@pytest.mark.parametrize(
+    ("target", "served", "message"),
+    [
+        ("dynamo", replace(PLAIN, engine="trtllm"), "not written for Dynamo"),
+        ("llm-d", replace(PLAIN, engine="sglang"), "llm-d runs vLLM"),
+        ("dynamo", replace(PLAIN, layout=Layout(tp=16)), "one node"),
+        ("llm-d", replace(PLAIN, layout=Layout(dp=8, ep=8)), "one copy of attention"),
+    ],
+)
+def test_what_a_platform_does_not_have_is_refused(
+    target: str, served: Served, message: str
+) -> None:
+    with pytest.raises(RooflineError, match=message) as refused:
+        targets.write(target, served, SITE)
+    assert refused.value.hint
+
+
+def test_a_pool_of_prefill_wants_a_platform_that_has_one() -> None:
+    with pytest.raises(RooflineError, match="not written for k8s"):
+        targets.write("k8s", PLAIN, SITE, Pool(PLAIN, SITE))

@@ -10,7 +10,7 @@ from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
 from roofline.interop.commands import targets
 from roofline.interop.commands.reading import Read
-from roofline.interop.commands.served import Offloaded, Share, Speculation
+from roofline.interop.commands.served import Adapters, Offloaded, Share, Speculation
 from roofline.schema import Document, parse_yaml
 from tests.interop.commands.serving import GIB, SITE, read_back
 
@@ -88,6 +88,56 @@ def test_data_parallelism_around_a_model_is_replicas() -> None:
         ("vllm serve m -q awq_marlin", "weights", "int4"),
         ("vllm serve m -q compressed-tensors --dtype bfloat16", "weights", ""),
         ("vllm serve m --dtype half", "weights", "fp16"),
+        ("vllm serve m -q ptpc_fp8", "weights", "fp8-row"),
+        ("vllm serve m --enable-lora", "adapters", Adapters(1, 16)),
+        (
+            "vllm serve m --enable-lora --max-loras 4 --max-lora-rank 64",
+            "adapters",
+            Adapters(4, 64),
+        ),
+        ("vllm serve m --max-loras 4", "adapters", None),
+        ("sglang serve m --enable-lora --max-lora-rank 32", "adapters", Adapters(8, 32)),
+        ("sglang serve m --lora-paths a=b --max-loras-per-batch 2", "adapters", Adapters(2, None)),
+        ("sglang serve org/m --tp 2", "model", "org/m"),
+        ("text-generation-launcher --model-id m --num-shard 2", "layout", Layout(tp=2)),
+        ("MODEL_ID=m NUM_SHARD=4 text-generation-launcher", "layout", Layout(tp=4)),
+        ("text-generation-launcher --model-id m --sharded false", "layout", Layout()),
+        ("text-generation-launcher --model-id m --quantize awq", "weights", "int4"),
+        ("text-generation-launcher --model-id m --kv-cache-dtype fp8_e5m2", "kv", "fp8-e5m2"),
+        ("text-generation-launcher --model-id m --cuda-graphs 0", "cuda_graphs", False),
+        (
+            "docker run -e MAX_TOTAL_TOKENS=4096 -p 80:80 "
+            "ghcr.io/huggingface/text-generation-inference:3.3.5 --model-id m",
+            "max_context",
+            4096,
+        ),
+        (
+            "text-generation-launcher --model-id m --max-batch-total-tokens 9000",
+            "memory",
+            Share(9000.0, "tokens"),
+        ),
+        (
+            "text-generation-launcher --model-id m --speculate 3",
+            "speculation",
+            Speculation("ngram", 3),
+        ),
+        ("lmdeploy serve api_server m --tp 2", "layout", Layout(tp=2)),
+        ("lmdeploy serve api_server m", "memory", Share(0.8, "free")),
+        (
+            "lmdeploy serve api_server m --cache-max-entry-count 10",
+            "memory",
+            Share(640.0, "tokens"),
+        ),
+        ("lmdeploy serve api_server m --quant-policy 4", "kv", "int4-kv"),
+        ("lmdeploy serve api_server m --model-format awq", "weights", "int4"),
+        ("lmdeploy serve api_server m", "prefix_caching", False),
+        ("ollama run llama3.1:8b", "model", "llama-3.1-8b"),
+        ("ollama run llama3.1:70b-instruct-q8_0", "model", "llama-3.1-70b"),
+        ("ollama run llama3.1:70b-instruct-q8_0", "weights", "int8"),
+        ("ollama run qwen2.5:7b-instruct-fp16", "weights", "fp16"),
+        ("ollama run hf.co/org/M-7B-GGUF:Q4_0", "model", "org/M-7B"),
+        ("OLLAMA_NUM_PARALLEL=4 ollama run mistral:7b", "max_sequences", 4),
+        ("OLLAMA_KV_CACHE_TYPE=q8_0 ollama run mistral:7b", "kv", "int8-kv"),
         ("vllm serve m --cpu-offload-gb 2.5", "offloaded", Offloaded(2.5 * GIB, "bytes")),
         ("vllm serve m --spec-method mtp --spec-tokens 2", "speculation", Speculation("mtp", 2)),
         (
@@ -141,7 +191,7 @@ def test_trtllm_runs_without_graphs_where_their_configuration_is_empty(
         ("vllm serve m -tp 0", "'0' is no whole number of 1 or more", 14),
         ("vllm serve m --gpu-memory-utilization 1.2", "above 0 and up to 1", 14),
         ("vllm serve m --kv-cache-dtype fp9", "'fp9' is a cache that is not modelled", 14),
-        ("vllm serve m -q bitsandbytes", "not modelled", 14),
+        ("vllm serve m -q humming", "not modelled", 14),
         ("VLLM_PP_LAYER_PARTITION=3,2 vllm serve m -pp 3", "2 stages, but 3", 1),
         ("vllm serve m -tp 3 --nnodes 2", "3 devices do not spread evenly over 2 nodes", 20),
         (
@@ -203,7 +253,7 @@ def test_a_contradiction_with_a_file_is_located_in_the_file() -> None:
             "HF_HOME=/x vllm serve m --tool-call-parser hermes --enable-auto-tool-choice -O3",
             ("HF_HOME=/x", "--tool-call-parser hermes", "--enable-auto-tool-choice", "-O3"),
         ),
-        ("vllm serve --enable-lora m --port 1", ("--enable-lora", "--port 1")),
+        ("vllm serve --enable-sleep-mode m --port 1", ("--enable-sleep-mode", "--port 1")),
         ("trtllm-serve m --config x.yaml", ("cuda_graph_config.enable_padding true",)),
         ("llama-server -m m.gguf -fa on --no-mmap", ("-fa on", "--no-mmap")),
     ],
@@ -241,7 +291,7 @@ def test_what_is_wrong_with_a_command_as_a_whole_has_its_place(text: str, where:
 
 def test_a_text_that_starts_no_engine_is_refused() -> None:
     with pytest.raises(RooflineError, match="starts no engine that is known"):
-        read("ollama run m")
+        read("tritonserver --model-repository m")
 
 
 def test_the_first_server_of_a_script_is_read() -> None:

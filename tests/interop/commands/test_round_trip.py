@@ -19,7 +19,7 @@ from tests.interop.commands.serving import (
     written_or_refused,
 )
 
-AROUND = ("k8s", "ray-serve")
+AROUND = ("k8s", "ray-serve", "dynamo")
 CONVERTED = ("layout", "memory", "offloaded")
 
 
@@ -88,6 +88,7 @@ def test_whatever_is_lost_is_in_a_note(served: Served, target: str) -> None:
         "offloaded": "host",
         "memory": "cache",
         "cuda_graphs": "CUDA graphs",
+        "adapters": "rank" if served.engine == "vllm" else "LoRA",
     }
     for name in written.lost:
         sought = words[name] if name != "offloaded" or "GiB" not in str(written.notes) else "GiB"
@@ -110,5 +111,5 @@ def test_a_command_that_was_read_is_written_the_same(served: Served) -> None:
 
 
 def test_every_target_has_a_writer_and_every_engine_a_reader() -> None:
-    assert set(targets.WRITERS) == {*targets.ENGINES, *AROUND}
-    assert set(targets.PRICED_AS) == set(targets.ENGINES)
+    assert set(targets.WRITERS) == {*targets.ENGINES, *AROUND, "llm-d"}
+    assert set(targets.PRICED_AS) == set(targets.READERS) > set(targets.ENGINES)

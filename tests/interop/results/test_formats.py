@@ -15,19 +15,35 @@ FILES = {
     "vllm_serving_2024.json": ("vllm-serve", 1),
     "vllm_latency.json": ("vllm-latency", 1),
     "vllm_throughput.json": ("vllm-throughput", 1),
+    "vllm_latency_0.33.json": ("vllm-latency", 1),
+    "vllm_throughput_0.33.json": ("vllm-throughput", 1),
+    "vllm_sweep_summary.json": ("vllm-serve", 2),
+    "vllm_sweep_summary.csv": ("vllm-sweep", 2),
     "sglang.jsonl": ("sglang-serving", 2),
+    "sglang_0.5.23.jsonl": ("sglang-serving", 2),
     "sglang_2024.jsonl": ("sglang-serving", 1),
     "guidellm_0.2.json": ("guidellm", 2),
     "guidellm_0.4.json": ("guidellm", 3),
     "guidellm_0.7.json": ("guidellm", 1),
+    "guidellm_0.8.json": ("guidellm", 3),
     "aiperf.json": ("aiperf", 1),
     "aiperf_phases.json": ("aiperf", 1),
+    "aiperf_0.13.json": ("aiperf", 1),
     "genai_perf.json": ("aiperf", 1),
     "genai_perf_nested_ns.json": ("aiperf", 1),
     "aiperf.csv": ("aiperf-csv", 1),
     "genai_perf.csv": ("aiperf-csv", 1),
     "inferencemax.json": ("inferencemax", 1),
     "inferencex.json": ("inferencemax", 3),
+    "inferencex_2026.json": ("inferencemax", 2),
+    "inferencex_rows.json": ("inferencemax", 1),
+    "inference_perf_stage.json": ("inference-perf", 1),
+    "inference_perf_clients.json": ("inference-perf", 1),
+    "inference_perf_summary.json": ("inference-perf", 1),
+    "llmd_0.1.yaml": ("llm-d", 1),
+    "llmd_0.2.yaml": ("llm-d", 1),
+    "llmperf.json": ("llmperf", 1),
+    "lmbench.csv": ("lmbench", 1),
     "trtllm.json": ("trtllm-bench", 1),
     "trtllm_0.17.json": ("trtllm-bench", 1),
     "trtllm.txt": ("trtllm-text", 1),
@@ -176,6 +192,51 @@ def test_sglang_reads_an_endless_rate_and_the_servers_arguments() -> None:
     assert first.get("itl", "p95") == pytest.approx(0.009)
 
 
+def test_a_sweep_of_vllm_says_what_it_changed() -> None:
+    listed, table = (
+        read_results(DATA / "vllm_sweep_summary.json"),
+        read_results(DATA / "vllm_sweep_summary.csv"),
+    )
+    assert {run.tool for run in (*listed, *table)} == {"vLLM bench sweep serve"}
+    assert [said(run, "tp", "kv", "concurrency") for run in table] == [
+        (1, "fp8", 32), (2, "fp8", 32),
+    ]  # fmt: skip
+    assert said(listed[0], "tp", "prompt", "output") == (2, 1000.0, 200.0)
+    for metric in ("ttft", "tpot", "latency", "output_throughput"):
+        assert table[1].get(metric) == listed[0].get(metric)
+
+
+def test_data_parallel_replicas_of_vllm_count_as_devices(tmp_path: Path) -> None:
+    whole = json.loads((DATA / "vllm_serve.json").read_text("utf-8"))
+    path = tmp_path / "a.json"
+    swept = {"run_number": 0, "tensor-parallel-size": 2, "data-parallel-size": 4}
+    path.write_text(json.dumps([whole | swept]), "utf-8")
+    assert said(read_results(path)[0], "tp", "dp", "gpus") == (2, 4, 8)
+
+
+def test_vllm_names_the_model_of_a_batch_and_of_a_queue_from_033_on() -> None:
+    for name in ("vllm_latency_0.33.json", "vllm_throughput_0.33.json"):
+        assert said(one(name), "model", "engine") == ("Qwen/Qwen3-8B", "vllm")
+
+
+def test_sglang_of_2026_has_its_arguments_in_the_state_of_a_scheduler() -> None:
+    run, split = read_results(DATA / "sglang_0.5.23.jsonl")
+    assert said(run, "model", "tp", "ep", "dp", "gpus", "weights", "kv", "engine_version") == (
+        "/models/Qwen3-30B-A3B", 4, 4, 4, 4, "fp8", "fp8_e4m3", "0.5.23",
+    )  # fmt: skip
+    assert "devices of their own" in split.scenario.beyond
+    assert split.version == "0.5.23"
+
+
+def test_replicas_of_sglang_count_as_devices(tmp_path: Path) -> None:
+    line = json.loads((DATA / "sglang_0.5.23.jsonl").read_text("utf-8").splitlines()[0])
+    for state in line["server_info"]["internal_states"]:
+        state["enable_dp_attention"] = False
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(line), "utf-8")
+    assert said(read_results(path)[0], "tp", "dp", "gpus") == (4, None, 16)
+
+
 def test_sglang_of_2024_has_other_names_for_lengths() -> None:
     run = one("sglang_2024.jsonl")
     assert said(run, "load", "rate", "engine") == ("open", 2.0, "")
@@ -183,7 +244,7 @@ def test_sglang_of_2024_has_other_names_for_lengths() -> None:
     assert run.scenario.spread == pytest.approx(0.25)
 
 
-@pytest.mark.parametrize("name", ["guidellm_0.2.json", "guidellm_0.4.json", "guidellm_0.7.json"])
+@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("guidellm")])
 def test_guidellms_time_per_output_token_gives_the_same_gap(name: str, tmp_path: Path) -> None:
     """By its definition, which has the prefill from 0.4 on and divides by all tokens."""
     whole = json.loads((DATA / name).read_text("utf-8"))
@@ -208,6 +269,10 @@ def test_guidellm_names_the_strategy() -> None:
     assert said(alone, "load", "concurrency") == ("closed", 1)
     assert said(even, "load", "rate", "cv") == ("open", 4.0, 0.0)
     assert said(one("guidellm_0.7.json"), "concurrency") == (4,)
+    clients, even, replayed = read_results(DATA / "guidellm_0.8.json")
+    assert said(clients, "load", "concurrency") == ("closed", 4)
+    assert said(even, "load", "rate", "cv") == ("open", 3.7, 0.0)
+    assert said(replayed, "load", "beyond") == ("", "a trace that is replayed")
     assert [run.version for run in (alone, closed)] == ["", "0.4.0"]
     assert closed.get("latency") == pytest.approx(1.233)  # seconds already
 
@@ -221,6 +286,24 @@ def test_aiperf_says_units_and_devices() -> None:
     assert run.get("tpot") == pytest.approx(0.009)
     phases = one("aiperf_phases.json")
     assert said(phases, "model", "concurrency") == ("Qwen/Qwen3-8B", 8)
+
+
+def test_aiperf_reads_the_phase_that_is_measured(tmp_path: Path) -> None:
+    """Gamma gaps of shape 4 have a deviation of half their mean."""
+    run = one("aiperf_0.13.json")
+    assert said(run, "load", "rate", "cv", "model") == ("open", 7.2, 0.5, "Qwen/Qwen3-8B")
+    assert run.notes == ("2 requests failed and are left out.",)
+    whole = json.loads((DATA / "aiperf_0.13.json").read_text("utf-8"))
+    phases = whole["input_config"]["phases"]
+    phases[1] = {"name": "steady", "kind": "profiling", "type": "fixed_schedule"}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(whole | {"is_complete": False, "incomplete_reason": "stall"}))
+    (replayed,) = read_results(path)
+    assert said(replayed, "load", "beyond") == ("", "a trace that is replayed")
+    assert replayed.notes[0] == "AIPerf did not finish this run: stall."
+    phases.append({"name": "more", "kind": "profiling", "type": "concurrency", "concurrency": 2})
+    path.write_text(json.dumps(whole), "utf-8")
+    assert "2 phases of load" in read_results(path)[0].scenario.beyond
 
 
 def test_genai_perf_is_in_nanoseconds_where_it_says_so() -> None:
@@ -262,6 +345,72 @@ def test_inferencex_says_what_no_prediction_knows() -> None:
     assert "mtp" in drafts.scenario.beyond
     assert "devices of their own" in split.scenario.beyond
     assert said(split, "gpus", "tp", "engine") == (24, 8, "trtllm")
+
+
+def test_inferencex_divides_tokens_by_the_pool_that_made_them() -> None:
+    """8 devices of prefill and 16 of decode: each rate is over its own, the total over all 24."""
+    plain, split = read_results(DATA / "inferencex_2026.json")
+    assert said(plain, "gpu", "tp", "pp", "gpus") == ("b200", 4, 2, 8)
+    assert plain.get("output_throughput") == 800.0 * 8
+    assert split.get("output_throughput") == 750.0 * 16
+    assert split.get("input_throughput") == 1500.0 * 8
+    assert split.get("total_throughput") == 1000.0 * 24
+    assert 750.0 * 16 + 1500.0 * 8 == 1000.0 * 24
+
+
+def test_a_row_of_inferencexs_interface_is_as_its_file() -> None:
+    row, file = one("inferencex_rows.json"), one("inferencex.json")
+    assert row.measurements == file.measurements
+    names = ("gpu", "gpus", "tp", "engine", "weights", "concurrency", "prompt", "output", "source")
+    assert said(row, *names) == said(file, *names)
+
+
+def test_inference_perf_says_load_and_lengths_and_nothing_of_the_server() -> None:
+    stage, clients = one("inference_perf_stage.json"), one("inference_perf_clients.json")
+    assert said(stage, "load", "rate", "requests", "prompt", "output", "model") == (
+        "open", 10.0, 600, 1024.0, 201.0, "",
+    )  # fmt: skip
+    assert said(clients, "load", "concurrency", "rate") == ("closed", 24, None)
+    assert said(one("inference_perf_summary.json"), "load") == ("",)
+    assert stage.get("ttft", "p99.9") == pytest.approx(0.11 * 1.3)
+    assert stage.get("tpot") == pytest.approx(0.0125)
+    assert stage.notes == (
+        "3 requests failed and are left out.",
+        "The client sent 9 requests a second, not the 10 asked for.",
+    )
+
+
+def test_llm_d_has_units_and_components() -> None:
+    old, new = one("llmd_0.1.yaml"), one("llmd_0.2.yaml")
+    for metric in ("ttft", "tpot", "latency", "output_throughput", "request_throughput"):
+        assert old.get(metric) == pytest.approx(new.get(metric)), metric
+    assert said(new, "model", "gpu", "gpus", "tp", "engine", "load", "rate", "requests") == (
+        "Qwen/Qwen3-32B", "NVIDIA-H100-80GB-HBM3", 4, 2, "vllm", "open", 10.0, 500,
+    )  # fmt: skip
+    assert new.get("ttft", "p99.9") == pytest.approx(0.09 * 1.3)
+    assert said(old, "gpus", "tp", "beyond") == (
+        6, None, "prefill and decode on devices of their own",
+    )  # fmt: skip
+
+
+def test_llmperf_counts_the_prefill_into_its_gaps() -> None:
+    """Its gap is latency over tokens: 0.4 s and 150 gaps of 20 ms are 3.4 s over 151 tokens."""
+    run = one("llmperf.json")
+    assert run.get("latency") == pytest.approx(0.4 + 150 * 0.02)
+    assert run.get("tpot") == pytest.approx(0.02)
+    assert run.get("tpot", "p99") is None
+    assert run.get("request_throughput") == pytest.approx(4 / 3.4)
+    assert said(run, "load", "concurrency", "requests", "prompt") == ("closed", 4, 100, 550.0)
+
+
+def test_lmbench_is_a_row_for_each_request() -> None:
+    run = one("lmbench.csv")
+    assert run.get("ttft") == pytest.approx((0.1 + 0.08 + 0.12 + 0.1) / 4)
+    assert run.get("tpot", "p50") == pytest.approx(0.011)
+    assert run.get("output_throughput") == pytest.approx(4 * 101 / 4.2)
+    assert said(run, "requests", "prompt", "beyond") == (
+        4, 1300.0, "conversations of up to 2 turns",
+    )  # fmt: skip
 
 
 def test_trtllm_text_is_as_its_json() -> None:

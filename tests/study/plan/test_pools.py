@@ -1,12 +1,17 @@
 """Pools of their own: what their curves promise is what they keep when they are simulated whole."""
 
+import shlex
 from dataclasses import replace
 from functools import cache
 from statistics import median
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+import yaml
 
 from roofline.bench.calibrations import calibration_of
+from roofline.cli import run as cli
 from roofline.serving.objectives import Objective, kept, parse_slo
 from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.simulate import disaggregated as pooled
@@ -18,7 +23,8 @@ from roofline.study.plan.candidate import Kind
 from roofline.study.plan.confirm import run
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.option import Option, Question
-from roofline.study.plan.plan import probes_of
+from roofline.study.plan.plan import Plan, probes_of
+from roofline.study.plan.result import both_pools
 from roofline.study.plan.screen import screen
 from roofline.study.plan.search import disaggregated
 from roofline.study.plan.tabled import Replica, Tables
@@ -96,3 +102,20 @@ def test_waiting_for_a_step_weighs_most_on_short_answers() -> None:
     some = [paired("llama-3.1-8b", mean) for mean in (30.0, 400.0)]
     over = [each.seconds("tpot_p99") / each.seconds("tpot_mean") for each in some]
     assert over[0] > over[1]
+
+
+def test_both_pools_of_a_plan_are_written_for_dynamo_by_one_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The command that is printed runs, and its manifest has as many workers as the plan."""
+    option = paired("llama-3.1-8b", 150.0)
+    alone = SimpleNamespace(kinds=[option.pools[0].kind])
+    line = both_pools(cast(Plan, alone), option, {"engine": "vllm", "model": "llama-3.1-8b"})
+    assert line.endswith("--for dynamo")
+    assert cli(shlex.split(line)[1:]) == 0
+    graph = yaml.safe_load(capsys.readouterr().out)
+    replicas = {each["type"]: each["replicas"] for each in graph["spec"]["components"]}
+    made = {str(pool.role): pool.instances for pool in option.pools}
+    assert replicas == dict(made, frontend=1)
+    other = {"engine": "trtllm", "model": "llama-3.1-8b"}
+    assert both_pools(cast(Plan, alone), option, other) == ""

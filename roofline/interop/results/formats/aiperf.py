@@ -1,16 +1,17 @@
 """Summary of AIPerf, and of GenAI-Perf before it, as JSON or CSV.
 
-Fields as in `src/aiperf/common/models/export_models.py` of AIPerf 0.1 to 0.12, whose
+Fields as in `src/aiperf/common/models/export_models.py` of AIPerf 0.1 to 0.13, whose
 ``schema_version`` is 1.x where there is one (github.com/ai-dynamo/aiperf), and in
 `genai_perf/export_data/json_exporter.py` of GenAI-Perf 0.0.8 to 0.0.16
 (github.com/triton-inference-server/perf_analyzer), which AIPerf follows on purpose. Each metric
 says its unit: nanoseconds in the oldest, then milliseconds. ``inter_token_latency`` of a request
 is (latency - TTFT) / (tokens - 1), which is our TPOT. What was asked is in ``input_config``:
-``loadgen`` of AIPerf up to its configuration 1, ``phases`` from 2 on; ``concurrency`` itself, or in
+``loadgen`` of AIPerf up to its configuration 1, ``phases`` from 2 on, of which those of the kind
+``profiling`` are measured and the others warm up; ``concurrency`` itself, or in
 ``perf_analyzer.stimulus``, of GenAI-Perf.
 
 CSV is two tables, one below the other, as `src/aiperf/exporters/metrics_csv_exporter.py` of AIPerf
-0.1 to 0.12 (github.com/ai-dynamo/aiperf) and `genai_perf/export_data/csv_exporter.py` of GenAI-Perf
+0.1 to 0.13 (github.com/ai-dynamo/aiperf) and `genai_perf/export_data/csv_exporter.py` of GenAI-Perf
 (github.com/triton-inference-server/perf_analyzer) write them: ``Metric,avg,min,max,…`` of requests,
 ``Metric,Value`` of the whole, and a third table of the devices. Names end in their unit; numbers
 have commas for thousands. GenAI-Perf says "Time To First Token (ms)" and "(per sec)", AIPerf "Time
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from roofline.interop.results.content import Content, header, lines
-from roofline.interop.results.measuring import only, seconds_in, several, spread
+from roofline.interop.results.measuring import failures, only, seconds_in, several, spread
 from roofline.interop.results.node import Node, count, number, text
 from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
 
@@ -38,6 +39,11 @@ RATES = {
     "request_throughput": ("request_throughput", "requests over duration"),
 }
 _PHASE = "profiling"
+_REPLAYED = {
+    "fixed_schedule": "a trace that is replayed",
+    "user_centric": "users who wait between their turns",
+}
+"""Phases whose load no scenario has, and what it is."""
 _NAMED: Final = re.compile(r"(?P<name>[^()]*?)\s*(?:\((?P<unit>[^()]*)\))?")
 
 
@@ -59,12 +65,23 @@ def _read_json(content: Content) -> Iterator[MeasuredRun]:
             _scenario(run),
             tuple(_measured(run.get, ".avg")),
             version=text(run, "aiperf_version"),
+            notes=tuple(_notes(run)),
         )
+
+
+def _notes(run: Node) -> Iterator[str]:
+    """What a run says against itself."""
+    if run.value.get("is_complete") is False:
+        why = text(run, "incomplete_reason")
+        yield f"AIPerf did not finish this run{f': {why:.120}' if why else ''}."
+    elif run.value.get("was_cancelled") is True:
+        yield "This run was cancelled: its figures are of the part that was done."
+    yield from failures(number(run, "error_request_count", "avg"))
 
 
 def _scenario(run: Node) -> Scenario:
     asked = run.get("input_config") or Node({}, run.source, "input_config")
-    load, clients, rate = _load(asked)
+    load, clients, rate, beyond = _load(asked)
     output, low, high = (
         number(run, "output_sequence_length", key) for key in ("avg", "min", "max")
     )
@@ -75,6 +92,8 @@ def _scenario(run: Node) -> Scenario:
         load=load,
         concurrency=clients,
         rate=rate,
+        cv=_cv(asked),
+        beyond=beyond,
         requests=None if answered is None else round(answered.number()) or None,
         prompt=number(run, "input_sequence_length", "avg"),
         output=output,
@@ -82,16 +101,40 @@ def _scenario(run: Node) -> Scenario:
     )
 
 
-def _load(asked: Node) -> tuple[Load, int | None, float | None]:
+def _measuring(asked: Node) -> list[Node]:
+    """Phases that were measured, by their kind, or by their name before there were kinds."""
     phases = asked.get("phases")
-    named = [each for each in phases.items() if text(each, "name") == _PHASE] if phases else []
+    if phases is None:
+        return []
+    return [each for each in phases.items() if _PHASE in (text(each, "kind"), text(each, "name"))]
+
+
+def _load(asked: Node) -> tuple[Load, int | None, float | None, str]:
+    """Arrivals, clients, rate, and what no prediction knows of them."""
+    phases = _measuring(asked)
+    if len(phases) > 1:
+        return "", None, None, f"{len(phases)} phases of load in one result"
     stimulus = asked.get("perf_analyzer", "stimulus")
-    asked = asked.get("loadgen") or stimulus or next(iter(named), asked)
+    asked = asked.get("loadgen") or stimulus or next(iter(phases), asked)
+    if text(asked, "type") in _REPLAYED:
+        return "", None, None, _REPLAYED[text(asked, "type")]
     rate = number(asked, "request_rate") or number(asked, "rate")
     clients = count(asked, "concurrency")
     if rate:
-        return "open", clients, rate
-    return ("closed" if clients else ""), clients, None
+        return "open", clients, rate, ""
+    return ("closed" if clients else ""), clients, None, ""
+
+
+def _cv(asked: Node) -> float | None:
+    """Variation of the gaps between requests, where a phase says how they arrive. [1]"""
+    phase = next(iter(_measuring(asked)), None)
+    match text(phase, "type"):
+        case "constant":
+            return 0.0
+        case "gamma":
+            shape = number(phase, "smoothness")  # of the gamma distribution: its deviation is k^-½
+            return None if shape is None else shape**-0.5
+    return None
 
 
 def _model(asked: Node) -> str:
@@ -205,5 +248,17 @@ def _gpu_in_lines(content: Content) -> str:
     return only(names)
 
 
-CSV = Format("aiperf-csv", "AIPerf or GenAI-Perf (CSV)", _is_csv, _read_csv)
-JSON = Format("aiperf", "AIPerf or GenAI-Perf (JSON)", _is_json, _read_json)
+CSV = Format(
+    "aiperf-csv",
+    "AIPerf or GenAI-Perf (CSV)",
+    _is_csv,
+    _read_csv,
+    "AIPerf 0.1 to 0.13, GenAI-Perf to 0.0.16",
+)
+JSON = Format(
+    "aiperf",
+    "AIPerf or GenAI-Perf (JSON)",
+    _is_json,
+    _read_json,
+    "AIPerf 0.1 to 0.13, GenAI-Perf 0.0.8 to 0.0.16",
+)

@@ -1,8 +1,9 @@
 """GuideLLM's report of one or several benchmarks, by the version of its schema.
 
 Fields as in github.com/vllm-project/guidellm. Releases 0.2 and 0.3 have no ``metadata``
-(`src/guidellm/benchmark/benchmark.py`); 0.4 to 0.6 write ``metadata.version`` 1 and 0.7 writes 2
-(`src/guidellm/benchmark/schemas/generative/`, `src/guidellm/schemas/request_stats.py`).
+(`src/guidellm/benchmark/benchmark.py`); 0.4 to 0.6 write ``metadata.version`` 1, 0.7 and 0.8 a 2
+(`src/guidellm/benchmark/schemas/`, `src/guidellm/schemas/request_stats.py`). A strategy says what
+it is under ``type_``, in reports of 0.7 under ``kind`` (`src/guidellm/scheduler/strategies.py`).
 ``request_latency`` is in seconds, other times in milliseconds. Figures are of answered requests,
 throughputs of all.
 
@@ -33,7 +34,6 @@ class _Shape:
     """Places of a schema: strategy, model, requests; and whether its TPOT has the prefill."""
 
     strategy: tuple[str, ...]
-    kind: str
     model: tuple[tuple[str, ...], ...]
     answered: tuple[str, ...]
     prefill: bool
@@ -42,21 +42,18 @@ class _Shape:
 _SHAPES = {
     0: _Shape(
         ("args", "strategy"),
-        "type_",
         (("worker", "backend_model"),),
         ("total_count", "successful"),
         prefill=False,
     ),
     1: _Shape(
         ("config", "strategy"),
-        "type_",
         (("config", "backend", "model"), ("config", "backend", "backend_model")),
         ("metrics", "request_totals", "successful"),
         prefill=True,
     ),
     2: _Shape(
         ("config", "strategy"),
-        "kind",
         (("config", "backend", "model"), ("config", "backend", "spec", "model")),
         ("metrics", "request_totals", "successful"),
         prefill=True,
@@ -99,18 +96,22 @@ def _run(run: Node, report: Node, shape: _Shape, version: str) -> MeasuredRun:
     prompt = _mean(metrics, "prompt_token_count")
     output = _mean(metrics, "output_token_count")
     length = metrics.get("output_token_count", "successful")
-    load, clients, rate = _load(run.at(*shape.strategy), shape, metrics)
+    strategy = run.at(*shape.strategy)
+    named = strategy.get("kind") or strategy.at("type_")
+    kind = named.text()
+    load, clients, rate = _load(named, strategy, metrics)
     model = next((name for path in shape.model if (name := text(run, *path))), "")
     scenario = Scenario(
         model=model or text(report, "args", "model"),
         load=load,
         concurrency=clients,
         rate=rate,
-        cv=0.0 if load == "open" and text(run, *shape.strategy, shape.kind) == "constant" else None,
+        cv=0.0 if kind == "constant" else None,
         requests=count(run, *shape.answered),
         prompt=prompt,
         output=output,
         spread=spread(number(length, "min"), output, number(length, "max")),
+        beyond="a trace that is replayed" if kind == "trace" else "",
     )
     measured = tuple(_measured(metrics, shape, output))
     return MeasuredRun("GuideLLM", run.where, scenario, measured, version)
@@ -120,9 +121,8 @@ def _mean(metrics: Node, name: str, of: str = "successful") -> float | None:
     return number(metrics, name, of, "mean")
 
 
-def _load(strategy: Node, shape: _Shape, metrics: Node) -> tuple[Load, int | None, float | None]:
-    kind = strategy.at(shape.kind).text()
-    match kind:
+def _load(named: Node, strategy: Node, metrics: Node) -> tuple[Load, int | None, float | None]:
+    match named.text():
         case "synchronous":
             return "closed", 1, None
         case "concurrent":
@@ -132,9 +132,11 @@ def _load(strategy: Node, shape: _Shape, metrics: Node) -> tuple[Load, int | Non
             return ("closed" if clients else "burst"), clients, None
         case "constant" | "poisson":
             return "open", None, number(strategy, "rate") or _mean(metrics, "requests_per_second")
-    raise strategy.at(shape.kind).error(
-        f"the strategy {kind!r:.40} is not known",
-        "synchronous, concurrent, throughput, constant and poisson are",
+        case "trace":
+            return "", None, None
+    raise named.error(
+        f"the strategy {named.text()!r:.40} is not known",
+        "synchronous, concurrent, throughput, constant, poisson and trace are",
     )
 
 
@@ -191,4 +193,4 @@ def _converted(metrics: Node, shape: _Shape, output: float | None) -> Iterator[M
         )
 
 
-FORMAT = Format("guidellm", "GuideLLM (JSON)", _recognises, _read)
+FORMAT = Format("guidellm", "GuideLLM (JSON)", _recognises, _read, "0.2 to 0.8.1")

@@ -3,10 +3,15 @@
 Fields as in `utils/process_result.py` of github.com/InferenceMAX/InferenceMAX and
 github.com/SemiAnalysisAI/InferenceX, made of a run of vLLM's client. Times lose their suffix and
 are in **seconds**; ``*_intvty`` is 1 / TPOT. Throughputs are per GPU: in the older shape, which has
-no ``isl`` and ``osl``, tokens over duration over ``tp``. In the newer one results of several nodes,
-or of prefill and decode on devices of their own, have ``num_prefill_gpu`` and ``num_decode_gpu``.
-``precision`` is of the weights; ``framework`` is the engine, after ``dynamo-`` where that is in
-front of it. Clients send ten requests each, of 0.8 to 1 of the nominal lengths.
+no ``isl`` and ``osl``, tokens over duration over ``tp``. In the newer one (there
+`utils/results/fixed_sequence.py`) a single node has ``pp`` and ``pcp_size`` beside ``tp``; several
+nodes, or prefill and decode on devices of their own, have ``num_prefill_gpu`` and
+``num_decode_gpu``, and then output tokens are over the devices of decode and prompt tokens over
+those of prefill. ``precision`` is of the weights; ``framework`` is the engine, after ``dynamo-``
+where that is in front of it. Clients send ten requests each, of 0.8 to 1 of the nominal lengths.
+
+Rows of its public interface have the same figures in ``metrics``, ``hardware`` for ``hw`` and
+``spec_method`` for ``spec_decoding``, and both pools for a single node too.
 """
 
 from collections.abc import Iterator
@@ -20,13 +25,31 @@ NAME = "inferencemax"
 
 
 def _recognises(content: Content) -> bool:
-    keys = content.first.keys()
-    return keys >= {"hw", "conc", "tput_per_gpu", "framework", "precision"}
+    first = content.first
+    return first.keys() >= {"hw", "conc", "tput_per_gpu", "framework", "precision"} or (
+        first.keys() >= {"hardware", "conc", "framework", "precision"}
+        and isinstance(first.get("metrics"), dict)
+    )
 
 
 def _read(content: Content) -> Iterator[MeasuredRun]:
-    for run in content.records():
-        yield MeasuredRun("InferenceMAX", run.where, _scenario(run), tuple(_measured(run)))
+    for row in content.records():
+        run = _unfolded(row)
+        tool = "InferenceX" if run.get("isl") or run.get("infmax_model_prefix") else "InferenceMAX"
+        yield MeasuredRun(tool, run.where, _scenario(run), tuple(_measured(run)))
+
+
+def _unfolded(row: Node) -> Node:
+    """A row of the public interface as a result is; a result as it is."""
+    figures = row.get("metrics")
+    if figures is None or row.get("hardware") is None:
+        return row
+    value = {name: row.value[name] for name in row.names()} | {
+        "hw": row.value["hardware"],
+        "spec_decoding": row.value.get("spec_method"),
+    }
+    return Node({name: figures.value[name] for name in figures.names()} | value, row.source,
+                row.path)  # fmt: skip
 
 
 def _scenario(run: Node) -> Scenario:
@@ -37,6 +60,7 @@ def _scenario(run: Node) -> Scenario:
         gpu=run.at("hw").text().removesuffix("-trt").partition("-")[0],
         gpus=_devices(run),
         tp=tp,
+        pp=count(run, "pp") or count(run, "decode_pp"),
         ep=count(run, "ep") or count(run, "decode_ep"),
         dp=tp if groups else None,
         engine=engine_of(run.at("framework").text()),
@@ -56,14 +80,18 @@ def _flag(run: Node, key: str) -> bool:
 
 
 def _devices(run: Node) -> int | None:
-    if _flag(run, "disagg"):
-        return (count(run, "num_prefill_gpu") or 0) + (count(run, "num_decode_gpu") or 0) or None
-    return count(run, "tp") or count(run, "decode_tp")
+    prefill, decode = count(run, "num_prefill_gpu") or 0, count(run, "num_decode_gpu") or 0
+    if _flag(run, "disagg") or _flag(run, "is_multinode"):
+        return prefill + decode or None
+    tp = count(run, "tp") or count(run, "decode_tp")
+    return (tp or 0) * (count(run, "pp") or 1) * (count(run, "pcp_size") or 1) or None
 
 
 def _beyond(run: Node) -> str:
     if _flag(run, "disagg"):
         return "prefill and decode on devices of their own"
+    if (count(run, "pcp_size") or 1) > 1 or (count(run, "dcp_size") or 1) > 1:
+        return "context parallelism of one engine's kind"
     drafts = text(run, "spec_decoding") or text(run, "mtp")
     if drafts.lower() not in ("", "none", "off", "false"):
         return f"speculative decoding ({drafts:.20})"
@@ -73,14 +101,22 @@ def _beyond(run: Node) -> str:
 def _measured(run: Node) -> Iterator[Measurement]:
     yield from latencies(run, "e2el")
     devices = _devices(run)
-    for metric, key, tokens in (
-        ("output_throughput", "output_tput_per_gpu", "output tokens"),
-        ("total_throughput", "tput_per_gpu", "prompt and output tokens"),
+    split = _flag(run, "disagg")
+    for metric, key, tokens, pool in (
+        ("output_throughput", "output_tput_per_gpu", "output tokens", "num_decode_gpu"),
+        ("input_throughput", "input_tput_per_gpu", "prompt tokens", "num_prefill_gpu"),
+        ("total_throughput", "tput_per_gpu", "prompt and output tokens", ""),
     ):
-        each = number(run, key)
-        if each is not None and devices:
-            meaning = f"{tokens} over duration, per GPU: times {devices}"
-            yield Measurement(metric, "mean", each * devices, key, meaning)
+        each, of = number(run, key), (count(run, pool) if split and pool else devices)
+        if each is not None and of:
+            meaning = f"{tokens} over duration, per GPU: times {of}"
+            yield Measurement(metric, "mean", each * of, key, meaning)
 
 
-FORMAT = Format(NAME, "InferenceMAX or InferenceX (JSON)", _recognises, _read)
+FORMAT = Format(
+    NAME,
+    "InferenceMAX or InferenceX (JSON)",
+    _recognises,
+    _read,
+    "2025 and 2026",
+)

@@ -143,4 +143,6 @@ def _measured(row: Node, prompt: int, output: int) -> Iterator[Measurement]:
         yield Measurement("tpot", "mean", 1.0 / rate, "avg_ts", "1 / tokens a second")
 
 
-FORMAT = Format("llama-bench", "llama-bench (JSON, CSV or Markdown)", _recognises, _read)
+FORMAT = Format(
+    "llama-bench", "llama-bench (JSON, CSV or Markdown)", _recognises, _read, "builds 1300 to 9900"
+)

@@ -98,4 +98,4 @@ def _measured(run: Node) -> Iterator[Measurement]:
         yield Measurement("output_throughput", "mean", rate, "prefill + decode", meaning)
 
 
-FORMAT = Format("optimum", "optimum-benchmark (JSON)", _recognises, _read)
+FORMAT = Format("optimum", "optimum-benchmark (JSON)", _recognises, _read, "0.2 to 0.6")

@@ -1,9 +1,12 @@
 """SGLang's client of a server: lines of JSON that ``sglang.bench_serving`` appends to.
 
-Fields as in `python/sglang/bench_serving.py` of SGLang 0.3 to 0.5 (github.com/sgl-project/sglang).
-Older ones write ``random_input`` for ``random_input_len`` and have no ``backend``; newer ones bring
-``server_info``, the arguments of the server with its version. Times are in milliseconds; without
-streaming, TTFT and the gaps are 0 and were not measured. A rate may be written Infinity.
+Fields as in `python/sglang/bench_serving.py` of SGLang 0.3 to 0.5 (github.com/sgl-project/sglang),
+`sglang/benchmark/serving.py` in 0.5.23. Older ones write ``random_input`` for ``random_input_len``
+and have no ``backend``; newer ones bring ``server_info``, the arguments of the server with its
+version. Some of them, and the arguments as a running server has them, are in its
+``internal_states``, one for each copy of attention; a router in front of servers of prefill and
+decode answers with a list of either. Times are in milliseconds; without streaming, TTFT and the
+gaps are 0 and were not measured. A rate may be written Infinity.
 """
 
 from collections.abc import Iterator
@@ -22,26 +25,48 @@ def _recognises(content: Content) -> bool:
 
 def _read(content: Content) -> Iterator[MeasuredRun]:
     for run in content.records():
-        server = run.get("server_info")
+        whole = run.get("server_info")
+        decoding = _decoding(whole)
+        server = _arguments(decoding or whole)
         yield MeasuredRun(
             "SGLang bench_serving",
             run.where,
-            _scenario(run, server),
+            _scenario(run, server, split=decoding is not None),
             tuple(_measured(run)),
             version=text(server, "version"),
         )
 
 
-def _scenario(run: Node, server: Node | None) -> Scenario:
+def _decoding(server: Node | None) -> Node | None:
+    """The first server of decode, where a router answered for servers of prefill and of decode."""
+    found = server.get("decode") if server is not None else None
+    return next(iter(found.items()), None) if found is not None else None
+
+
+def _arguments(server: Node | None) -> Node | None:
+    """Arguments of a server: its own, and those of its first scheduler where it has none."""
+    states = server.get("internal_states") if server is not None else None
+    first = next(iter(states.items()), None) if states is not None else None
+    if server is None or first is None:
+        return server
+    own = {name: value for name, value in server.value.items() if value is not None}
+    return Node({name: first.value[name] for name in first.names()} | own, server.source,
+                server.path)  # fmt: skip
+
+
+def _scenario(run: Node, server: Node | None, *, split: bool) -> Scenario:
     sent = client(run, "inf", "trace")
     accepted = number(run, "accept_length")
     tp, cache = count(server, "tp_size"), text(server, "kv_cache_dtype")
+    attention = server is not None and server.value.get("enable_dp_attention") is True
+    replicas = 1 if attention else count(server, "dp_size") or 1
     return Scenario(
         model=text(server, "model_path"),
-        gpus=tp * (count(server, "pp_size") or 1) if tp else None,
+        gpus=tp * (count(server, "pp_size") or 1) * replicas if tp else None,
         tp=tp,
         pp=count(server, "pp_size"),
         ep=count(server, "ep_size"),
+        dp=count(server, "dp_size") if attention else None,
         engine=engine_of(text(run, "backend")),
         engine_version=text(server, "version"),
         weights=text(server, "quantization"),
@@ -49,7 +74,9 @@ def _scenario(run: Node, server: Node | None) -> Scenario:
         **sent,
         spread=_spread(run, sent["output"]),
         beyond=(
-            f"speculative decoding, {accepted:.2f} tokens a step"
+            "prefill and decode on devices of their own"
+            if split
+            else f"speculative decoding, {accepted:.2f} tokens a step"
             if accepted and accepted > 1
             else ""
         ),
@@ -74,4 +101,6 @@ def _measured(run: Node) -> Iterator[Measurement]:
     yield from one(run, "request_throughput", "request_throughput", "requests over duration")
 
 
-FORMAT = Format("sglang-serving", "SGLang bench_serving (JSON lines)", _recognises, _read)
+FORMAT = Format(
+    "sglang-serving", "SGLang bench_serving (JSON lines)", _recognises, _read, "0.3 to 0.5.23"
+)

@@ -194,5 +194,5 @@ def _labels_measured(run: Node) -> Iterator[Measurement]:
         yield from one(run, label, metric, _OVER)
 
 
-JSON = Format("trtllm-bench", "trtllm-bench (JSON)", _is_json, _read_json)
-TEXT = Format("trtllm-text", "trtllm-bench (what it prints)", _is_text, _read_text)
+JSON = Format("trtllm-bench", "trtllm-bench (JSON)", _is_json, _read_json, "0.17 to 1.3")
+TEXT = Format("trtllm-text", "trtllm-bench (what it prints)", _is_text, _read_text, "0.17 to 1.3")

@@ -1,13 +1,13 @@
 """Benchmarks of vLLM: of one batch, of a server, and of all requests given to the engine at once.
 
 ``vllm bench latency --output-json``: how long one batch takes from prompt to last token. Fields as
-in `vllm/benchmarks/latency.py` of vLLM 0.8 to 0.15 and `benchmarks/benchmark_latency.py` before it
-(github.com/vllm-project/vllm), where the oldest have no ``std_latency``. Seconds. The file says
-nothing of what was run: 32 tokens in, 128 out and a batch of 8 are the tool's defaults, but a file
-from another setting looks alike, so they are asked for.
+in `vllm/benchmarks/latency.py` of vLLM 0.8 to 0.33 and `benchmarks/benchmark_latency.py` before it
+(github.com/vllm-project/vllm); 0.33 has ``model_id``. Seconds. The file says nothing else of what
+was run: 32 tokens in, 128 out and a batch of 8 are the tool's defaults, but a file from another
+setting looks alike, so they are asked for.
 
 vLLM's client of a server: ``vllm bench serve``, and ``benchmark_serving.py`` before it. Fields as
-in `vllm/benchmarks/serve.py` of vLLM 0.9 to 0.15 (github.com/vllm-project/vllm) and
+in `vllm/benchmarks/serve.py` of vLLM 0.9 to 0.33 (github.com/vllm-project/vllm) and
 `benchmarks/benchmark_serving.py` of 0.4 to 0.10, which has ``backend`` but no ``endpoint_type``,
 and at first no ``total_token_throughput`` and no ``e2el``. Times are in milliseconds, throughputs a
 second. A request is timed from when it is sent: what it waits for a free client is left out.
@@ -15,18 +15,31 @@ second. A request is timed from when it is sent: what it waits for a free client
 chunks of all requests together. A rate of ``"inf"`` sends all that clients there are for at once;
 gaps of another one are gamma distributed with the shape ``burstiness``.
 
+``vllm bench sweep serve`` gathers such results: ``summary.json`` of one setting is a list of them,
+``summary.csv`` of all settings a table. To each it adds ``run_number``, and the arguments of the
+server and of the client that the sweep changes, under the names that its files of parameters have
+(`vllm/benchmarks/sweep/serve.py` of 0.33). What else the server was told is not in them.
+
 ``vllm bench throughput --output-json``: all requests given to the engine at once. Fields as in
-`vllm/benchmarks/throughput.py` of vLLM 0.9 to 0.15 and `benchmarks/benchmark_throughput.py` before
-it (github.com/vllm-project/vllm). ``tokens_per_second`` counts prompts and answers together, over
-the time from the first request to the last token. The file does not say how the tokens are divided
-among them, so lengths are asked for.
+`vllm/benchmarks/throughput.py` of vLLM 0.9 to 0.33 and `benchmarks/benchmark_throughput.py` before
+it (github.com/vllm-project/vllm); 0.33 has ``model_id``. ``tokens_per_second`` counts prompts and
+answers together, over the time from the first request to the last token. The file does not say how
+the tokens are divided among them, so lengths are asked for.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
-from roofline.interop.results.content import Content
-from roofline.interop.results.measuring import client, engine_of, latencies, one, several, spread
+from roofline.interop.results.content import Content, header, rows
+from roofline.interop.results.measuring import (
+    client,
+    engine_of,
+    failures,
+    latencies,
+    one,
+    several,
+    spread,
+)
 from roofline.interop.results.node import Node, count, number, text
 from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
 from roofline.units import PREFIX
@@ -44,37 +57,66 @@ def _read_latency(content: Content) -> Iterator[MeasuredRun]:
         shares = run.at("percentiles")
         named = {f"p{key}": shares.value[key] for key in shares.names()}
         found += several(Node(named, shares.source, shares.path), "latency", _BATCH)
-        scenario = Scenario(engine="vllm", load="batch")
+        scenario = Scenario(model=text(run, "model_id"), engine="vllm", load="batch")
         yield MeasuredRun("vLLM bench latency", run.where, scenario, tuple(found))
 
 
+_SERVE: Final = frozenset({"model_id", "request_throughput", "duration", "tokenizer_id"})
+
+
 def _is_serve(content: Content) -> bool:
-    keys = content.first.keys()
-    return keys >= {"model_id", "request_throughput", "duration"} and "tokenizer_id" in keys
+    return content.first.keys() >= _SERVE
 
 
 def _read_serve(content: Content) -> Iterator[MeasuredRun]:
     for run in content.records():
         newer = run.get("endpoint_type") is not None
-        failed = count(run, "failed")
-        yield MeasuredRun(
-            "vLLM bench serve" if newer else "vLLM benchmark_serving.py",
-            run.where,
-            _scenario(run),
-            tuple(_serve_measured(run)),
-            notes=(f"{failed:,} requests failed and are left out.",) if failed else (),
-        )
+        yield _served(run, "vLLM bench serve" if newer else "vLLM benchmark_serving.py")
+
+
+def _is_sweep(content: Content) -> bool:
+    return set(header(content)) >= _SERVE
+
+
+def _read_sweep(content: Content) -> Iterator[MeasuredRun]:
+    for row in rows(content):
+        yield _served(row, "vLLM bench sweep serve")
+
+
+def _served(run: Node, tool: str) -> MeasuredRun:
+    swept = run.get("run_number") is not None
+    return MeasuredRun(
+        "vLLM bench sweep serve" if swept else tool,
+        run.where,
+        _scenario(run),
+        tuple(_serve_measured(run)),
+        notes=failures(count(run, "failed")),
+    )
+
+
+def _argument(run: Node, name: str) -> Node | None:
+    """Argument of the server that a sweep changed, under one of the spellings that it may have."""
+    return run.get(name) or run.get(name.replace("_", "-"))
 
 
 def _scenario(run: Node) -> Scenario:
     sent = client(run, "inf")
     shape = number(run, "burstiness")  # gaps are gamma distributed
+    cache = text(_argument(run, "kv_cache_dtype"))
+    tp, pp, dp = (
+        count(_argument(run, f"{kind}_parallel_size")) for kind in ("tensor", "pipeline", "data")
+    )
+    counted = (tp or 1) * (pp or 1) * (dp or 1)
     return Scenario(
         model=text(run, "model_id"),
         gpu=text(run, "gpu"),
-        gpus=count(run, "gpus"),
-        tp=count(run, "tensor_parallel_size"),
+        gpus=count(run, "gpus") or (counted if dp else None),
+        tp=tp,
+        pp=pp,
+        dp=dp,
         engine=engine_of(text(run, "backend") or text(run, "endpoint_type")),
+        weights=text(_argument(run, "quantization")),
+        kv="" if cache == "auto" else cache,
         **sent,
         cv=None if shape is None else shape**-0.5,
         spread=_spread(run.get("output_lens"), sent["output"]),
@@ -83,7 +125,9 @@ def _scenario(run: Node) -> Scenario:
 
 
 def _spread(lengths: Node | None, mean: float | None) -> float | None:
-    values = [each.number() for each in lengths.items()] if lengths is not None else []
+    if lengths is None or isinstance(lengths.value, str):  # a table has the list as text
+        return None
+    values = [each.number() for each in lengths.items()]
     answered = [value for value in values if value]
     return spread(min(answered), mean, max(answered)) if answered else None
 
@@ -111,14 +155,28 @@ def _read_throughput(content: Content) -> Iterator[MeasuredRun]:
     for run in content.records():
         tokens = "prompt and output tokens over the time of all requests"
         requests = "requests over the time of all of them"
-        scenario = Scenario(engine="vllm", load="offline", requests=count(run, "num_requests"))
+        scenario = Scenario(
+            model=text(run, "model_id"),
+            engine="vllm",
+            load="offline",
+            requests=count(run, "num_requests"),
+        )
         measured = one(run, "tokens_per_second", "total_throughput", tokens)
         measured += one(run, "requests_per_second", "request_throughput", requests)
         yield MeasuredRun("vLLM bench throughput", run.where, scenario, tuple(measured))
 
 
-LATENCY = Format("vllm-latency", "vLLM bench latency (JSON)", _is_latency, _read_latency)
-SERVE = Format("vllm-serve", "vLLM bench serve (JSON)", _is_serve, _read_serve)
+LATENCY = Format(
+    "vllm-latency", "vLLM bench latency (JSON)", _is_latency, _read_latency, "0.8 to 0.33"
+)
+SERVE = Format(
+    "vllm-serve", "vLLM bench serve, sweep summary (JSON)", _is_serve, _read_serve, "0.4 to 0.33"
+)
+SWEEP = Format("vllm-sweep", "vLLM bench sweep serve (CSV)", _is_sweep, _read_sweep, "0.33")
 THROUGHPUT = Format(
-    "vllm-throughput", "vLLM bench throughput (JSON)", _is_throughput, _read_throughput
+    "vllm-throughput",
+    "vLLM bench throughput (JSON)",
+    _is_throughput,
+    _read_throughput,
+    "0.9 to 0.33",
 )
