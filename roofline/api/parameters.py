@@ -47,8 +47,7 @@ class Parameter:
         help, text: Meaning on the command line; in Python, where it is worded otherwise.
         default, factory: Value where none is given, `REQUIRED` where one must be; its maker.
         unit: Such as ``"token"``.
-        option, called: ``"--prefetch/--no-prefetch"``, and the name on the command line, where they
-            do not follow from the name of the parameter.
+        called: Name on the command line, where it is another.
         usual, kind: Default and type on the command line, where they are others.
         metavar, show_default: Value and default as the help shows them.
         completes: Function of `roofline.cli.completing` that completes it.
@@ -60,7 +59,6 @@ class Parameter:
     default: Any = REQUIRED
     unit: str = ""
     text: str = ""
-    option: str = ""
     called: str = ""
     usual: Any = REQUIRED
     kind: Any = None
@@ -227,7 +225,6 @@ class Tuned(Question):
     cuda_graphs: bool = parameter(
         "Let the engine run steps in CUDA graphs, or not.",
         default=True,
-        option="--cuda-graphs/--no-cuda-graphs",
     )
     memory_utilization: float | None = parameter(
         "Share of memory the engine takes; else its default.", default=None, unit="1"
@@ -324,9 +321,7 @@ class Housing(Question):
 class Attended(Question):
     """Options of attention, and of counting its work."""
 
-    kv_cache: bool = parameter(
-        "Keep keys and values, or recompute.", default=True, option="--kv-cache/--no-kv-cache"
-    )
+    kv_cache: bool = parameter("Keep keys and values, or recompute.", default=True)
     attention: Attending = parameter("Fused, or with scores in device memory.", default="flash")
     fusion: Fusing = parameter(
         "Passes over activations as kernels of their own: as engines have them, for each operation "
@@ -391,9 +386,7 @@ class Branched(Question):
 class Ringed(Question):
     """Option of how context parallelism passes keys."""
 
-    ring_attention: bool = parameter(
-        "Pass keys around under --cp, not gather them.", default=False, option="--ring-attention"
-    )
+    ring_attention: bool = parameter("Pass keys around under --cp, not gather them.", default=False)
 
 
 class Chosen(Question):
@@ -479,7 +472,6 @@ class Analysis(
     sequence_parallel: bool = parameter(
         "Sequence parallel: norms split by tokens over --tp.",
         default=False,
-        option="--sp",
         called="sp",
     )
     microbatches: int = parameter(
@@ -495,9 +487,7 @@ class Analysis(
         "Share of the KV cache kept on the host, 0 to 1.", default=0.0, unit="1"
     )
     offload_to: Outside = parameter("The host's memory, or its storage.", default="cpu")
-    prefetch: bool = parameter(
-        "Load the next layer while one computes.", default=True, option="--prefetch/--no-prefetch"
-    )
+    prefetch: bool = parameter("Load the next layer while one computes.", default=True)
     convention: Convention = parameter(
         "What an engine does, or published closed forms.", default="engine"
     )
@@ -535,7 +525,6 @@ class Comparison(Batch, Deployed, Sampled, Attended, Ranked):
         text='One text for each variant: ``"gqa=8"``, ``"window=1024,weights=int4"``; names are '
         "those of `roofline.model.changes.settings.CHANGES`.",
         usual=None,
-        option="--with",
         called="with_",
         kw_only=False,
     )
@@ -580,9 +569,7 @@ class Pools(Subject, Housed, Batch, Deployed, Sampled, Overlapped):
     over: Wires = parameter(
         "What the cache goes over: link where one node has both pools.", default="network"
     )
-    overlapped: bool = parameter(
-        "Send each layer's cache as the next computes.", default=False, option="--overlapped"
-    )
+    overlapped: bool = parameter("Send each layer's cache as the next computes.", default=False)
     prefill_batch: int = parameter(
         "Prompts in a prefill step; 0 for one in each group of --prefill.", default=0, unit="1"
     )
@@ -666,12 +653,8 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned):
     token_budget: int | None = parameter(
         "New tokens of a step, of a replica.", default=None, unit="token"
     )
-    chunked_prefill: bool = parameter(
-        "Cut prompts to fill a step.", default=True, option="--chunked-prefill/--no-chunked-prefill"
-    )
-    prefix_caching: bool = parameter(
-        "Keep equal prefixes once.", default=True, option="--prefix-caching/--no-prefix-caching"
-    )
+    chunked_prefill: bool = parameter("Cut prompts to fill a step.", default=True)
+    prefix_caching: bool = parameter("Keep equal prefixes once.", default=True)
     offload_weights: float = parameter(
         "Share of the layers kept on the host, 0 to 1.", default=0.0, unit="1"
     )
@@ -746,15 +729,9 @@ class Simulation(
         default=0,
         unit="1",
     )
-    cold: bool = parameter(
-        "The server has just started: its first prompts wait.", default=False, option="--cold"
-    )
-    contiguous: bool = parameter(
-        "A region for the longest request each, no pages.", default=False, option="--contiguous"
-    )
-    prefix_caching: bool | None = parameter(
-        "Keep equal prefixes once.", default=None, option="--prefix-caching/--no-prefix-caching"
-    )
+    cold: bool = parameter("The server has just started: its first prompts wait.", default=False)
+    contiguous: bool = parameter("A region for the longest request each, no pages.", default=False)
+    prefix_caching: bool | None = parameter("Keep equal prefixes once.", default=None)
     host_cache: str = parameter(
         "Host memory of a replica for prefixes that leave the GPU: 256GB.", default="0 B", unit="B"
     )
@@ -764,7 +741,6 @@ class Simulation(
         text="Whether figures have a central 80 %, and objectives a probability; it takes seven "
         "times as long. None have it at datasheet rates.",
         default=True,
-        option="--intervals/--no-intervals",
         called="intervals",
     )
     progress: Callable[[int, int], None] | None = parameter(
@@ -845,7 +821,6 @@ class Planning(Housed, Offered, Engined, Profiled, Computed, Housing, Sampled, A
     disaggregated: bool = parameter(
         "Let prefill and decode have GPUs of their own, or not.",
         default=True,
-        option="--disaggregated/--aggregated",
     )
     usd_per_hour: float | Sequence[float] | None = parameter(
         "Dollars for a device and hour; one, or one for each --gpu.",
@@ -888,7 +863,6 @@ class Measured(Question):
     format_: str = parameter(
         "Read the files as this; else told.",
         default="",
-        option="--as",
         called="format_as",
         metavar="FORMAT",
     )
@@ -917,7 +891,5 @@ class Measured(Question):
     rate: float | None = parameter(
         "Requests a second, in place of clients.", default=None, unit="1/s", least=0.001
     )
-    every: bool = parameter(
-        "Every percentile, not one mean of each metric.", default=False, option="--all"
-    )
+    every: bool = parameter("Every percentile, not one mean of each metric.", default=False)
     profile: str | Path = Simulation.profile

@@ -138,7 +138,8 @@ def _commands(*names: str) -> Any:
 
 def fail(message: str, hint: str, code: int) -> int:
     """Print an error and what to do about it."""
+    from roofline.cli.flags import flags
     from roofline.view.terminal import clean
 
-    typer.echo(f"error: {clean(message)}\nhint: {clean(hint)}", err=True)
+    typer.echo(f"error: {clean(flags(message))}\nhint: {clean(flags(hint))}", err=True)
     return code
