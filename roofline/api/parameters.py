@@ -2,7 +2,7 @@
 
 `roofline.api.question.question` makes signatures and docstrings of functions from a record,
 `roofline.cli.options.takes` the options of a command. Nothing heavy is imported here, so that
-``--help`` stays light.
+help stays light.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Housed(Question):
     """Node around the devices."""
 
     node: str | Node | None = parameter(
-        "Node by name, or a YAML file, whose GPUs are taken; else the usual of --gpu.",
+        "Node by name, or a YAML file, whose GPUs are taken; else the usual of `gpu`.",
         text="Node by name, a YAML file, or a node, whose GPUs are taken; None for the usual one.",
         default=None,
         completes="nodes",
@@ -258,8 +258,8 @@ class Profiled(Question):
 
     profile: str | Path = parameter(
         "Constants of the engine, as calibrate --from and --from-log learn them.",
-        text="File of the engine's constants, as `roofline.api.learn_engine` and `learn_log` write "
-        "it, in place of the shipped ones.",
+        text="File of the engine's constants, as `roofline.api.learn_engine` writes it, in place of "
+        "the shipped ones.",
         default="",
         usual=None,
         kind=Path | None,
@@ -386,7 +386,7 @@ class Branched(Question):
 class Ringed(Question):
     """Option of how context parallelism passes keys."""
 
-    ring_attention: bool = parameter("Pass keys around under --cp, not gather them.", default=False)
+    ring_attention: bool = parameter("Pass keys around under `cp`, not gather them.", default=False)
 
 
 class Chosen(Question):
@@ -470,7 +470,7 @@ class Analysis(
     """Parameters of `roofline.analyze`."""
 
     sequence_parallel: bool = parameter(
-        "Sequence parallel: norms split by tokens over --tp.",
+        "Sequence parallel: norms split by tokens over `tp`.",
         default=False,
         called="sp",
     )
@@ -571,7 +571,7 @@ class Pools(Subject, Housed, Batch, Deployed, Sampled, Overlapped):
     )
     overlapped: bool = parameter("Send each layer's cache as the next computes.", default=False)
     prefill_batch: int = parameter(
-        "Prompts in a prefill step; 0 for one in each group of --prefill.", default=0, unit="1"
+        "Prompts in a prefill step; 0 for one in each group of `prefill`.", default=0, unit="1"
     )
     batch: int = parameter("Sequences of a decode instance.", default=64, unit="1")
     overlap: float = parameter(
@@ -616,7 +616,7 @@ class Drafting(Subject, Arranged, Batch, Deployed, Overlapped):
     draft_tp: int | None = parameter(
         "Devices that share the draft; else as many as the target.", default=None, unit="1"
     )
-    layout: str = parameter("Layout of the target: tp8, dp8-ep8; else --gpus share it.", default="")
+    layout: str = parameter("Layout of the target: tp8, dp8-ep8; else `gpus` share it.", default="")
 
 
 class Paging(Subject, Arranged, Sequences, Branched, Calibrated):
@@ -628,7 +628,7 @@ class Paging(Subject, Arranged, Sequences, Branched, Calibrated):
         default=0,
         unit="token",
     )
-    layout: str = parameter("tp8, dp8-ep8; else --gpus share it.", default="")
+    layout: str = parameter("tp8, dp8-ep8; else `gpus` share it.", default="")
     batch: int = parameter("Sequences that a step keeps activations for.", default=256, unit="1")
 
 
@@ -641,7 +641,7 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned):
         default="vllm",
     )
     engine: Literal["vllm", "sglang", "trtllm", "llamacpp"] | None = parameter(
-        "Engine inside of k8s; else that of --for.", default=None
+        "Engine inside of k8s; else that of `target`.", default=None
     )
     layout: str = parameter("Degrees together, like tp8-pp2.", default="")
     max_sequences: int | None = parameter(
@@ -765,13 +765,13 @@ class Planning(Housed, Offered, Engined, Profiled, Computed, Housing, Sampled, A
         kw_only=False,
     )
     gpus: int | None = parameter(
-        "Most devices; else what --power and --budget hold, or 8.",
+        "Most devices; else what `power` and `budget` hold, or 8.",
         default=None,
         unit="1",
         show_default="8",
     )
     power: str | float = parameter(
-        "Power of the hall, like 2MW; without --rate the plan fills it.",
+        "Power of the hall, like 2MW; without `rate` the plan fills it.",
         text='Power of the hall, a number [W] or ``"2MW"``; without a rate the plan fills it.',
         default="",
         unit="W",
@@ -779,7 +779,7 @@ class Planning(Housed, Offered, Engined, Profiled, Computed, Housing, Sampled, A
         kind=str,
     )
     budget: float | None = parameter(
-        "Dollars for all devices and hour; without --rate the plan spends them.",
+        "Dollars for all devices and hour; without `rate` the plan spends them.",
         default=None,
         unit="$/h",
         called="budget_per_hour",
@@ -823,7 +823,7 @@ class Planning(Housed, Offered, Engined, Profiled, Computed, Housing, Sampled, A
         default=True,
     )
     usd_per_hour: float | Sequence[float] | None = parameter(
-        "Dollars for a device and hour; one, or one for each --gpu.",
+        "Dollars for a device and hour; one, or one for each `gpu`.",
         default=None,
         unit="$/h",
         called="price",
@@ -844,7 +844,7 @@ class Planning(Housed, Offered, Engined, Profiled, Computed, Housing, Sampled, A
         default="",
     )
     reserved_price: float | Sequence[float] | None = parameter(
-        "Dollars for a device and hour that is reserved, beside --price on demand.",
+        "Dollars for a device and hour that is reserved, beside `usd_per_hour` on demand.",
         default=None,
         unit="$/h",
     )

@@ -44,7 +44,7 @@ def simulate(asked: Simulation) -> Result:
         one_of("policy", policy, POLICIES)
     refuse_unused(
         "a policy without batches that wait",
-        {"--timeout": asked.timeout_s != 0 and policy != "dynamic"},
+        {"`timeout_s`": asked.timeout_s != 0 and policy != "dynamic"},
     )
     check_undrafted(asked)
     objectives = parse_slo(asked.slo) if asked.slo is not None else None
@@ -53,7 +53,7 @@ def simulate(asked: Simulation) -> Result:
     facility = setting.facility_of(asked)
     setting.check_powered(facility, device)
     if facility is not None:
-        refuse_unused("a question of power and energy", {"--draft": bool(asked.draft)})
+        refuse_unused("a question of power and energy", {"`draft`": bool(asked.draft)})
     degrees = setting.degrees_of(asked)
     if degrees.automatic:
         raise InputError(
@@ -82,7 +82,7 @@ def simulate(asked: Simulation) -> Result:
         raise InputError(
             "requests that wait for answers, with adapters that are loaded on demand: what a load "
             "delays is not fed back to them",
-            hint="leave out --max-loras, or send single requests at a --rate",
+            hint="leave out `max_loras`, or send single requests at a `rate`",
         )
     served = serve(
         fleet, made, concurrency=load.concurrency, ramp_s=load.ramp_s, progress=asked.progress
@@ -110,12 +110,12 @@ def check_undrafted(asked: Simulation | Planning) -> None:
     """Refuse what is said about drafts where nothing drafts, and drafts beside adapters."""
     if asked.draft and asked.adapters:
         raise InputError(
-            "drafts beside LoRA adapters are not priced", hint="leave out --draft or --adapters"
+            "drafts beside LoRA adapters are not priced", hint="leave out `draft` or `adapters`"
         )
     if not asked.draft:
         unused = {
-            "--acceptance": asked.acceptance != "",
-            "--draft-length": bool(asked.draft_length),
+            "`acceptance`": asked.acceptance != "",
+            "`draft_length`": bool(asked.draft_length),
         }
         refuse_unused("plain decoding", unused)
 
@@ -162,5 +162,5 @@ def check_contexts(network: Architecture, requests: Requests) -> None:
         raise InputError(
             f"{long:,} of {len(requests):,} requests are longer than the {limit:,} tokens that "
             f"{network.name} is made for, the longest {int(whole.max()):,}",
-            hint="give --prompt and --output, another workload, or a network with more context",
+            hint="give `prompt` and `output`, another workload, or a network with more context",
         )

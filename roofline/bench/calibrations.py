@@ -77,7 +77,7 @@ def _named(device: str, engine: str, file: Stamp) -> GpuCalibration:
     if not fits:
         raise InputError(
             f"the calibration {found.name!r:.60} has no kernel of a network in it",
-            hint="calibrate this GPU: roofline calibrate --backend cupy; or --calibration auto",
+            hint="calibrate this GPU: roofline calibrate --backend cupy; or `calibration=auto`",
         )
     return GpuCalibration(found.name, engine, tuple(fits), fits.__getitem__, _profile(engine))
 
@@ -200,7 +200,7 @@ def with_profile(deployment: Deployment, profile: str | Path) -> Deployment:
     if not isinstance(known, GpuCalibration):
         raise InputError(
             "a profile goes with measured kernels, and none price this deployment",
-            hint="leave --profile out, or give a GPU and --calibration that have some",
+            hint="leave `profile` out, or give a GPU and `calibration` that have some",
         )
     return replace(deployment, calibration=replace(known, profile=_own_profile(deployment, path)))
 

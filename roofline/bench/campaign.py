@@ -144,7 +144,7 @@ def place(backend: str, name: str = "") -> AbstractContextManager[Place]:
         )
     if name:
         raise InputError(
-            f"NumPy does not run on {name}", hint="leave --gpu out, or add --backend cupy"
+            f"NumPy does not run on {name}", hint="leave `gpu` out, or add `backend=cupy`"
         )
     return nullcontext(numpy_place())
 

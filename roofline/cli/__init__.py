@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from roofline import __version__
 from roofline.cli.streams import open_streams
 from roofline.cli.values import take_plain
 from roofline.errors import BUG, EXIT_CODES, ReaderLeftError, RooflineError, StoppedError
+from roofline.version import __version__
 
 COMMANDS: Final = (
     "analyze",

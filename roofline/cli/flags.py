@@ -28,7 +28,7 @@ SPELLED: Final = {
 """Options that are not called as their parameters are."""
 OTHERS: Final = ("backend", "cross_validate", "format", "given", "quality", "where")
 """Options of commands that no record of parameters is behind."""
-MARKED: Final = re.compile(r"`([a-z][a-z_0-9]*)(?:=([^`\n]*))?`")
+MARKED: Final = re.compile(r"(?<!`)`([a-z][a-z_0-9]*)(?:=([^`\n]*))?`(?!`)")
 """Name of a parameter in a sentence, perhaps with a value."""
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from roofline import __version__
 from roofline.cli.flags import flags, in_flags
 from roofline.table import Derivation, Result, Table
+from roofline.version import __version__
 from roofline.view.block import Grid
 from roofline.view.questions import view_of
 from roofline.view.terminal import (
@@ -45,7 +45,7 @@ class Format(StrEnum):
 
 def echo(text: str) -> None:
     """Print to stdout."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(flags(text) + "\n")
 
 
 def say(text: str) -> None:
@@ -77,7 +77,7 @@ def print_json(command: str, result: Mapping[str, Any], notes: Sequence[str] = (
         "notes": list(notes),
     }
     unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-    text = flags(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=not unicode))
+    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=not unicode)
     echo(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 

@@ -139,7 +139,7 @@ def _replicas(setup: Setup, gpus: int | None) -> int:
     if whole % setup.tp:
         raise LayoutError(
             f"{whole} GPUs cannot be divided into groups of {setup.tp}",
-            hint="make --gpus a multiple of the tensor-parallel degree",
+            hint="make `gpus` a multiple of the tensor-parallel degree",
         )
     return whole // setup.tp
 

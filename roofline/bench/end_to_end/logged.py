@@ -186,7 +186,7 @@ def cells_of(
         if tokens != tokens and not prompt:
             raise InputError(
                 "the log does not say how much of the cache is in use",
-                hint="give the mean lengths: --given prompt=1024,output=256",
+                hint="give the mean lengths: `given` prompt=1024,output=256",
             )
         if tokens != tokens:
             tokens = (prompt + output / 2.0) * each.running

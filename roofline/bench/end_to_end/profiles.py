@@ -248,7 +248,7 @@ def profile_of(name: str, own: Path | None = None) -> EngineProfile:
     if file.name != known.profile:
         raise DocumentError(
             f"it is of {file.name}, and {known.name} has the constants of {known.profile}",
-            hint=f"give --engine {file.name}, or a file that was learnt from {known.name}",
+            hint=f"give `engine={file.name}`, or a file that was learnt from {known.name}",
             where=str(own),
         )
     told, logged = file.logged, None

@@ -221,7 +221,7 @@ def write(served: Served, site: Site) -> Command:
             layout,
             "SGLang",
             "a network does not draft for attention groups",
-            "draft with mtp or eagle, or use a layout without --dp",
+            "draft with mtp or eagle, or use a layout without `dp`",
         )
     parts: list[tuple[str, ...]] = [
         ("python3", "-m", "sglang.launch_server"),

@@ -70,14 +70,14 @@ def read_trace(path: Path, *, most: int = 0, block: int = mooncake.BLOCK) -> Tra
             if not most:
                 raise InputError(
                     f"{reader.source} has more than {MOST_TOGETHER:,} requests",
-                    hint="read the first ones (--requests N)",
+                    hint="read the first ones (`requests=N`)",
                 )
             made = part(made, 0, limit - count)
         ids += len(made.hashes)
         if ids > MOST_TOGETHER:
             raise InputError(
                 f"{reader.source} has more than {MOST_TOGETHER:,} ids of blocks",
-                hint=f"read the first {count:,} requests or fewer (--requests N)",
+                hint=f"read the first {count:,} requests or fewer (`requests=N`)",
             )
         parts.append(made)
         count += len(made)

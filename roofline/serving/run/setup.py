@@ -83,13 +83,13 @@ def server_of(
     if asked.sharing and (alone or asked.contiguous):
         raise InputError(
             f"prefixes are not shared in {'contiguous memory' if asked.contiguous else 'batches'}",
-            hint="leave out --prefix-caching",
+            hint="leave out `prefix_caching`",
         )
     sharing = not alone and not asked.contiguous and asked.sharing is not False
     if asked.tier_bytes and not sharing:
         raise InputError(
             "room on the host for prefixes that nobody shares",
-            hint="leave out --host-cache, or share prefixes",
+            hint="leave out `host_cache`, or share prefixes",
         )
     server = Server(
         policy=policy,

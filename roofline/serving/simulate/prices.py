@@ -278,7 +278,7 @@ def _check(deployment: Deployment, sequences: int) -> None:
     if deployment.offload.ahead:
         raise InputError(
             "loads from the host that are hidden behind the rest of a step have no price by parts",
-            hint="give --no-prefetch, or keep weights and cache on the device",
+            hint="give `prefetch=False`, or keep weights and cache on the device",
         )
 
 

@@ -1,10 +1,9 @@
 """A plan as a result: what the command line prints, and what JSON and reports carry."""
 
-import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-import roofline
+from roofline.study.commands import command_line
 from roofline.study.plan import day, day_tables, tables
 from roofline.study.plan.choose import RunnerUp, larger, runners_up
 from roofline.study.plan.confirm import Confirmed
@@ -18,12 +17,13 @@ from roofline.study.plan.relaxations import Relaxation, Remake, limit, relaxatio
 from roofline.study.plan.sensitivity import Bar, frontier, levels, steps, tornado
 from roofline.study.plan.summary import (
     drafting_facts,
-    drafting_flags,
     drafting_notes,
+    drafting_options,
     summary,
 )
 from roofline.table import Result, Table, table
 from roofline.units import counted
+from roofline.version import __version__
 
 STARTED: Final = ("vllm", "sglang", "trtllm")
 """Engines that there are commands of."""
@@ -117,7 +117,7 @@ def result_of(
         derivations={} if best is None else derivations(best, plan.demand, plan.goal),
         notes=(*notes, *_notes(plan), *(() if over is None else day_tables.notes(over)), *started),
         metadata={
-            "version": roofline.__version__,
+            "version": __version__,
             **given,
             "confidence": plan.goal.confidence,
             "fits": best is not None,
@@ -172,9 +172,11 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     unpriced = [kind.gpu for kind in plan.compared if not kind.usd_per_hour]
     if unpriced:
         names = ", ".join(dict.fromkeys(unpriced))
-        out.append(f"No price is assumed for {names}: a device counts as 1 $/h. Give --price.")
+        out.append(
+            f"No price is assumed for {names}: a device counts as 1 $/h. Give `usd_per_hour`."
+        )
     if any(assumed(kind) for kind in plan.compared):
-        out.append("Prices are assumed: give --price for those you pay.")
+        out.append("Prices are assumed: give `usd_per_hour` for those you pay.")
     return tuple(out)
 
 
@@ -182,16 +184,15 @@ def _commands(plan: Plan, option: Option, given: Mapping[str, Any]) -> dict[str,
     """Commands that print how an instance of each pool is started, by role, of a real engine."""
     out: dict[str, str] = {}
     for pool in option.pools if given["engine"] in STARTED else ():
-        words = {
-            "--gpu": pool.kind.gpu,
-            "--layout": pool.candidate.layout.spelled,
-            "--engine": given["engine"],
-            "--weights": pool.kind.weights,
-            "--kv": pool.kind.kv,
-            "--max-sequences": pool.server.max_sequences,
-            "--token-budget": pool.server.token_budget,
-            **drafting_flags(plan),
+        options = {
+            "gpu": pool.kind.gpu,
+            "layout": pool.candidate.layout.spelled,
+            "engine": given["engine"],
+            "weights": pool.kind.weights,
+            "kv": pool.kind.kv,
+            "max_sequences": pool.server.max_sequences,
+            "token_budget": pool.server.token_budget,
+            **drafting_options(plan),
         }
-        flags = [str(part) for pair in words.items() for part in pair]
-        out[pool.role] = shlex.join(["roofline", "serve-command", str(given["model"]), *flags])
+        out[pool.role] = command_line("serve-command", str(given["model"]), options)
     return out
