@@ -5,7 +5,7 @@ from dataclasses import replace
 from roofline.api import setting
 from roofline.api.parameters import Analysis, Paging, shared
 from roofline.api.question import question
-from roofline.bench.calibrations import profile_note, with_profile
+from roofline.bench.calibrations import profile_note
 from roofline.cost.deployment import Offload
 from roofline.cost.layout import DEGREES
 from roofline.errors import UnknownNameError
@@ -75,8 +75,7 @@ def analyze(asked: Analysis) -> Result:
         base = setting.deployed_as(
             asked, network, device, box or setting.roomiest(device, many), options=options
         )
-        if asked.profile:
-            base = with_profile(base, asked.profile)
+        base = setting.profiled(base, asked.profile)
         chosen = choose(base, workload, many, asked.objective, asked.memory_utilization)
         arranged, replicas, reason = chosen.layout, chosen.replicas, chosen.reason
     else:
@@ -138,7 +137,7 @@ def analyze(asked: Analysis) -> Result:
     )
     if asked.profile:
         refuse_unused("`denoising_steps`", {"`profile`": asked.denoising_steps != 0})
-        deployment = with_profile(deployment, asked.profile)
+        deployment = setting.profiled(deployment, asked.profile)
     if not asked.denoising_steps:
         refuse_unused("decoding token by token", {"`block`": asked.block != 0})
     if asked.denoising_steps:

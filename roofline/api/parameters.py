@@ -258,8 +258,8 @@ class Profiled(Question):
 
     profile: str | Path = parameter(
         "Constants of the engine, as calibrate --from and --from-log learn them.",
-        text="File of the engine's constants, as `roofline.api.learn_engine` writes it, in place of "
-        "the shipped ones.",
+        text="File of the engine's constants, as `roofline.api.learn_engine` writes it, in place "
+        "of the shipped ones.",
         default="",
         usual=None,
         kind=Path | None,

@@ -17,7 +17,7 @@ from roofline.api.simulation import USUAL_DRAFT, check_contexts, check_undrafted
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.workload import Wanted, drawn
-from roofline.bench.calibrations import engine_misses, profile_note, profile_source, with_profile
+from roofline.bench.calibrations import engine_misses, profile_note, profile_source
 from roofline.cost.deployment import Deployment, Options
 from roofline.errors import InputError, MissingRateError, RooflineError
 from roofline.hardware.engine import engine as engine_named
@@ -433,8 +433,7 @@ class Kinds:
                 except MissingRateError as error:
                     errors.append(error)
                     continue
-                if asked.profile:
-                    base = with_profile(base, asked.profile)
+                base = setting.profiled(base, asked.profile)
                 if self.speculation is not None:
                     self.speculation.draft(base)  # that there can be none is told at once
                 memory, sure = asked.memory_utilization, _uncertainty(base)

@@ -22,7 +22,7 @@ from roofline.bench.end_to_end.published_results import (
 from roofline.bench.end_to_end.rules import RULES, Reason
 from roofline.bench.end_to_end.scoring import ScoredRows, refusals, score
 from roofline.errors import InputError
-from roofline.hardware.engine import UNKNOWN
+from roofline.hardware.serving_engine import UNKNOWN
 from roofline.table import Result, Table, table
 from roofline.units import counted
 from roofline.version import __version__

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, get_args
 
 from roofline.api.parameters import (
@@ -253,6 +254,15 @@ def options_asked(asked: Question) -> Options:
         lora=Lora(**shared(asked, Lora)),
         **shared(asked, Options),
     )
+
+
+def profiled(deployment: Deployment, profile: str | Path) -> Deployment:
+    """Deployment with the engine's constants of a file, if one is named."""
+    if not profile:
+        return deployment
+    from roofline.bench.end_to_end.own_profile import with_profile
+
+    return with_profile(deployment, profile)
 
 
 def roomiest(device: Gpu, gpus: int) -> Node:

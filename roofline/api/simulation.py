@@ -7,7 +7,7 @@ from roofline.api.parameters import Planning, Simulation, shared
 from roofline.api.question import question
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.workload import Wanted, drawn
-from roofline.bench.calibrations import engine_misses, profile_note, with_profile
+from roofline.bench.calibrations import engine_misses, profile_note
 from roofline.errors import InputError, QuantityError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.architecture import Architecture
@@ -62,8 +62,7 @@ def simulate(asked: Simulation) -> Result:
         )
     arranged, replicas = setting.layout_of(asked.gpus, degrees)
     deployment = setting.deployed_as(asked, network, device, box, arranged)
-    if asked.profile:
-        deployment = with_profile(deployment, asked.profile)
+    deployment = setting.profiled(deployment, asked.profile)
     wanted = Asked(
         sharing=asked.prefix_caching, tier_bytes=_room(asked.host_cache), **shared(asked, Asked)
     )

@@ -48,6 +48,11 @@ def echo(text: str) -> None:
     sys.stdout.write(flags(text) + "\n")
 
 
+def said(text: str) -> None:
+    """Print a line to stderr, as it is."""
+    sys.stderr.write(clean(flags(text)) + "\n")
+
+
 def say(text: str) -> None:
     """Print a note to stderr, broken at the page width."""
     sys.stderr.write(wrap(flags(text)) + "\n")

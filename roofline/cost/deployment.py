@@ -16,9 +16,9 @@ from roofline.cost.moe import UNIFORM, Routing
 from roofline.cost.sampling import LIKELIEST, Sampling
 from roofline.cost.work import Number
 from roofline.errors import InputError
-from roofline.hardware.engine import Engine
 from roofline.hardware.links import host_link
 from roofline.hardware.machine import Node
+from roofline.hardware.serving_engine import Engine
 from roofline.model.architecture import (
     UNQUANTISED,
     Architecture,

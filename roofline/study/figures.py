@@ -11,8 +11,8 @@ from roofline.cost.layout import Layout
 from roofline.cost.measured import Calibration
 from roofline.errors import LayoutError, RooflineError
 from roofline.hardware.catalog import default_node
-from roofline.hardware.engine import Engine
 from roofline.hardware.machine import Gpu
+from roofline.hardware.serving_engine import Engine
 from roofline.model import parameters, precision
 from roofline.model.changes.settings import Setup
 from roofline.serving import advice, lecture, room

@@ -9,9 +9,10 @@ import pytest
 from roofline.content import shipped
 from roofline.errors import DocumentError
 from roofline.hardware import catalog, links
+from roofline.hardware.figures import read_kind
 from roofline.hardware.files import LinkKind
 from roofline.hardware.machine import TOPOLOGIES, Link, Node
-from roofline.hardware.reading import read_kind, read_node
+from roofline.hardware.reading import read_node
 from roofline.units import parse
 
 KINDS = sorted((shipped("hwspecs") / "links").glob("*.yaml"), key=lambda path: path.stem)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from roofline.hardware.engine import UNKNOWN
+from roofline.hardware.serving_engine import UNKNOWN
 
 FOLDER: Final = "calibrations/engines"
 SHARED: Final = "kernels"

@@ -20,7 +20,7 @@ from roofline.bench.end_to_end.metrics import predictions_at
 from roofline.bench.end_to_end.replay import Known
 from roofline.bench.engine_profiles import spread_keys
 from roofline.cost.work import Array
-from roofline.hardware.engine import UNKNOWN
+from roofline.hardware.serving_engine import UNKNOWN
 
 Integers = NDArray[np.int64]
 FOLDS: Final = 10

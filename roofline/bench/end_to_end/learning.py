@@ -32,7 +32,7 @@ from roofline.bench.end_to_end.metrics import PLACE, Predictable
 from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
 from roofline.errors import InputError
-from roofline.hardware.engine import Engine
+from roofline.hardware.serving_engine import Engine
 
 Integers = NDArray[np.int64]
 

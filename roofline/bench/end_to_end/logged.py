@@ -29,7 +29,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineProfile, LoggedRange
 from roofline.cost.work import Array
 from roofline.errors import InputError
-from roofline.hardware.engine import Engine
+from roofline.hardware.serving_engine import Engine
 from roofline.serving.logged_step import LoggedStep
 from roofline.serving.simulate.dense import dense
 from roofline.serving.simulate.mean_step import SteadyLoad, mean_step_s

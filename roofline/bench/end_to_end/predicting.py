@@ -19,7 +19,7 @@ from roofline.bench.end_to_end.metrics import predictions
 from roofline.bench.end_to_end.replay import Known, known
 from roofline.bench.end_to_end.result import EndToEnd, Metric
 from roofline.errors import InputError, RooflineError, described
-from roofline.hardware.engine import UNKNOWN
+from roofline.hardware.serving_engine import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas

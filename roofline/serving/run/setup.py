@@ -10,8 +10,8 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.memory import budget
 from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InfeasibleError, InputError
-from roofline.hardware.engine import Engine
 from roofline.hardware.links import host_link
+from roofline.hardware.serving_engine import Engine
 from roofline.serving.adapters import load_s
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.server import BATCHED, Policy, Server
