@@ -58,7 +58,7 @@ class HeldOut:
     metrics: list[Mapping[str, float]]
     """Every metric of each row."""
     log_sd: list[Mapping[str, float]]
-    """Of the logarithm of each measured metric of each row."""
+    """Standard deviation of the logarithm of each measured metric of each row. [1]"""
 
 
 def cross_validate(

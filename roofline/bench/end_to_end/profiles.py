@@ -74,7 +74,7 @@ class LoggedFile(Strict):
 
 
 class EngineFile(Strict):
-    """What an engine adds to its kernels."""
+    """File of the constants that an engine adds to its kernels."""
 
     schema_version: Literal[2]
     name: Text
@@ -89,7 +89,7 @@ class EngineFile(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a file says beside its constants."""
+    """Contents of a file beside its constants."""
 
     rows: int
     """It was fitted to. [1]"""

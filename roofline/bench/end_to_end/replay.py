@@ -53,10 +53,10 @@ class Known:
     row: Row
     """Row of the file, as it was read."""
     deployment: Deployment
-    """What served it."""
+    """Deployment that served it."""
     requests: Requests
     server: Server
-    """What came, and how steps are filled."""
+    """Requests, and the policy that fills steps."""
     utilization: float | None = None
     """Share of device memory that was given to the engine; None for its default. [1]"""
 
