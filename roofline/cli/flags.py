@@ -21,7 +21,7 @@ SPELLED: Final = {
     "disaggregated": "--disaggregated/--aggregated",
     "every": "--all",
     "format_": "--as",
-    "rank": "/--static",
+    "rank": "--static",
     "routing": "--routing-skew or --expert-loads",
     "target": "--for",
 }
@@ -56,11 +56,12 @@ def _spellings() -> dict[str, str]:
 
 def _option(mark: re.Match[str]) -> str:
     name, value = mark.groups()
-    option = _spellings().get(name, mark[0])
-    on, _, off = option.partition("/")
-    if value in ("True", "False", "static"):
-        return on if value == "True" else off
-    return option if option == mark[0] else on if value is None else f"{on} {value}"
+    if name not in _spellings():
+        return mark[0]
+    on, _, off = _spellings()[name].partition("/")
+    if value == "False":
+        return off
+    return on if value in (None, "True") or name == "rank" else f"{on} {value}"
 
 
 def flags(text: str) -> str:
