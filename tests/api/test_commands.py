@@ -157,7 +157,7 @@ def test_a_network_that_does_not_fit_has_no_command() -> None:
         ({"draft_model": "x"}, "without `draft`"),
         ({"max_context": 1000}, "longer than `max_context="),
         ({"prompt": 200_000}, "longer than the 131,072 that llama-3.1-8b is made for"),
-        ({"max_context": 200_000}, "max-context 200,000 is longer than the 131,072"),
+        ({"max_context": 200_000}, "`max_context=200,000` is longer than the 131,072"),
         ({"prompt": 0}, "prompt is 0"),
         ({"concurrency": -1, "output": -5}, "output is -5"),
         ({"concurrency": 0}, "concurrency is 0"),
