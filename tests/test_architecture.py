@@ -111,7 +111,7 @@ def test_a_planted_violation_is_found(tmp_path: Path, place: str, line: str, sen
 def circle(root: Path) -> list[str]:
     """Modules of which each imports the next, at its top or where it runs; empty without one."""
     paths = {_module(path, root): path for path in files(root)}
-    graph = {name: (_imported(path) & set(paths)) - {name} for name, path in paths.items()}
+    graph = {name: _imported(path, set(paths)) - {name} for name, path in paths.items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -124,8 +124,8 @@ def _module(path: Path, root: Path) -> str:
     return ".".join(parts).removesuffix(".__init__")
 
 
-def _imported(path: Path) -> set[str]:
-    """Modules of the package that a module imports when it runs, those for types left out."""
+def _imported(path: Path, known: set[str]) -> set[str]:
+    """Known modules that a module imports when it runs, those for types left out."""
     tree = parsed(path)
     typed = {
         id(part)
@@ -138,8 +138,9 @@ def _imported(path: Path) -> set[str]:
         if isinstance(node, ast.Import) and id(node) not in typed:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and id(node) not in typed and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {name if name in known else node.module for name in names}
+    return found & known
 
 
 @pytest.mark.slow
