@@ -16,8 +16,8 @@ forms of the lecture are in `roofline.cost.textbook`, quantities as text in `roo
 from typing import TYPE_CHECKING, Any
 
 from roofline.table import Notebook, Terminal, shown_by
+from roofline.version import __version__
 
-__version__ = "0.1.0"
 __all__ = [
     "__version__",
     "analyze",

@@ -72,7 +72,7 @@ def there(path: Path, kind: Literal["file", "folder"] = "file") -> bool:
 
 
 def label(path: Path) -> str:
-    r"""How to show a path: shipped content by its folder, whatever it is installed under.
+    r"""Path as it is shown: shipped content by its folder, whatever it is installed under.
 
     Control characters, and bytes that are no text, are shown as escapes.
 

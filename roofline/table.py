@@ -1,4 +1,4 @@
-"""What crosses rooms: a table of named columns with units, and a result made of tables."""
+"""Table of named columns with units, and a result made of tables, which all rooms share."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     import plotly.graph_objects
 
 BASES = ("measured", "interpolated", "extrapolated", "transferred", "datasheet", "assumed")
-"""How a figure is known, from best to worst. The worst input decides for what is built from it."""
+"""Bases of figures, from best to worst; a figure built from others has the worst of theirs."""
 
 
 class Notebook(Protocol):
-    """What shows results in a notebook; it is in a room that this one does not see."""
+    """Writer of results for a notebook; it is in a room that this one does not see."""
 
     def html(self, shown: "Result | Table | Derivation") -> str:
         """Fragment of HTML, without scripts."""
@@ -202,7 +202,7 @@ def table(rows: Sequence[Mapping[str, Any]], units: Mapping[str, str], basis: st
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """How one number came about: a tree that ends in facts with sources.
+    """Derivation of one number: a tree that ends in facts with sources.
 
     Attributes:
         name, value, unit: What it is. ``value`` is in base units.

@@ -1,15 +1,19 @@
 """Who may import whom. A room may import the rooms before it, never those after or beside it."""
 
 import ast
+import re
+from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import roofline
+from roofline.cli.flags import MARKED, flags
 
 ROOMS = (
-    {"errors"},
+    {"errors", "version"},
     {"units", "content"},
     {"files", "sources"},
     {"schema", "table", "kept", "special"},
@@ -25,6 +29,7 @@ ROOMS = (
     {"cli"},
     {"__main__"},
 )
+DOOR = "the front door"
 REPORT_SEES = {"table", "view", "units", "content", "errors", "files", "sources"}
 HEAVY = {"pandas", "plotly", "scipy", "cupy", "ray", "pyarrow", "rich"}
 ROOT = Path(roofline.__file__).parent
@@ -51,8 +56,8 @@ def imported_rooms(path: Path) -> set[str]:
             found |= {rest[0]} if rest else {alias.name for alias in node.names}
         elif isinstance(node, ast.Import):
             names = [alias.name.split(".") for alias in node.names]
-            found |= {parts[1] for parts in names if parts[0] == "roofline" and len(parts) > 1}
-    return found - {"__version__"}
+            found |= {parts[1] if parts[1:] else DOOR for parts in names if parts[0] == "roofline"}
+    return {DOOR if name == "__version__" else name for name in found}
 
 
 def violations(root: Path) -> list[str]:
@@ -64,7 +69,9 @@ def violations(root: Path) -> list[str]:
         if own == "__init__":
             continue  # the front door hands the API through, lazily
         for other in sorted(imported_rooms(path) - {own}):
-            if other not in level:
+            if other == DOOR:
+                out.append(f"{own} must not import {DOOR}")
+            elif other not in level:
                 out.append(f"{own} imports {other}, which is no room")
             elif level[other] >= level[own]:
                 out.append(f"{own} must not import {other}")
@@ -86,6 +93,12 @@ def test_imports_run_one_way() -> None:
         ("report/planted.py", "from roofline.cost import work", "report must not see cost"),
         ("model/planted.py", "def f():\n    from roofline import api", "model must not import api"),
         ("cost/planted.py", "from roofline.nowhere import x", "cost imports nowhere, which is no"),
+        ("study/planted.py", "import roofline", "study must not import the front door"),
+        (
+            "cli/planted.py",
+            "from roofline import __version__",
+            "cli must not import the front door",
+        ),
     ],
 )
 def test_a_planted_violation_is_found(tmp_path: Path, place: str, line: str, sentence: str) -> None:
@@ -93,6 +106,124 @@ def test_a_planted_violation_is_found(tmp_path: Path, place: str, line: str, sen
     path.parent.mkdir(parents=True)
     path.write_text(line, encoding="utf-8")
     assert any(found.startswith(sentence) for found in violations(tmp_path))
+
+
+def circle(root: Path) -> list[str]:
+    """Modules of which each imports the next, at its top or where it runs; empty without one."""
+    paths = {_module(path, root): path for path in files(root)}
+    graph = {name: _imported(path, set(paths)) - {name} for name, path in paths.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def _module(path: Path, root: Path) -> str:
+    parts = ("roofline", *path.relative_to(root).with_suffix("").parts)
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def _imported(path: Path, known: set[str]) -> set[str]:
+    """Known modules that a module imports when it runs, those for types left out."""
+    tree = parsed(path)
+    typed = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for part in ast.walk(node)
+    }
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and id(node) not in typed:
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and id(node) not in typed and node.module:
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {name if name in known else node.module for name in names}
+    return found & known
+
+
+@pytest.mark.slow
+def test_no_modules_import_each_other() -> None:
+    assert circle(ROOT) == []
+
+
+def test_a_planted_circle_is_found(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("from roofline.two import x", encoding="utf-8")
+    (tmp_path / "two.py").write_text("def f():\n    import roofline.one", encoding="utf-8")
+    assert {"roofline.one", "roofline.two"} == set(circle(tmp_path))
+
+
+FLAG = re.compile(r"(?:^|[\s(`/])--[a-z]")
+COMMAND = re.compile(
+    r"(?:roofline [a-z-]+|calibrate|pip install|vLLM has)(?: …)?"
+    r"(?:(?: and)? --[a-z-]+(?: (?!and|--)[^\s;`]+)?)+"
+)
+"""A whole command, or what another tool has, which is cited as it is typed."""
+OTHER_TOOLS = {
+    "interop/commands": "commands of the engines",
+    "bench/end_to_end/kinds/drafted_rows.py": "what an engine was started with, in a row",
+    "bench/gpu/compiling.py": "options of NVIDIA's compiler",
+}
+"""Places that name options of other programs."""
+
+
+def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of every literal but documentation; ``{}`` for what is formatted into it."""
+    inside = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.JoinedStr, ast.Expr))
+        and (isinstance(node, ast.JoinedStr) or isinstance(node.value, ast.Constant))
+        for part in ast.iter_child_nodes(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = (p.value if isinstance(p, ast.Constant) else "{}" for p in node.values)
+            yield node.lineno, "".join(map(str, parts))
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in inside
+        ):
+            yield node.lineno, node.value
+
+
+def misnamed(root: Path) -> list[str]:
+    """Literals outside the command line that have a flag, or a name that no option has."""
+    out = []
+    for path in files(root):
+        place = path.relative_to(root).as_posix()
+        if room(path, root) == "cli":
+            continue
+        for line, text in texts(parsed(path)):
+            marks = [mark[0] for mark in MARKED.finditer(text)]
+            out += [f"{place}:{line}: {mark}" for mark in marks if flags(mark) == mark]
+            if FLAG.search(COMMAND.sub("", text)) and not place.startswith(tuple(OTHER_TOOLS)):
+                out.append(f"{place}:{line}: {text}")
+    return out
+
+
+@pytest.mark.slow
+def test_only_the_command_line_names_flags() -> None:
+    assert misnamed(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('hint = "give --batch 2"', True),
+        ('hint = f"give --batch {most}"', True),
+        ('hint = "give `bach=2`"', True),
+        ('hint = f"give `batch={most}`"', False),
+        ('hint = "calibrate it: roofline calibrate --backend cupy"', False),
+        ('hint = "as roofline calibrate --from does; or --batch 2"', True),
+    ],
+)
+def test_a_planted_flag_is_found(tmp_path: Path, line: str, found: bool) -> None:
+    (tmp_path / "cost").mkdir()
+    (tmp_path / "cost" / "planted.py").write_text(line, encoding="utf-8")
+    assert bool(misnamed(tmp_path)) == found
 
 
 def test_every_folder_of_the_package_is_a_room() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from roofline.api import setting
 from roofline.api.parameters import Analysis, Paging, shared
 from roofline.api.question import question
-from roofline.bench.calibrations import profile_note, with_profile
+from roofline.bench.calibrations import profile_note
 from roofline.cost.deployment import Offload
 from roofline.cost.layout import DEGREES
 from roofline.errors import UnknownNameError
@@ -47,13 +47,13 @@ def analyze(asked: Analysis) -> Result:
 
     refuse_unused(
         "a layout that is not auto",
-        {"--objective": asked.objective != "latency" and not degrees.automatic},
+        {"`objective`": asked.objective != "latency" and not degrees.automatic},
     )
     refuse_unused(
         "a deployment that keeps nothing on the host",
         {
-            "--offload-to": asked.offload_to != "cpu" and not moved,
-            "--no-prefetch": not (asked.prefetch or moved),
+            "`offload_to`": asked.offload_to != "cpu" and not moved,
+            "`prefetch=False`": not (asked.prefetch or moved),
         },
     )
     reason = ""
@@ -61,22 +61,21 @@ def analyze(asked: Analysis) -> Result:
         from roofline.study.choice import choose
 
         refuse_unused(
-            "--layout auto",
+            "`layout=auto`",
             {
-                "--convention textbook": asked.convention == "textbook",
+                "`convention=textbook`": asked.convention == "textbook",
                 "an offload": moved,
-                "--denoising-steps": asked.denoising_steps != 0,
-                "--samples or --beams": several,
+                "`denoising_steps`": asked.denoising_steps != 0,
+                "`samples` or `beams`": several,
             }
             | {f"--{name}": getattr(degrees, name) is not None for name in DEGREES}
-            | {"--stages": bool(asked.stages), "--microbatches": asked.microbatches != 0},
+            | {"`stages`": bool(asked.stages), "`microbatches`": asked.microbatches != 0},
         )
         many = asked.gpus or 1
         base = setting.deployed_as(
             asked, network, device, box or setting.roomiest(device, many), options=options
         )
-        if asked.profile:
-            base = with_profile(base, asked.profile)
+        base = setting.profiled(base, asked.profile)
         chosen = choose(base, workload, many, asked.objective, asked.memory_utilization)
         arranged, replicas, reason = chosen.layout, chosen.replicas, chosen.reason
     else:
@@ -84,48 +83,48 @@ def analyze(asked: Analysis) -> Result:
     refuse_unused(
         f"a layout of {arranged}",
         {
-            "--sp": arranged.sequence_parallel and arranged.tp == 1,
-            "--ring-attention": asked.ring_attention and arranged.cp == 1,
+            "`sequence_parallel`": arranged.sequence_parallel and arranged.tp == 1,
+            "`ring_attention`": asked.ring_attention and arranged.cp == 1,
         },
     )
     if several:
         refuse_unused(
-            "--samples or --beams",
+            "`samples` or `beams`",
             {
-                "a pipeline (--pp)": arranged.pp > 1,
-                "--no-kv-cache": not asked.kv_cache,
+                "a pipeline (`pp`)": arranged.pp > 1,
+                "`kv_cache=False`": not asked.kv_cache,
                 "an encoder": network.is_encoder,
             },
         )
-    refuse_unused("--adapters", {"--samples or --beams": several and asked.adapters > 0})
+    refuse_unused("`adapters`", {"`samples` or `beams`": several and asked.adapters > 0})
     unpriced = {
-        "--adapters": asked.adapters > 0,
-        "--samples or --beams": several,
-        "--temperature, --top-k or --top-p": options.sampling.given and not several,
-        "--prefill-batch": asked.prefill_batch != 0,
-        "--prefix-hit": asked.prefix_hit != 0,
-        "replicas (--gpus beyond those of a replica)": replicas > 1,
-        "--price": asked.usd_per_hour is not None,
-        "--pue, --usd-per-kwh or --carbon": facility is not None,
-        "a pipeline (--pp)": arranged.pp > 1,
-        "--offload-weights or --offload-kv": moved,
+        "`adapters`": asked.adapters > 0,
+        "`samples` or `beams`": several,
+        "`temperature`, `top_k` or `top_p`": options.sampling.given and not several,
+        "`prefill_batch`": asked.prefill_batch != 0,
+        "`prefix_hit`": asked.prefix_hit != 0,
+        "replicas (`gpus` beyond those of a replica)": replicas > 1,
+        "`usd_per_hour`": asked.usd_per_hour is not None,
+        "`pue`, `usd_per_kwh` or `carbon`": facility is not None,
+        "a pipeline (`pp`)": arranged.pp > 1,
+        "`offload_weights` or `offload_kv`": moved,
     }
     if asked.convention == "textbook":
         refuse_unused(
-            "--convention textbook",
+            "`convention=textbook`",
             unpriced
             | {
-                "--overlap": asked.overlap != 0,
-                "--sp": arranged.sequence_parallel,
-                "degrees beside --tp": arranged.devices != arranged.tp or bool(arranged.ep != 1),
-                "--no-kv-cache": not asked.kv_cache,
-                "--attention naive": asked.attention == "naive",
-                "--fusion": asked.fusion != "engine",
-                "--mask square": asked.mask == "square",
-                "--memory-utilization": asked.memory_utilization is not None,
-                "--no-cuda-graphs": not asked.cuda_graphs,
-                "--denoising-steps": asked.denoising_steps != 0,
-                "--profile": bool(asked.profile),
+                "`overlap`": asked.overlap != 0,
+                "`sequence_parallel`": arranged.sequence_parallel,
+                "degrees beside `tp`": arranged.devices != arranged.tp or bool(arranged.ep != 1),
+                "`kv_cache=False`": not asked.kv_cache,
+                "`attention=naive`": asked.attention == "naive",
+                "`fusion`": asked.fusion != "engine",
+                "`mask=square`": asked.mask == "square",
+                "`memory_utilization`": asked.memory_utilization is not None,
+                "`cuda_graphs=False`": not asked.cuda_graphs,
+                "`denoising_steps`": asked.denoising_steps != 0,
+                "`profile`": bool(asked.profile),
             },
         )
         from roofline.serving import lecture
@@ -137,14 +136,14 @@ def analyze(asked: Analysis) -> Result:
         asked, network, device, box, arranged, options=options, offload=offload
     )
     if asked.profile:
-        refuse_unused("--denoising-steps", {"--profile": asked.denoising_steps != 0})
-        deployment = with_profile(deployment, asked.profile)
+        refuse_unused("`denoising_steps`", {"`profile`": asked.denoising_steps != 0})
+        deployment = setting.profiled(deployment, asked.profile)
     if not asked.denoising_steps:
-        refuse_unused("decoding token by token", {"--block": asked.block != 0})
+        refuse_unused("decoding token by token", {"`block`": asked.block != 0})
     if asked.denoising_steps:
         from roofline.serving import diffusion
 
-        refuse_unused("--denoising-steps", unpriced)
+        refuse_unused("`denoising_steps`", unpriced)
         denoised = diffusion.denoise(
             deployment,
             batch=asked.batch,

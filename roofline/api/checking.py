@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-import roofline
 from roofline.bench.calibrations import calibration_of
 from roofline.bench.gpu import nvml
 from roofline.bench.gpu.environment import WHEELS, installed, require_device
@@ -23,6 +22,7 @@ from roofline.hardware.catalog import gpu_names
 from roofline.hardware.machine import Gpu
 from roofline.serving.asking import one_of
 from roofline.table import Result, table
+from roofline.version import __version__
 
 State = Literal["ok", "missing", "wrong"]
 LIBRARIES: Final = (
@@ -102,7 +102,7 @@ def doctor(gpu: str = "", *, engine: str = "vllm", need: Sequence[str] = ()) -> 
 
 
 def _versions() -> Iterator[Check]:
-    yield Check("roofline", "ok", roofline.__version__)
+    yield Check("roofline", "ok", __version__)
     new = sys.version_info[:2] >= OLDEST_PYTHON
     hint = "" if new else "use Python 3.11 or newer"
     yield Check("python", "ok" if new else "wrong", platform.python_version(), hint)
@@ -139,7 +139,7 @@ def _driver() -> tuple[list[Check], Gpu | None]:
     alike = called(title, (gpu_named(name) for name in gpu_names()))
     if len(alike) != 1:
         names = ", ".join(found.name for found in alike[:4])
-        hint = f"say which it is with --gpu: {names}" if names else "say one like it with --gpu"
+        hint = f"say which it is with `gpu`: {names}" if names else "say one like it with `gpu`"
         return [driver, Check("gpu", "ok", f"{number}{title}", hint)], None
     return [driver, Check("gpu", "ok", f"{number}{title}: {alike[0].name}")], alike[0]
 
@@ -163,7 +163,7 @@ def _cupy() -> Check:
 def _calibrations(gpu: Gpu | None, engine: str) -> Iterator[Check]:
     """Measured kernels that are used for a GPU unless told otherwise, and the user's own."""
     if gpu is None:
-        yield Check("calibration", "missing", "no GPU is here or named", "name one: --gpu h100-sxm")
+        yield Check("calibration", "missing", "no GPU is here or named", "name one: `gpu=h100-sxm`")
     else:
         yield _in_use(gpu, engine)
     found, faults = _own(gpu)
@@ -171,7 +171,7 @@ def _calibrations(gpu: Gpu | None, engine: str) -> Iterator[Check]:
     hint = "roofline calibrate measures this machine"
     whose = f" of {gpu.name}" if gpu is not None else ""
     if found:
-        use = f"priced with by --calibration {found[0]}"
+        use = f"priced with by `calibration={found[0]}`"
         yield Check("own calibration", "ok", ", ".join(found), use)
     else:
         yield Check("own calibration", "missing", f"none{whose} in {folders()[0]}", hint)

@@ -1,7 +1,6 @@
 """Commands of serving engines: written for a deployment, and read back to one."""
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -48,6 +47,7 @@ from roofline.model import precision
 from roofline.model.architecture import Architecture
 from roofline.schema import Document
 from roofline.serving.drafts import MTP
+from roofline.study.commands import command_line
 from roofline.table import Result, Table, table
 
 AUTO: Final = "auto"
@@ -116,40 +116,36 @@ def asking(
     """Commands of roofline about the same deployment."""
     layout, outside = deployment.layout, deployment.offload.weights
     replicas = served.replicas * deployment.devices if served.replicas > 1 else None
-    same = [
-        ("--gpu", deployment.node.gpu.name),
-        ("--node", *node),
-        ("--layout", layout.spelled if deployment.devices > 1 else ""),
-        ("--gpus", replicas),
-        ("--weights", served.weights),
-        ("--kv", "" if served.kv == "auto" else served.kv),
-        ("--engine", targets.PRICED_AS[served.engine]),
-        ("--memory-utilization", None if served.memory is None else f"{share:.4g}"),
-        ("--adapters", served.adapters and served.adapters.slots),
-        ("--lora-rank", served.adapters and served.adapters.rank),
-    ]
-    stages = ",".join(map(str, layout.stages))
-    analyze = [("--stages", stages), ("--offload-weights", f"{outside:.4g}" if outside else "")]
-    simulate = [
-        ("--max-sequences", served.max_sequences),
-        ("--token-budget", served.token_budget),
-        ("--recv-interval", served.recv_interval if served.recv_interval > 1 else None),
-        ("--stream-interval", served.stream_interval if served.stream_interval > 1 else None),
-        ("--dp-timeout-iters", served.dp_timeout_iters or None),
-    ]
-    eager = "" if served.cuda_graphs else " --no-cuda-graphs"
+    same = {
+        "gpu": deployment.node.gpu.name,
+        "node": "".join(node),
+        "layout": layout.spelled if deployment.devices > 1 else "",
+        "gpus": replicas,
+        "weights": served.weights,
+        "kv": "" if served.kv == "auto" else served.kv,
+        "engine": targets.PRICED_AS[served.engine],
+        "memory_utilization": None if served.memory is None else f"{share:.4g}",
+        "adapters": served.adapters and served.adapters.slots,
+        "lora_rank": served.adapters and served.adapters.rank,
+    }
+    eager = {"no_cuda_graphs": None if served.cuda_graphs else True}
+    analyze = {
+        "stages": ",".join(map(str, layout.stages)),
+        "offload_weights": f"{outside:.4g}" if outside else "",
+    }
+    simulate = {
+        "max_sequences": served.max_sequences,
+        "token_budget": served.token_budget,
+        "recv_interval": served.recv_interval if served.recv_interval > 1 else None,
+        "stream_interval": served.stream_interval if served.stream_interval > 1 else None,
+        "dp_timeout_iters": served.dp_timeout_iters or None,
+    }
+    whole = {"no_prefix_caching": None if served.prefix_caching else True}
+    name = deployment.architecture.name
     return (
-        _asked("analyze", deployment, [*same, *analyze]) + eager,
-        _asked("simulate", deployment, [*same, *simulate])
-        + eager
-        + ("" if served.prefix_caching else " --no-prefix-caching"),
+        command_line("analyze", name, same | analyze | eager),
+        command_line("simulate", name, same | simulate | eager | whole),
     )
-
-
-def _asked(question: str, deployment: Deployment, given: Sequence[tuple[Any, ...]]) -> str:
-    """A command of roofline; options without a value are left out."""
-    words = [str(word) for option in given if option[1:] and option[1] for word in option]
-    return shlex.join(["roofline", question, deployment.architecture.name, *words])
 
 
 @question(Serving)
@@ -239,7 +235,7 @@ def _prefill(
     """
     if not asked.prefill:
         if asked.prefill_replicas != 1:
-            raise InputError("servers of prefill without --prefill", hint="say its layout")
+            raise InputError("servers of prefill without `prefill`", hint="say its layout")
         return None
     if asked.prefill_replicas < 1:
         raise InputError(f"{asked.prefill_replicas} servers of prefill", hint="give 1 or more")
@@ -335,7 +331,7 @@ def _adapters(deployment: Deployment) -> Adapters | None:
 def _speculation(draft: str, tokens: int, model: str) -> Speculation | None:
     if not draft:
         if model:
-            raise InputError("a draft model without --draft", hint="say --draft eagle or model")
+            raise InputError("a draft model without `draft`", hint="say `draft=eagle` or model")
         return None
     method = next((name for name in METHODS if name == draft.strip().lower()), None)
     if method is None:

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-import roofline
 from roofline.api import setting
 from roofline.api.parameters import Comparison, Layouts, shared
 from roofline.api.question import question
@@ -16,6 +15,7 @@ from roofline.study import compare as variants
 from roofline.study.choice import layouts as layouts_result
 from roofline.study.figures import Conditions
 from roofline.table import Result
+from roofline.version import __version__
 
 MOST_TRAINED: Final = 2**63
 
@@ -36,10 +36,10 @@ def compare(asked: Comparison) -> Result:
     options = setting.options_asked(asked)
     textbook = asked.convention == "textbook"
     refuse_unused(
-        "--convention textbook",
+        "`convention=textbook`",
         {
-            "--temperature, --top-k or --top-p": textbook and options.sampling.given,
-            "--fusion": textbook and asked.fusion != "engine",
+            "`temperature`, `top_k` or `top_p`": textbook and options.sampling.given,
+            "`fusion`": textbook and asked.fusion != "engine",
         },
     )
     network = setting.network_of(asked.model)
@@ -67,7 +67,7 @@ def compare(asked: Comparison) -> Result:
             rank=asked.rank,
         ),
         training_tokens=trained,
-        version=roofline.__version__,
+        version=__version__,
     )
 
 

@@ -24,7 +24,7 @@ def at_peak(wanted: Wanted) -> tuple[Wanted, RateCurve | None]:
         curve = curve if wanted.rate is None else curve.paced(wanted.rate)
         return replace(wanted, rate=curve.peak, rate_curve=""), curve
     if wanted.rate_curve and wanted.cv is not None:
-        refuse_unused("a rate curve", {"--cv": True})
+        refuse_unused("a rate curve", {"`cv`": True})
     traffic = changed(wanted)
     if not isinstance(traffic.arrivals, RateCurve):
         return wanted, None
@@ -55,8 +55,8 @@ def following(
         InputError: A policy or a price has no meaning, or changes nothing.
     """
     if curve is None:
-        unused = {"--scaling": bool(asked.scaling)}
-        unused["--reserved-price"] = asked.reserved_price not in (None, ())
+        unused = {"`scaling`": bool(asked.scaling)}
+        unused["`reserved_price`"] = asked.reserved_price not in (None, ())
         refuse_unused("a load that does not change", unused)
         return None
     known = {

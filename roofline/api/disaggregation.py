@@ -42,7 +42,7 @@ def disaggregate(asked: Pools) -> Result:
     if asked.usd_per_hour is not None and several:
         raise InputError(
             "one price for two kinds of device",
-            hint="leave --price out, or state the price in a YAML file of the GPU",
+            hint="leave `usd_per_hour` out, or state the price in a YAML file of the GPU",
         )
     other, other_box = device, box
     if several:

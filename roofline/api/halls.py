@@ -64,7 +64,7 @@ def ceilings_of(
         found = (
             []
             if asked.gpus is None
-            else [Ceiling(asked.gpus, "gpus", f"--gpus {asked.gpus} allow")]
+            else [Ceiling(asked.gpus, "gpus", f"`gpus={asked.gpus}` allow")]
         )
         if asked.power != "":
             assert facility is not None, "power without a facility"
@@ -74,19 +74,20 @@ def ceilings_of(
                 raise InputError(
                     f"{show(watts, 'W')} hold no {node.title}: it needs "
                     f"{show(facility.provisioned_w(node) * node.gpus, 'W')}",
-                    hint="give more --power, or another --gpu or --node",
+                    hint="give more `power`, or another `gpu` or `node`",
                 )
             found.append(Ceiling(number, "power", f"{show(watts, 'W')} hold"))
         if asked.budget is not None:
             if not device.usd_per_hour:
                 raise InputError(
-                    f"no price is assumed for {device.name}", hint="give --price for --budget"
+                    f"no price is assumed for {device.name}",
+                    hint="give `usd_per_hour` for `budget`",
                 )
             number = int(asked.budget / device.usd_per_hour * (1.0 + ROUNDING))
             if number < 1:
                 raise InputError(
                     f"{asked.budget:g} $/h pay for no {device.name} at {device.usd_per_hour:g} $/h",
-                    hint="give more --budget-per-hour, or another --gpu",
+                    hint="give more `budget`, or another `gpu`",
                 )
             found.append(Ceiling(number, "budget", f"{asked.budget:,g} $/h pay for"))
         least = min(found, key=lambda one: one.gpus)
@@ -98,10 +99,10 @@ def ceilings_of(
 def check_owned(asked: Planning) -> None:
     """Refuse a price of a server, or years, without a meaning."""
     if asked.own is None:
-        refuse_unused("a rented server", {"--years": asked.years != USUAL_YEARS})
+        refuse_unused("a rented server", {"`years`": asked.years != USUAL_YEARS})
         return
     if not 0 < asked.own < inf:
-        raise InputError(f"a server for {asked.own:g} $", hint="give dollars, like --own 280000")
+        raise InputError(f"a server for {asked.own:g} $", hint="give dollars, like `own=280000`")
     if not 0 < asked.years <= MOST_YEARS:
         raise InputError(f"{asked.years:g} years", hint=f"give a number up to {MOST_YEARS}")
 
@@ -163,7 +164,7 @@ def _owning(asked: Planning, facility: Facility) -> str:
     """Sentence on the parts of an owned GPU's hour."""
     paid = "with electricity at this load"
     if facility.usd_per_kwh is None:
-        paid = "without electricity: give --usd-per-kwh"
+        paid = "without electricity: give `usd_per_kwh`"
     return (
         f"Owned: {asked.own:,g} $ a server, worth nothing after {asked.years:g} years of 8,766 "
         f"hours, {paid}; interest, space and staff are left out. It costs all hours, a rented GPU "

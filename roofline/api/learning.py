@@ -159,7 +159,7 @@ def _logged_by(log: EngineLog, given: Given) -> "Known":
     if given.engine and not engine_named(given.engine).name.startswith(log.engine):
         raise InputError(
             f"{log.source} has {log.title}, and is said to be of {given.engine}",
-            hint="leave engine out of --given",
+            hint="leave engine out of `given`",
         )
     told = Scenario(
         engine=log.engine,
@@ -175,7 +175,7 @@ def _logged_by(log: EngineLog, given: Given) -> "Known":
     if not rows:
         raise InputError(
             f"the deployment of {log.source} cannot be priced: {why[0]}",
-            hint="say what served: --given model=…,gpu=…,gpus=…",
+            hint="say what served: `given` model=…,gpu=…,gpus=…",
         )
     if rows[0].row.case.layout.pp > 1 and log.engine in ("trtllm", "sglang"):
         raise InputError(

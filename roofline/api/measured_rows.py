@@ -99,7 +99,7 @@ def _check_degrees(told: Scenario, run: MeasuredRun) -> None:
     named = " × ".join(f"{name} {degree}" for name, degree in said.items() if (degree or 1) > 1)
     raise DocumentError(
         f"{named} on {gpus} GPU{'s' if gpus > 1 else ''}: the degrees do not divide them",
-        hint="give --gpus, --tp, --pp and --dp as they were run",
+        hint="give `gpus`, `tp`, `pp` and `dp` as they were run",
         where=run.where,
     )
 
@@ -124,13 +124,13 @@ def _check(told: Scenario, run: MeasuredRun) -> None:
 
 
 _WORDS: Final[Mapping[str, str]] = {
-    "--model": "the model",
-    "--gpu": "the GPU",
-    "--gpus": "how many GPUs",
-    "--engine": "the engine",
-    "--prompt": "the length of prompts",
-    "--output": "the length of answers",
-    "--concurrency": "how many clients or sequences there were",
+    "`model`": "the model",
+    "`gpu`": "the GPU",
+    "`gpus`": "how many GPUs",
+    "`engine`": "the engine",
+    "`prompt`": "the length of prompts",
+    "`output`": "the length of answers",
+    "`concurrency`": "how many clients or sequences there were",
 }
 
 
@@ -143,13 +143,13 @@ def _lacking(told: Scenario) -> dict[str, bool]:
         or (told.load in ("burst", "offline") and bool(told.requests))
     )
     return {
-        "--model": not told.model,
-        "--gpu": not told.gpu,
-        "--gpus": not told.gpus,
-        "--engine": not told.engine,
-        "--prompt": not told.prompt and told.load != "decode",
-        "--output": not told.output and told.load != "prefill",
-        "--concurrency": not told.load or not (alone or counted),
+        "`model`": not told.model,
+        "`gpu`": not told.gpu,
+        "`gpus`": not told.gpus,
+        "`engine`": not told.engine,
+        "`prompt`": not told.prompt and told.load != "decode",
+        "`output`": not told.output and told.load != "prefill",
+        "`concurrency`": not told.load or not (alone or counted),
     }
 
 

@@ -2,7 +2,7 @@
 
 `roofline.api.question.question` makes signatures and docstrings of functions from a record,
 `roofline.cli.options.takes` the options of a command. Nothing heavy is imported here, so that
-``--help`` stays light.
+help stays light.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ class Parameter:
         help, text: Meaning on the command line; in Python, where it is worded otherwise.
         default, factory: Value where none is given, `REQUIRED` where one must be; its maker.
         unit: Such as ``"token"``.
-        option, called: ``"--prefetch/--no-prefetch"``, and the name on the command line, where they
-            do not follow from the name of the parameter.
+        called: Name on the command line, where it is another.
         usual, kind: Default and type on the command line, where they are others.
         metavar, show_default: Value and default as the help shows them.
         completes: Function of `roofline.cli.completing` that completes it.
@@ -60,7 +59,6 @@ class Parameter:
     default: Any = REQUIRED
     unit: str = ""
     text: str = ""
-    option: str = ""
     called: str = ""
     usual: Any = REQUIRED
     kind: Any = None
@@ -141,7 +139,7 @@ class Housed(Question):
     """Node around the devices."""
 
     node: str | Node | None = parameter(
-        "Node by name, or a YAML file, whose GPUs are taken; else the usual of --gpu.",
+        "Node by name, or a YAML file, whose GPUs are taken; else the usual of `gpu`.",
         text="Node by name, a YAML file, or a node, whose GPUs are taken; None for the usual one.",
         default=None,
         completes="nodes",
@@ -227,7 +225,6 @@ class Tuned(Question):
     cuda_graphs: bool = parameter(
         "Let the engine run steps in CUDA graphs, or not.",
         default=True,
-        option="--cuda-graphs/--no-cuda-graphs",
     )
     memory_utilization: float | None = parameter(
         "Share of memory the engine takes; else its default.", default=None, unit="1"
@@ -261,8 +258,8 @@ class Profiled(Question):
 
     profile: str | Path = parameter(
         "Constants of the engine, as calibrate --from and --from-log learn them.",
-        text="File of the engine's constants, as `roofline.api.learn_engine` and `learn_log` write "
-        "it, in place of the shipped ones.",
+        text="File of the engine's constants, as `roofline.api.learn_engine` writes it, in place "
+        "of the shipped ones.",
         default="",
         usual=None,
         kind=Path | None,
@@ -324,9 +321,7 @@ class Housing(Question):
 class Attended(Question):
     """Options of attention, and of counting its work."""
 
-    kv_cache: bool = parameter(
-        "Keep keys and values, or recompute.", default=True, option="--kv-cache/--no-kv-cache"
-    )
+    kv_cache: bool = parameter("Keep keys and values, or recompute.", default=True)
     attention: Attending = parameter("Fused, or with scores in device memory.", default="flash")
     fusion: Fusing = parameter(
         "Passes over activations as kernels of their own: as engines have them, for each operation "
@@ -391,9 +386,7 @@ class Branched(Question):
 class Ringed(Question):
     """Option of how context parallelism passes keys."""
 
-    ring_attention: bool = parameter(
-        "Pass keys around under --cp, not gather them.", default=False, option="--ring-attention"
-    )
+    ring_attention: bool = parameter("Pass keys around under `cp`, not gather them.", default=False)
 
 
 class Chosen(Question):
@@ -428,12 +421,10 @@ class Offered(Question):
     drop_over_length: bool = parameter(
         "Leave out requests that are longer than the network's context.",
         default=False,
-        option="--drop-over-length",
     )
     clip: bool = parameter(
         "Cut requests to the network's context: the end of the prompt goes first.",
         default=False,
-        option="--clip",
     )
     rate: float | None = parameter("Requests a second.", default=None, unit="1/s")
     rate_curve: str | Path = parameter(
@@ -489,9 +480,8 @@ class Analysis(
     """Parameters of `roofline.analyze`."""
 
     sequence_parallel: bool = parameter(
-        "Sequence parallel: norms split by tokens over --tp.",
+        "Sequence parallel: norms split by tokens over `tp`.",
         default=False,
-        option="--sp",
         called="sp",
     )
     microbatches: int = parameter(
@@ -507,9 +497,7 @@ class Analysis(
         "Share of the KV cache kept on the host, 0 to 1.", default=0.0, unit="1"
     )
     offload_to: Outside = parameter("The host's memory, or its storage.", default="cpu")
-    prefetch: bool = parameter(
-        "Load the next layer while one computes.", default=True, option="--prefetch/--no-prefetch"
-    )
+    prefetch: bool = parameter("Load the next layer while one computes.", default=True)
     convention: Convention = parameter(
         "What an engine does, or published closed forms.", default="engine"
     )
@@ -547,7 +535,6 @@ class Comparison(Batch, Deployed, Sampled, Attended, Ranked):
         text='One text for each variant: ``"gqa=8"``, ``"window=1024,weights=int4"``; names are '
         "those of `roofline.model.changes.settings.CHANGES`.",
         usual=None,
-        option="--with",
         called="with_",
         kw_only=False,
     )
@@ -592,11 +579,9 @@ class Pools(Subject, Housed, Batch, Deployed, Sampled, Overlapped):
     over: Wires = parameter(
         "What the cache goes over: link where one node has both pools.", default="network"
     )
-    overlapped: bool = parameter(
-        "Send each layer's cache as the next computes.", default=False, option="--overlapped"
-    )
+    overlapped: bool = parameter("Send each layer's cache as the next computes.", default=False)
     prefill_batch: int = parameter(
-        "Prompts in a prefill step; 0 for one in each group of --prefill.", default=0, unit="1"
+        "Prompts in a prefill step; 0 for one in each group of `prefill`.", default=0, unit="1"
     )
     batch: int = parameter("Sequences of a decode instance.", default=64, unit="1")
     overlap: float = parameter(
@@ -641,7 +626,7 @@ class Drafting(Subject, Arranged, Batch, Deployed, Overlapped):
     draft_tp: int | None = parameter(
         "Devices that share the draft; else as many as the target.", default=None, unit="1"
     )
-    layout: str = parameter("Layout of the target: tp8, dp8-ep8; else --gpus share it.", default="")
+    layout: str = parameter("Layout of the target: tp8, dp8-ep8; else `gpus` share it.", default="")
 
 
 class Paging(Subject, Arranged, Sequences, Branched, Calibrated):
@@ -653,7 +638,7 @@ class Paging(Subject, Arranged, Sequences, Branched, Calibrated):
         default=0,
         unit="token",
     )
-    layout: str = parameter("tp8, dp8-ep8; else --gpus share it.", default="")
+    layout: str = parameter("tp8, dp8-ep8; else `gpus` share it.", default="")
     batch: int = parameter("Sequences that a step keeps activations for.", default=256, unit="1")
 
 
@@ -667,7 +652,7 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned, Adapted):
         default="vllm",
     )
     engine: Literal["vllm", "sglang", "trtllm", "llamacpp"] | None = parameter(
-        "Engine inside of k8s or dynamo; else that of --for.", default=None
+        "Engine inside of k8s or dynamo; else that of `target`.", default=None
     )
     layout: str = parameter("Degrees together, like tp8-pp2.", default="")
     prefill: str = parameter(
@@ -683,12 +668,8 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned, Adapted):
     token_budget: int | None = parameter(
         "New tokens of a step, of a replica.", default=None, unit="token"
     )
-    chunked_prefill: bool = parameter(
-        "Cut prompts to fill a step.", default=True, option="--chunked-prefill/--no-chunked-prefill"
-    )
-    prefix_caching: bool = parameter(
-        "Keep equal prefixes once.", default=True, option="--prefix-caching/--no-prefix-caching"
-    )
+    chunked_prefill: bool = parameter("Cut prompts to fill a step.", default=True)
+    prefix_caching: bool = parameter("Keep equal prefixes once.", default=True)
     offload_weights: float = parameter(
         "Share of the layers kept on the host, 0 to 1.", default=0.0, unit="1"
     )
@@ -763,15 +744,9 @@ class Simulation(
         default=0,
         unit="1",
     )
-    cold: bool = parameter(
-        "The server has just started: its first prompts wait.", default=False, option="--cold"
-    )
-    contiguous: bool = parameter(
-        "A region for the longest request each, no pages.", default=False, option="--contiguous"
-    )
-    prefix_caching: bool | None = parameter(
-        "Keep equal prefixes once.", default=None, option="--prefix-caching/--no-prefix-caching"
-    )
+    cold: bool = parameter("The server has just started: its first prompts wait.", default=False)
+    contiguous: bool = parameter("A region for the longest request each, no pages.", default=False)
+    prefix_caching: bool | None = parameter("Keep equal prefixes once.", default=None)
     host_cache: str = parameter(
         "Host memory of a replica for prefixes that leave the GPU: 256GB.", default="0 B", unit="B"
     )
@@ -781,7 +756,6 @@ class Simulation(
         text="Whether figures have a central 80 %, and objectives a probability; it takes seven "
         "times as long. None have it at datasheet rates.",
         default=True,
-        option="--intervals/--no-intervals",
         called="intervals",
     )
     progress: Callable[[int, int], None] | None = parameter(
@@ -806,13 +780,13 @@ class Planning(Housed, Offered, Engined, Profiled, Computed, Housing, Sampled, A
         kw_only=False,
     )
     gpus: int | None = parameter(
-        "Most devices; else what --power and --budget hold, or 8.",
+        "Most devices; else what `power` and `budget` hold, or 8.",
         default=None,
         unit="1",
         show_default="8",
     )
     power: str | float = parameter(
-        "Power of the hall, like 2MW; without --rate the plan fills it.",
+        "Power of the hall, like 2MW; without `rate` the plan fills it.",
         text='Power of the hall, a number [W] or ``"2MW"``; without a rate the plan fills it.',
         default="",
         unit="W",
@@ -820,7 +794,7 @@ class Planning(Housed, Offered, Engined, Profiled, Computed, Housing, Sampled, A
         kind=str,
     )
     budget: float | None = parameter(
-        "Dollars for all devices and hour; without --rate the plan spends them.",
+        "Dollars for all devices and hour; without `rate` the plan spends them.",
         default=None,
         unit="$/h",
         called="budget_per_hour",
@@ -862,10 +836,9 @@ class Planning(Housed, Offered, Engined, Profiled, Computed, Housing, Sampled, A
     disaggregated: bool = parameter(
         "Let prefill and decode have GPUs of their own, or not.",
         default=True,
-        option="--disaggregated/--aggregated",
     )
     usd_per_hour: float | Sequence[float] | None = parameter(
-        "Dollars for a device and hour; one, or one for each --gpu.",
+        "Dollars for a device and hour; one, or one for each `gpu`.",
         default=None,
         unit="$/h",
         called="price",
@@ -886,7 +859,7 @@ class Planning(Housed, Offered, Engined, Profiled, Computed, Housing, Sampled, A
         default="",
     )
     reserved_price: float | Sequence[float] | None = parameter(
-        "Dollars for a device and hour that is reserved, beside --price on demand.",
+        "Dollars for a device and hour that is reserved, beside `usd_per_hour` on demand.",
         default=None,
         unit="$/h",
     )
@@ -906,7 +879,6 @@ class Measured(Question):
     format_: str = parameter(
         "Read the files as this; else told.",
         default="",
-        option="--as",
         called="format_as",
         metavar="FORMAT",
     )
@@ -935,7 +907,5 @@ class Measured(Question):
     rate: float | None = parameter(
         "Requests a second, in place of clients.", default=None, unit="1/s", least=0.001
     )
-    every: bool = parameter(
-        "Every percentile, not one mean of each metric.", default=False, option="--all"
-    )
+    every: bool = parameter("Every percentile, not one mean of each metric.", default=False)
     profile: str | Path = Simulation.profile

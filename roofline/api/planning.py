@@ -1,38 +1,40 @@
 """Plans: the cheapest deployments that keep an SLO under traffic."""
 
-import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from roofline.api import setting
 from roofline.api.curves import at_peak, following, peaked
 from roofline.api.halls import ceilings_of, check_owned, filled_halls, housed
+from roofline.api.kinds import Drafts, Kinds
 from roofline.api.parameters import Planning, parameters_of, shared
 from roofline.api.question import question
 from roofline.api.simulation import USUAL_DRAFT, check_undrafted, within_context
-from roofline.api.speculation import draft_of, rates_of
+from roofline.api.speculation import rates_of
 from roofline.api.steps import with_steps
 from roofline.api.workload import Wanted, drawn
-from roofline.bench.calibrations import engine_misses, profile_note, profile_source, with_profile
-from roofline.cost.deployment import Deployment
-from roofline.errors import InputError, MissingRateError, RooflineError
+from roofline.bench.calibrations import profile_note
+from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu
-from roofline.model.architecture import Architecture
 from roofline.serving.adapters import load_notes, price_notes
 from roofline.serving.asking import check_decodes, check_parts, refuse_unused
 from roofline.serving.draft_trees import chain
-from roofline.serving.drafts import Draft
+from roofline.serving.facility import Facility
 from roofline.serving.objectives import Objective, parse_slo
 from roofline.serving.requests import Requests
+from roofline.serving.run.result import Load
 from roofline.serving.run.setup import page_of
 from roofline.serving.traffic.lengths import Lengths
+from roofline.serving.traffic.rate_curve import RateCurve
 from roofline.serving.traffic.traffic import Traffic
-from roofline.study.plan.candidate import Kind, PriceUncertainty, Speculation
+from roofline.study.commands import command_line
+from roofline.study.plan.candidate import Kind, Speculation
+from roofline.study.plan.day import Follow
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.hall import Hall
+from roofline.study.plan.hall import Ceiling, Hall
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.result import result_of
@@ -75,7 +77,7 @@ def check_number(requests: Requests) -> None:
     if count < FEWEST:
         raise InputError(
             f"{counted(count, 'request')} {'is' if count == 1 else 'are'} too few to plan for",
-            hint=f"give at least {FEWEST}, as limits are on percentiles: --requests 8000, "
+            hint=f"give at least {FEWEST}, as limits are on percentiles: `requests=8000`, "
             "or a longer trace",
         )
 
@@ -122,7 +124,7 @@ def prices_of(asked: float | Sequence[float] | None, number: int) -> tuple[float
     if len(given) != number:
         raise InputError(
             f"{counted(len(given), 'price')} for {counted(number, 'kind')} of GPU",
-            hint="give one --price for all, or one for each --gpu in their order",
+            hint="give one `usd_per_hour` for all, or one for each `gpu` in their order",
         )
     return given
 
@@ -139,28 +141,21 @@ def simulation(
     if plan.best is None or plan.best.option.wires is not None:
         return ""
     (pool,) = plan.best.option.pools
-    node = pool.kind.base.node
     weights, cache = formats[pool.kind.name]
-    words = {
-        "--gpu": pool.kind.gpu,
-        "--node": node.name,
-        "--gpus": pool.gpus,
-        "--layout": pool.candidate.layout.spelled,
-        "--max-sequences": pool.server.max_sequences,
-        "--token-budget": pool.server.token_budget,
-        "--weights": weights,
-        "--kv": cache,
+    options = {
+        "gpu": pool.kind.gpu,
+        "node": pool.kind.base.node.name,
+        "gpus": pool.gpus,
+        "layout": pool.candidate.layout.spelled,
+        "max_sequences": pool.server.max_sequences,
+        "token_budget": pool.server.token_budget,
+        "weights": weights,
+        "kv": cache,
         **asked,
     }
-    given = {flag: value for flag, value in words.items() if value is not None and value != ""}
-    if not all(isinstance(value, (str, int, float, Path)) for value in given.values()):
+    if any(not isinstance(each, (str, int, float, Path)) for each in options.values() if each):
         return ""
-    flags = [
-        part
-        for flag, value in given.items()
-        for part in ([flag] if value is True else [flag, str(value)])
-    ]
-    return shlex.join(["roofline", "simulate", model, *flags])
+    return command_line("simulate", model, options)
 
 
 @question(Planning, Lengths=Lengths, Traffic=Traffic)
@@ -175,13 +170,51 @@ def plan(asked: Planning) -> Result:
             steps, as `roofline.api.analyze` has them.
             Derivations of ``gpus``, ``price``, ``cost``, ``capacity``, ``headroom``.
     """
+    problem = _problem(asked)
+    return _answer(problem, _search(problem))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Question of a plan: the traffic, the kinds of deployment and the limits."""
+
+    asked: Planning
+    wanted: Wanted
+    """Traffic at its peak."""
+    load: Load
+    curve: RateCurve | None
+    """Rates that the fleet follows; None for the one rate."""
+    follow: Follow | None
+    demand: Demand
+    goal: Goal
+    facility: Facility | None
+    ceilings: Mapping[str, Ceiling]
+    filling: bool
+    """Whether the rate is the most that the hall carries."""
+    kinds: Kinds
+    every: tuple[Kind, ...]
+    """Kinds of deployment within the most devices."""
+    pools: bool
+    """Whether prefill and decode may have pools of their own."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Plan that was found, and the halls that it fills."""
+
+    plan: Plan
+    load: Load
+    chosen: Hall | None = None
+    halls: Mapping[str, Hall] = field(default_factory=dict)
+
+
+def _problem(asked: Planning) -> Problem:
+    """Question as it was asked, checked and resolved; RooflineError where it has no meaning."""
     gpu, weights, kv = asked.gpu, asked.weights, asked.kv
     setting.check_gpus(asked.gpus)
     facility = setting.facility_of(asked, wanted=asked.power != "" or asked.own is not None)
     check_owned(asked)
-    filling = (asked.power != "" or asked.budget is not None) and not (
-        asked.rate is not None or asked.trace
-    )
     check_undrafted(asked)
     setting.check_share(asked.memory_utilization)
     share, spares = headroom_of(asked.headroom)
@@ -194,18 +227,18 @@ def plan(asked: Planning) -> Result:
     stores = (weights,) if weights is None or isinstance(weights, str) else tuple(weights)
     caches = (kv,) if isinstance(kv, str) else tuple(kv)
     prices = prices_of(asked.usd_per_hour, len(devices))
-    page = page_of(engine_named(asked.engine), sharing=True)
     requests = asked.requests or (None if asked.trace else REQUESTS)
     wanted, curve = at_peak(Wanted(**shared(asked, Wanted) | {"requests": requests}))
     follow = following(asked, curve, devices, prices_of(asked.reserved_price, len(devices)))
-    filling = filling and curve is None
+    rated = asked.rate is not None or bool(asked.trace) or curve is not None
+    filling = (asked.power != "" or asked.budget is not None) and not rated
     if filling:  # at any rate, until it is known what fills the hall
         wanted = replace(wanted, rate=1.0)
-    made, load, usual, said = drawn(wanted, asked.seed, page)
+    made, load, usual, said = drawn(wanted, asked.seed, _page(asked))
     if load.concurrency:
         raise InputError(
             f"{load.name} has clients that wait for answers, and no rate of its own",
-            hint="give --rate: requests a second",
+            hint="give `rate`: requests a second",
         )
     made, load, cut = within_context(network, made, load, asked)
     said = (*said, *cut)
@@ -219,82 +252,61 @@ def plan(asked: Planning) -> Result:
         chain(accepted, length)  # refused before anything is priced
         speculation = Speculation(Drafts(asked.draft, asked.calibration), length, asked.seed)
     if facility is not None:
-        refuse_unused("a question of power and energy", {"--draft": bool(asked.draft)})
+        refuse_unused("a question of power and energy", {"`draft`": bool(asked.draft)})
     ceilings = ceilings_of(asked, facility, devices, prices)
     allowed = max((each.gpus for each in ceilings.values()), default=asked.gpus or MOST)
-    refused: list[str] = []
-    formats: dict[str, tuple[str | None, str]] = {}
-
-    def kinds(most: int, narrower: str | None) -> tuple[Kind, ...]:
-        """Kinds with room for so many devices, that can be."""
-        out: list[Kind] = []
-        errors: list[RooflineError] = []
-        for each, price in zip(devices, prices, strict=True):
-            device, box = setting.machine_of(each, asked.node, price)
-            setting.check_powered(facility, device)
-            own = min(most, ceilings[device.name].gpus) if ceilings else most
-            for stored in (narrower,) if narrower else stores:
-                for cache in caches:
-                    try:
-                        base = setting.deployed(
-                            network,
-                            device,
-                            box or setting.roomiest(device, own),
-                            weights=stored,
-                            kv=cache,
-                            engine=asked.engine,
-                            options=options,
-                            calibration=asked.calibration,
-                        )
-                    except MissingRateError as error:
-                        errors.append(error)
-                        continue
-                    if asked.profile:
-                        base = with_profile(base, asked.profile)
-                    if speculation is not None:
-                        speculation.draft(base)  # that there can be none is told at once
-                    kind = Kind(
-                        base,
-                        device.usd_per_hour,
-                        asked.memory_utilization,
-                        _uncertainty(base),
-                        speculation,
-                    )
-                    formats[kind.name] = stored, cache
-                    out.append(kind)
-        if not out:
-            raise errors[0]
-        refused.extend(f"Left out: {error.message}." for error in errors)
-        return tuple({kind.name: kind for kind in out}.values())
-
-    every = kinds(allowed, None)
-    told = dict.fromkeys(profile_note(kind.base) for kind in every)
-    notes = (*said, *left_out, *dict.fromkeys(refused), *filter(None, told))
-    pools = asked.disaggregated and not options.lora.moves
-    if asked.disaggregated and not pools:
-        notes = (*notes, "Pools apart are not tried where adapters are loaded on demand.")
-    if options.lora.adapters:
-        notes = (
-            *notes,
-            *load_notes(every[0].base)[:1],
-            *price_notes(every[0].base),
-        )
-    tell = asked.progress or (lambda _: None)
+    kinds = Kinds(
+        asked, network, options, devices, prices, stores, caches, ceilings, facility, speculation
+    )
+    every = kinds(allowed)
     most = {name: each.gpus for name, each in ceilings.items()}
-    goal = Goal(objectives, allowed, share, spares, sure, most)
-    halls: dict[str, Hall] = {}
-    chosen: Hall | None = None
-    if filling:
-        halls, chosen = filled_halls(every, ceilings, demand, goal, pools=pools, tell=tell)
-        found = chosen.plan
-        wanted = replace(wanted, rate=found.demand.rate)
-        _, load, _, said = drawn(wanted, asked.seed, page)
-    else:
-        found = planned(every, demand, goal, pools=pools, tell=tell)
-    routing = asked.routing
+    told = dict.fromkeys(profile_note(kind.base) for kind in every)
+    notes = [*said, *left_out, *dict.fromkeys(kinds.refused), *filter(None, told)]
+    lora = options.lora
+    if asked.disaggregated and lora.moves:
+        notes.append("Pools apart are not tried where adapters are loaded on demand.")
+    if lora.adapters:
+        notes += load_notes(every[0].base)[:1]
+        notes += price_notes(every[0].base)
+    return Problem(
+        asked,
+        wanted,
+        load,
+        curve,
+        follow,
+        demand,
+        Goal(objectives, allowed, share, spares, sure, most),
+        facility,
+        ceilings,
+        filling,
+        kinds,
+        every,
+        asked.disaggregated and not lora.moves,
+        tuple(notes),
+    )
+
+
+def _search(problem: Problem) -> Search:
+    """Cheapest plan at the rate that is asked, or at the most that fills the hall."""
+    asked, demand, goal = problem.asked, problem.demand, problem.goal
+    pools, tell = problem.pools, asked.progress or (lambda _: None)
+    if not problem.filling:
+        return Search(planned(problem.every, demand, goal, pools=pools, tell=tell), problem.load)
+    halls, chosen = filled_halls(
+        problem.every, problem.ceilings, demand, goal, pools=pools, tell=tell
+    )
+    at = replace(problem.wanted, rate=chosen.plan.demand.rate)
+    _, load, _, _ = drawn(at, asked.seed, _page(asked))
+    return Search(chosen.plan, load, chosen, halls)
+
+
+def _answer(problem: Problem, search: Search) -> Result:
+    """Tables, sentences and derivations of a plan."""
+    asked, curve, load, every = problem.asked, problem.curve, search.load, problem.every
+    model, routing = problem.kinds.network.name, asked.routing
     values = vars(asked) | {
-        "rate": load.rate if filling else asked.rate if curve is None else curve.peak,
-        "requests": requests,
+        "rate": load.rate if problem.filling else asked.rate if curve is None else curve.peak,
+        "requests": problem.wanted.requests,
         "lora_rank": asked.lora_rank if asked.adapters else None,
         "routing_skew": (routing if routing.loads else routing.skew) or None,
         "no_cuda_graphs": None if asked.cuda_graphs else True,
@@ -302,14 +314,10 @@ def plan(asked: Planning) -> Result:
     }
     defaults = {name: each.value for name, (_, each) in parameters_of(Planning).items()}
     defaults |= {"engine": None, "lora_rank": None}  # which are told whatever they are
-    flags = {
-        f"--{name.replace('_', '-')}": values[name]
-        for name in SIMULATED
-        if values[name] != defaults.get(name)
-    }
+    same = {name: values[name] for name in SIMULATED if values[name] != defaults.get(name)}
     given = {
-        "model": network.name,
-        "gpus_allowed": allowed,
+        "model": model,
+        "gpus_allowed": problem.goal.gpus,
         "gpu_names": [kind.gpu for kind in {k.gpu: k for k in every}.values()],
         "gpu_titles": [k.base.node.gpu.title for k in {k.gpu: k for k in every}.values()],
         "weights": list(dict.fromkeys(kind.weights for kind in every)),
@@ -322,48 +330,37 @@ def plan(asked: Planning) -> Result:
         "prompt": load.prompt,
         "output": load.output,
         "rate_per_s": load.rate,
-        "slo": ",".join(f"{each.name}={each.limit_s:g}s" for each in objectives),
-        "headroom": share,
-        "spares": spares,
+        "slo": ",".join(f"{each.name}={each.limit_s:g}s" for each in problem.goal.objectives),
+        "headroom": problem.goal.headroom,
+        "spares": problem.goal.spares,
         "seed": asked.seed,
         "training_tokens": asked.training_tokens,
         "simulation": ""
-        if curve is not None and not asked.rate_curve  # no flag makes its curve a rate
-        else simulation(found, network.name, flags, formats),
+        if curve is not None and not asked.rate_curve  # no option makes its curve a rate
+        else simulation(search.plan, model, same, problem.kinds.formats),
     }
     result = result_of(
-        found,
-        kinds,
+        search.plan,
+        problem.kinds,
         given=given,
         training_tokens=asked.training_tokens,
-        pools=pools,
-        notes=notes,
-        follow=follow,
+        pools=problem.pools,
+        notes=problem.notes,
+        follow=problem.follow,
     )
-    if facility is not None or ceilings:
-        result = housed(asked, result, found, facility, chosen, halls, ceilings)
-    return with_steps(result, found)
+    if problem.facility is not None or problem.ceilings:
+        result = housed(
+            asked,
+            result,
+            search.plan,
+            problem.facility,
+            search.chosen,
+            search.halls,
+            problem.ceilings,
+        )
+    return with_steps(result, search.plan)
 
 
-@dataclass(frozen=True, slots=True)
-class Drafts:
-    """Draft of any deployment of a plan."""
-
-    draft: str | Architecture
-    """Draft as it was asked for."""
-    calibration: str
-    """Calibration that prices it."""
-
-    def __call__(self, target: Deployment) -> Draft:
-        """The draft on a target's devices."""
-        return draft_of(self.draft, target, None, None, self.calibration)
-
-
-def _uncertainty(base: Deployment) -> PriceUncertainty:
-    """Errors of the engine's predictions where it was not fitted."""
-    misses = engine_misses(base) if base.calibration is not None else {}
-    if not misses:
-        return PriceUncertainty()
-    file = profile_source(base) or f"hwspecs/calibrations/engines/{base.engine.name}.yaml"
-    source = f"{file}, spreads on groups left out"
-    return PriceUncertainty(misses["tpot_s"], misses["ttft_s"], source)
+def _page(asked: Planning) -> int:
+    """Tokens of a page of the cache, where prefixes are shared. [token]"""
+    return page_of(engine_named(asked.engine), sharing=True)

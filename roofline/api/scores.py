@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-import roofline
 from roofline.api.disaggregation import PublishedPrediction, PublishedScore, score_pool
 from roofline.bench.end_to_end.cases import METRICS
 from roofline.bench.end_to_end.comparing import Compared, Figure
@@ -23,9 +22,10 @@ from roofline.bench.end_to_end.published_results import (
 from roofline.bench.end_to_end.rules import RULES, Reason
 from roofline.bench.end_to_end.scoring import ScoredRows, refusals, score
 from roofline.errors import InputError
-from roofline.hardware.engine import UNKNOWN
+from roofline.hardware.serving_engine import UNKNOWN
 from roofline.table import Result, Table, table
 from roofline.units import counted
+from roofline.version import __version__
 
 if TYPE_CHECKING:
     import pandas
@@ -87,7 +87,7 @@ def scoreboard(
         RooflineError: The file cannot be read, has no such rows or columns, or the date is none.
     """
     day = _day(date)
-    metadata: dict[str, Any] = {"date": day, "version": roofline.__version__}
+    metadata: dict[str, Any] = {"date": day, "version": __version__}
     scores: list[dict[str, Any]] = []
     refused: list[tuple[str, int]] = []
     total = predicted = 0
@@ -141,7 +141,7 @@ def _frame(path: Path, metadata: dict[str, Any], *, where: str, quality: str) ->
     if where or quality != OK:
         metadata |= {"where": where, "quality": quality}
     if wanted.empty:
-        raise InputError(f"no row is left of {path.name}", hint="loosen --where or --quality")
+        raise InputError(f"no row is left of {path.name}", hint="loosen `where` or `quality`")
     return wanted.reset_index(drop=True)
 
 
@@ -332,7 +332,7 @@ def _notes(with_rows: bool, *, cross_validate: bool) -> Iterator[str]:
     if with_rows and not cross_validate:
         yield (
             "Shipped constants were fitted to measured rows, these perhaps among them; "
-            "--cross-validate predicts each row by constants of other groups."
+            "`cross_validate` predicts each row by constants of other groups."
         )
     yield (
         "Published results are taken as their sources state them, with what a source leaves out "

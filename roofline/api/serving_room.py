@@ -70,7 +70,7 @@ def network_named(name: str) -> Architecture:
         except UnknownNameError:
             continue
     raise UnknownNameError(
-        f"no network {name!r:.80} in the catalog", hint="say which it is with --model"
+        f"no network {name!r:.80} in the catalog", hint="say which it is with `model`"
     )
 
 
@@ -173,14 +173,14 @@ def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, 
     asked = served.max_context
     if asked is not None and asked < least:
         raise InputError(
-            f"requests of {least:,} tokens are longer than --max-context {asked:,}",
-            hint="give shorter --prompt and --output, or a longer --max-context",
+            f"requests of {least:,} tokens are longer than `max_context={asked:,}`",
+            hint="give shorter `prompt` and `output`, or a longer `max_context`",
         )
     context = longest(deployment, served)
     limit = deployment.architecture.max_context
     if limit is not None and asked is not None and asked > limit:
         raise InputError(
-            f"--max-context {asked:,} is longer than the {limit:,} that "
+            f"`max_context={asked:,}` is longer than the {limit:,} that "
             f"{deployment.architecture.name} is made for",
             hint="give a shorter one",
         )
@@ -188,7 +188,7 @@ def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, 
         raise InputError(
             f"requests of {least:,} tokens are longer than the {limit:,} that "
             f"{deployment.architecture.name} is made for",
-            hint="give shorter --prompt and --output",
+            hint="give shorter `prompt` and `output`",
         )
     fits = most_that_fits(lambda tokens: _memory(deployment, served, tokens).fits, context)
     if fits >= context:
@@ -200,12 +200,12 @@ def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, 
             raise InfeasibleError(
                 f"{deployment.architecture.name} takes {show_binary(-memory.pool)} more than the "
                 f"{show_binary(memory.budget)} it may have of each device, before any cache",
-                hint="give more devices, or a narrower --weights",
+                hint="give more devices, or a narrower `weights`",
             )
         raise InfeasibleError(
             f"{deployment.architecture.name} leaves {show_binary(memory.pool)} of each device for "
             f"caches, and one sequence of {count(wanted)} tokens takes {show_binary(memory.kv)}",
-            hint="give more devices, a narrower --weights or --kv, or a shorter context",
+            hint="give more devices, a narrower `weights` or `kv`, or a shorter context",
         )
     chosen = fits // _STEP * _STEP
     chosen = chosen if chosen >= least else fits

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, get_args
 
 from roofline.api.parameters import (
@@ -106,7 +107,7 @@ def machine_of(
     if box is not None and box.gpu.name != device.name:
         raise InputError(
             f"{box.name} has {box.gpu.name}, not {device.name}",
-            hint="leave --gpu out, or give a node with that GPU",
+            hint="leave `gpu` out, or give a node with that GPU",
         )
     if box is not None:
         device = box.gpu
@@ -138,7 +139,7 @@ def check_powered(facility: Facility | None, *devices: Gpu) -> None:
         if not device.tdp_w:
             raise InputError(
                 f"{device.name} states no board power",
-                hint="give a GPU file with power: tdp, or leave out --pue, --carbon and the like",
+                hint="give a GPU file with power: tdp, or leave out `pue`, `carbon` and the like",
             )
 
 
@@ -195,7 +196,7 @@ def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
         if given:
             named = ", ".join(f"--{name}" for name in given)
             raise InputError(
-                f"--layout {degrees.spelled!r:.40} and {named} say the same",
+                f"`layout={degrees.spelled!r:.40}` and {named} say the same",
                 hint="give the layout, or its degrees",
             )
         layout = parse(degrees.spelled)
@@ -205,13 +206,13 @@ def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
             if gpus % others:
                 raise LayoutError(
                     f"{counted(gpus, 'GPU')} cannot be divided into groups of {others}",
-                    hint="make --gpus a multiple of the product of the degrees",
+                    hint="make `gpus` a multiple of the product of the degrees",
                 )
             given["tp"] = gpus // others
         layout = Layout(**given)
     if layout.pp == 1 and (degrees.microbatches or degrees.stages):
         raise InputError(
-            "micro-batches and stages are those of a pipeline", hint="give --pp, or leave them out"
+            "micro-batches and stages are those of a pipeline", hint="give `pp`, or leave them out"
         )
     layout = replace(
         layout,
@@ -224,7 +225,7 @@ def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
         size = f"{int(layout.devices)}" + (f" ({layout})" if layout.devices != layout.tp else "")
         raise LayoutError(
             f"{counted(whole, 'GPU')} cannot be divided into groups of {size}",
-            hint="make --gpus a multiple of the devices of a replica: --tp and the other degrees",
+            hint="make `gpus` a multiple of the devices of a replica: `tp` and the other degrees",
         )
     return layout, whole // int(layout.devices)
 
@@ -253,6 +254,15 @@ def options_asked(asked: Question) -> Options:
         lora=Lora(**shared(asked, Lora)),
         **shared(asked, Options),
     )
+
+
+def profiled(deployment: Deployment, profile: str | Path) -> Deployment:
+    """Deployment with the engine's constants of a file, if one is named."""
+    if not profile:
+        return deployment
+    from roofline.bench.end_to_end.own_profile import with_profile
+
+    return with_profile(deployment, profile)
 
 
 def roomiest(device: Gpu, gpus: int) -> Node:

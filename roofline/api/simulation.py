@@ -9,7 +9,7 @@ from roofline.api.parameters import Offered, Planning, Simulation, shared
 from roofline.api.question import question
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.workload import Wanted, drawn
-from roofline.bench.calibrations import engine_misses, profile_note, with_profile
+from roofline.bench.calibrations import engine_misses, profile_note
 from roofline.errors import InputError, QuantityError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.architecture import Architecture
@@ -46,7 +46,7 @@ def simulate(asked: Simulation) -> Result:
         one_of("policy", policy, POLICIES)
     refuse_unused(
         "a policy without batches that wait",
-        {"--timeout": asked.timeout_s != 0 and policy != "dynamic"},
+        {"`timeout_s`": asked.timeout_s != 0 and policy != "dynamic"},
     )
     check_undrafted(asked)
     objectives = parse_slo(asked.slo) if asked.slo is not None else None
@@ -55,7 +55,7 @@ def simulate(asked: Simulation) -> Result:
     facility = setting.facility_of(asked)
     setting.check_powered(facility, device)
     if facility is not None:
-        refuse_unused("a question of power and energy", {"--draft": bool(asked.draft)})
+        refuse_unused("a question of power and energy", {"`draft`": bool(asked.draft)})
     degrees = setting.degrees_of(asked)
     if degrees.automatic:
         raise InputError(
@@ -64,8 +64,7 @@ def simulate(asked: Simulation) -> Result:
         )
     arranged, replicas = setting.layout_of(asked.gpus, degrees)
     deployment = setting.deployed_as(asked, network, device, box, arranged)
-    if asked.profile:
-        deployment = with_profile(deployment, asked.profile)
+    deployment = setting.profiled(deployment, asked.profile)
     wanted = Asked(
         sharing=asked.prefix_caching, tier_bytes=_room(asked.host_cache), **shared(asked, Asked)
     )
@@ -85,7 +84,7 @@ def simulate(asked: Simulation) -> Result:
         raise InputError(
             "requests that wait for answers, with adapters that are loaded on demand: what a load "
             "delays is not fed back to them",
-            hint="leave out --max-loras, or send single requests at a --rate",
+            hint="leave out `max_loras`, or send single requests at a `rate`",
         )
     served = serve(
         fleet, made, concurrency=load.concurrency, ramp_s=load.ramp_s, progress=asked.progress
@@ -113,12 +112,12 @@ def check_undrafted(asked: Simulation | Planning) -> None:
     """Refuse what is said about drafts where nothing drafts, and drafts beside adapters."""
     if asked.draft and asked.adapters:
         raise InputError(
-            "drafts beside LoRA adapters are not priced", hint="leave out --draft or --adapters"
+            "drafts beside LoRA adapters are not priced", hint="leave out `draft` or `adapters`"
         )
     if not asked.draft:
         unused = {
-            "--acceptance": asked.acceptance != "",
-            "--draft-length": bool(asked.draft_length),
+            "`acceptance`": asked.acceptance != "",
+            "`draft_length`": bool(asked.draft_length),
         }
         refuse_unused("plain decoding", unused)
 
@@ -162,7 +161,7 @@ def within_context(
     InputError where some are longer and nobody says what to do with them.
     """
     if asked.drop_over_length and asked.clip:
-        raise InputError("--drop-over-length beside --clip", hint="say one of them")
+        raise InputError("`drop_over_length` beside `clip`", hint="say one of them")
     limit = network.max_context
     over = np.zeros(0, np.bool_) if limit is None else made.prompt + made.output > limit
     if limit is None or not over.any():
@@ -172,8 +171,8 @@ def within_context(
     if not asked.drop_over_length and not asked.clip:
         raise InputError(
             f"{said} are {what}, the longest {int((made.prompt + made.output).max()):,}",
-            hint="leave them out (--drop-over-length), cut them (--clip), give --prompt and "
-            "--output, another workload, or a network with more context",
+            hint="leave them out (`drop_over_length`), cut them (`clip`), give `prompt` and "
+            "`output`, another workload, or a network with more context",
         )
     if (made.after >= 0).any():
         raise InputError(
@@ -185,7 +184,7 @@ def within_context(
         return clipped(made, limit), load, (note,)
     rows = np.flatnonzero(~over)
     if len(rows) <= load.warmup:
-        raise InputError(f"{said} are {what}, and too few are left", hint="cut them with --clip")
+        raise InputError(f"{said} are {what}, and too few are left", hint="cut them with `clip`")
     share = len(rows) / len(made)
     note = f"{said} were {what}, and are left out: the rate is that of the others."
     return picked_rows(made, rows), replace(load, rate=load.rate * share), (note,)

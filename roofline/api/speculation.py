@@ -52,7 +52,7 @@ def rates_of(acceptance: str | float) -> Acceptance:
         raise InputError(
             "no acceptance rate is right for every text, draft and sampling",
             hint=f"give one that was measured on yours, or assume one: {known.draft} for "
-            f"{known.target} on {known.text} has --acceptance {known.rounded}",
+            f"{known.target} on {known.text} has `acceptance={known.rounded}`",
         )
     return parse(acceptance) if isinstance(acceptance, str) else Acceptance(((acceptance,),))
 
@@ -68,13 +68,13 @@ def draft_of(
     kind = draft.strip().lower() if isinstance(draft, str) else ""
     if kind in drafts.OWN:
         refuse_unused(
-            f"--draft {kind}",
-            {"--draft-weights": weights is not None, "--draft-tp": tp is not None},
+            f"`draft={kind}`",
+            {"`draft_weights`": weights is not None, "`draft_tp`": tp is not None},
         )
         return drafts.named(next(name for name in get_args(drafts.Kind) if name == kind), target)
     if isinstance(draft, str) and not kind:
         raise InputError(
-            "nothing drafts", hint=f"give --draft {', '.join(drafts.OWN)}, or a network"
+            "nothing drafts", hint=f"give `draft={', '.join(drafts.OWN)}`, or a network"
         )
     with prefixed("draft"):
         return drafts.model(

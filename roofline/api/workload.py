@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DEFAULT: Final = "chat"
 WAVES: Final = (
     "All lengths are equal and all clients start at once, so they go in step: requests come in "
-    "waves, as they do in a benchmark of fixed lengths. --length-spread 0.1 or --ramp-up breaks "
+    "waves, as they do in a benchmark of fixed lengths. `length_spread=0.1` or `ramp_s` breaks "
     "them up."
 )
 WORKLOADS: Final = (".yaml", ".yml")
@@ -65,12 +65,12 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
     """
     if wanted.rate is not None and wanted.concurrency is not None:
         raise InputError(
-            "--rate and --concurrency say when requests come",
+            "`rate` and `concurrency` say when requests come",
             hint="give a rate for an open loop, or clients for a closed one",
         )
     if wanted.rate_curve:
-        other = {"--concurrency": wanted.concurrency is not None, "--cv": wanted.cv is not None}
-        refuse_unused("a rate curve", other | {"--harness": bool(wanted.harness)})
+        other = {"`concurrency`": wanted.concurrency is not None, "`cv`": wanted.cv is not None}
+        refuse_unused("a rate curve", other | {"`harness`": bool(wanted.harness)})
     if wanted.trace:
         return _recorded(wanted, seed, page)
     traffic = changed(wanted)
@@ -107,7 +107,7 @@ def changed(wanted: Wanted) -> Traffic:
     else:
         traffic = Traffic()
     if wanted.concurrency is not None:
-        refuse_unused("a closed loop", {"--cv": wanted.cv is not None})
+        refuse_unused("a closed loop", {"`cv`": wanted.cv is not None})
         traffic = replace(traffic, arrivals=arriving.Closed(wanted.concurrency))
     elif wanted.rate_curve:
         curve = curve_of(wanted.rate_curve)
@@ -133,7 +133,7 @@ def changed(wanted: Wanted) -> Traffic:
         if not isinstance(traffic.arrivals, arriving.Closed):
             raise InputError(
                 "clients that start one after the other in an open loop",
-                hint="give --concurrency, or leave out --ramp-up",
+                hint="give `concurrency`, or leave out `ramp_s`",
             )
         traffic = replace(traffic, arrivals=replace(traffic.arrivals, ramp_s=wanted.ramp_s))
     if wanted.prompt_pool is not None:
@@ -179,7 +179,7 @@ def _driven(wanted: Wanted, how: "Harness") -> Wanted:
         if clients is None:
             raise InputError(
                 f"{how.name} has as many clients as it is told",
-                hint="give --concurrency, or --rate for an open loop",
+                hint="give `concurrency`, or `rate` for an open loop",
             )
     sent = how.requests if clients is None else max(round(how.sent(clients)), 1)
     return replace(
@@ -205,11 +205,11 @@ def _process(traffic: Traffic, rate: float | None, cv: float | None) -> arriving
     had = traffic.arrivals
     if isinstance(had, arriving.Closed):
         if rate is None:
-            raise InputError("--cv without --rate in a closed loop", hint="give the rate too")
+            raise InputError("`cv` without `rate` in a closed loop", hint="give the rate too")
         had = arriving.Poisson(rate)
     if isinstance(had, RateCurve) and cv is not None:
         raise InputError(
-            "--cv beside a rate curve, whose requests come as a Poisson process",
+            "`cv` beside a rate curve, whose requests come as a Poisson process",
             hint="leave it out",
         )
     rate = had.rate if rate is None else rate
@@ -233,17 +233,17 @@ def _process(traffic: Traffic, rate: float | None, cv: float | None) -> arriving
 
 def _recorded(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:
     refuse_unused(
-        "--trace",
+        "`trace`",
         {
-            "--workload": bool(wanted.workload),
-            "--rate-curve": bool(wanted.rate_curve),
-            "--cv": wanted.cv is not None,
-            "--prompt": wanted.prompt is not None,
-            "--output": wanted.output is not None,
-            "--length-spread": wanted.length_spread is not None,
-            "--ramp-up": wanted.ramp_s is not None,
-            "--prompt-pool": wanted.prompt_pool is not None,
-            "--harness": bool(wanted.harness),
+            "`workload`": bool(wanted.workload),
+            "`rate_curve`": bool(wanted.rate_curve),
+            "`cv`": wanted.cv is not None,
+            "`prompt`": wanted.prompt is not None,
+            "`output`": wanted.output is not None,
+            "`length_spread`": wanted.length_spread is not None,
+            "`ramp_s`": wanted.ramp_s is not None,
+            "`prompt_pool`": wanted.prompt_pool is not None,
+            "`harness`": bool(wanted.harness),
         },
     )
     if wanted.requests is not None and wanted.requests < 1:
@@ -253,7 +253,7 @@ def _recorded(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str
     trace = read_trace(Path(wanted.trace), most=wanted.requests or MOST_TRACED)
     made, notes = in_blocks(trace.requests, page), trace.notes
     if not wanted.requests and len(made) == MOST_TRACED:
-        notes = (*notes, f"Of the trace the first {MOST_TRACED:,} requests: --requests for more.")
+        notes = (*notes, f"Of the trace the first {MOST_TRACED:,} requests: `requests` for more.")
     if not trace.timed:
         made = _untimed(made, wanted, seed, trace.source)
     elif wanted.rate is not None:
@@ -293,7 +293,7 @@ def _untimed(made: Requests, wanted: Wanted, seed: int, source: str) -> Requests
     if wanted.rate is None:
         raise InputError(
             f"{source} does not say when requests came",
-            hint="give --rate, at which they come independently, or --concurrency",
+            hint="give `rate`, at which they come independently, or `concurrency`",
         )
     even = Traffic(Constant(1), Constant(1), arriving.Poisson(wanted.rate), requests=len(made))
     return replace(made, arrival=draw(even, seed).arrival)

@@ -174,7 +174,7 @@ def trusted(records: Records, published: Published) -> tuple[list[Record], list[
         raise InputError(
             f"the run is of a slice with {have:.0f} of the {whole:.0f} multiprocessors of "
             f"{published.source} (MIG is on)",
-            hint="measure with MIG off, or name a GPU file of the slice with --gpu",
+            hint="measure with MIG off, or name a GPU file of the slice with `gpu`",
         )
     clocks = sorted(clock for row in records.rows if (clock := row.clocks.get("sm_hz", 0.0)) > 0)
     usual = clocks[len(clocks) // 2] if clocks else 0.0

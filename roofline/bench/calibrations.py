@@ -1,7 +1,6 @@
 """Measured kernels that price a deployment."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -77,7 +76,7 @@ def _named(device: str, engine: str, file: Stamp) -> GpuCalibration:
     if not fits:
         raise InputError(
             f"the calibration {found.name!r:.60} has no kernel of a network in it",
-            hint="calibrate this GPU: roofline calibrate --backend cupy; or --calibration auto",
+            hint="calibrate this GPU: roofline calibrate --backend cupy; or `calibration=auto`",
         )
     return GpuCalibration(found.name, engine, tuple(fits), fits.__getitem__, _profile(engine))
 
@@ -185,37 +184,6 @@ def _profile(engine: str) -> EngineProfile:
     return shipped_profile(engine)
 
 
-def with_profile(deployment: Deployment, profile: str | Path) -> Deployment:
-    """The deployment with an engine's constants from a file that `roofline.api.learn_engine` wrote.
-
-    Raises:
-        RooflineError: It cannot be read, or no measured kernels price the deployment: constants are
-            fitted beside those.
-    """
-    known, path = deployment.calibration, Path(profile)
-    if isinstance(known, UsualKernels):
-        own = _own_profile(deployment, path)
-        if own.logged is not None:  # the log of this very deployment stands for its kernels
-            return replace(deployment, calibration=replace(known, profile=own))
-    if not isinstance(known, GpuCalibration):
-        raise InputError(
-            "a profile goes with measured kernels, and none price this deployment",
-            hint="leave --profile out, or give a GPU and --calibration that have some",
-        )
-    return replace(deployment, calibration=replace(known, profile=_own_profile(deployment, path)))
-
-
-def _own_profile(deployment: Deployment, path: Path) -> EngineProfile:
-    """Profile of a file; of a log of another deployment nothing is known of the loads of this."""
-    from roofline.bench.end_to_end.profiles import profile_of
-
-    own = profile_of(deployment.engine.name, path)
-    if own.logged is not None and own.logged.deployment != name_of(deployment):
-        source = f"{own.source} (learnt from the log of {own.logged.deployment})"
-        return replace(own, logged=None, source=source)
-    return own
-
-
 def profile_source(deployment: Deployment) -> str:
     """File of the user's own that has the engine's constants; empty where they are shipped."""
     known = deployment.calibration
@@ -233,7 +201,7 @@ def profile_note(deployment: Deployment, batch: float = 0.0, context: float = 0.
     """Sentence on the user's own profile of a deployment; empty where it has the shipped one.
 
     Args:
-        deployment: As `with_profile` made it.
+        deployment: As `roofline.bench.end_to_end.own_profile.with_profile` made it.
         batch, context: Load that is asked about; 0 for any. [1] [token]
     """
     source, logged = profile_source(deployment), deployment.engine_costs.logged

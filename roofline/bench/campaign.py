@@ -5,22 +5,22 @@ A place is this processor with NumPy, or a GPU with CuPy.
 
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
 from roofline.bench import clock
-from roofline.bench.backend import Backend
 from roofline.bench.capacity import HAD
 from roofline.bench.engine import LOST, Measurement, reason_of, run
+from roofline.bench.place import Noise, Place
 from roofline.bench.planner import SPENT, Dropped, plan
 from roofline.bench.probe import Loaded, points
-from roofline.bench.published import Processor, Published, detect, of_processor
+from roofline.bench.published import Processor, detect, of_processor
 from roofline.bench.recorder import begin
 from roofline.bench.records import Records, read_records
 from roofline.bench.stopping import Stop
@@ -78,34 +78,6 @@ def blas() -> str:
     return f"{found.get('name', 'unknown')} {found.get('version', '')}".strip()
 
 
-class Noise(Protocol):
-    """Disturbances of a machine, which its text states in a clause."""
-
-    @property
-    def calm(self) -> bool:
-        """True where times can be trusted to a few percent."""
-
-    @property
-    def lost(self) -> float:
-        """Share of the time in which others make the device useless. [1]"""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A device and its libraries, on which probes run."""
-
-    backend: Backend
-    """Runs and times them."""
-    published: Published
-    """Rates of its datasheet, or what stands in for one."""
-    environment: Mapping[str, str]
-    """Facts that the times depend on besides the probes."""
-    noise: Callable[[], Noise | None]
-    """Measures the noise of the machine."""
-    title: str
-    """Name for people."""
-
-
 def numpy_place() -> Place:
     """NumPy in this process."""
     here = detect()
@@ -144,7 +116,7 @@ def place(backend: str, name: str = "") -> AbstractContextManager[Place]:
         )
     if name:
         raise InputError(
-            f"NumPy does not run on {name}", hint="leave --gpu out, or add --backend cupy"
+            f"NumPy does not run on {name}", hint="leave `gpu` out, or add `backend=cupy`"
         )
     return nullcontext(numpy_place())
 

@@ -14,7 +14,8 @@ import numpy as np
 from roofline.bench.end_to_end.engines import CONSTANTS, FOLDER, KERNELS, PROFILES, SHARED
 from roofline.content import shipped
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
-from roofline.hardware.engine import Engine, engine
+from roofline.hardware.engine import engine
+from roofline.hardware.serving_engine import Engine
 from roofline.kept import kept
 
 if TYPE_CHECKING:

@@ -123,7 +123,7 @@ def chosen(frame: "pandas.DataFrame", where: str) -> "pandas.DataFrame":
             column, value = (name.strip(), value) if equals else (column, name)
             if not column or column not in frame:
                 raise InputError(
-                    f"--where {clause!r:.60} names no column of the file",
+                    f"`where={clause!r:.60}` names no column of the file",
                     hint=f"columns: {', '.join(map(str, frame.columns)):.1000}",
                 )
             keep |= (frame[column].astype(str) == value.strip()).to_numpy()

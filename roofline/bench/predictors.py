@@ -86,7 +86,7 @@ def shipped(kind: str, group: Group) -> Predicted:
     if found is None:
         raise MissingRateError(
             f"no {wanted.kind} of {wanted.variant} was measured on a device like {device.name}",
-            hint="add --cross-validate, or calibrate the device: roofline calibrate",
+            hint="add `cross_validate`, or calibrate the device: roofline calibrate",
         )
     time, own, _ = predict(found.fit.model, group.dims, group.machine)
     label = found.fit.label

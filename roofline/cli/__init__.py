@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from roofline import __version__
 from roofline.cli.streams import open_streams
 from roofline.cli.values import take_plain
 from roofline.errors import BUG, EXIT_CODES, ReaderLeftError, RooflineError, StoppedError
+from roofline.version import __version__
 
 COMMANDS: Final = (
     "analyze",
@@ -138,7 +138,8 @@ def _commands(*names: str) -> Any:
 
 def fail(message: str, hint: str, code: int) -> int:
     """Print an error and what to do about it."""
+    from roofline.cli.flags import flags
     from roofline.view.terminal import clean
 
-    typer.echo(f"error: {clean(message)}\nhint: {clean(hint)}", err=True)
+    typer.echo(f"error: {clean(flags(message))}\nhint: {clean(flags(hint))}", err=True)
     return code

@@ -19,11 +19,10 @@ from roofline.cli.calibrate import (
     progress,
     report,
     resolved,
-    said,
     with_threads,
 )
 from roofline.cli.measured_notes import notes_of
-from roofline.cli.render import Format, print_columns, print_json, print_rows
+from roofline.cli.render import Format, print_columns, print_json, print_rows, said
 from roofline.table import table
 from roofline.units import show
 from roofline.view.terminal import wrap

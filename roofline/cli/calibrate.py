@@ -13,7 +13,7 @@ import typer
 
 from roofline.cli import completing
 from roofline.cli.measured_notes import notes_of
-from roofline.cli.render import Format, echo, print_json, print_progress, print_rows
+from roofline.cli.render import Format, echo, print_json, print_progress, print_rows, said
 from roofline.errors import InputError
 from roofline.units import show, show_binary
 from roofline.view.terminal import clean, wrap
@@ -301,8 +301,3 @@ def _errors(fitted: "Fitted") -> dict[str, Any]:
         "datasheet": fitted.datasheet and fitted.datasheet.median,
         "inside": fitted.inside,
     }
-
-
-def said(text: str) -> None:
-    """Print to stderr."""
-    sys.stderr.write(clean(text) + "\n")

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline.cli.render import Format, plain_values, print_answer, print_notes, print_rows
+from roofline.cli.render import Format, plain_values, print_answer, print_notes, print_rows, said
 from roofline.table import Result
 from roofline.units import show, significant
 from roofline.view.words import heading
@@ -34,8 +34,6 @@ def learn(
     else:
         print_answer("calibrate", result, style, partial(plain_values, result), "")
     if result.metadata["file"]:
-        from roofline.cli.calibrate import said
-
         said(f"wrote {result.metadata['file']}")
 
 

@@ -12,6 +12,7 @@ import typer
 from roofline.api import parameters
 from roofline.api.parameters import REQUIRED, Parameter, Question, parameters_of
 from roofline.cli import completing
+from roofline.cli.flags import flags, spelled
 from roofline.cli.render import Format
 
 SPLIT: Final[dict[str, dict[str, tuple[Any, Any]]]] = {
@@ -65,16 +66,18 @@ ALIASES: Final = {
 for something else."""
 
 
-def _described(parameter: Parameter, name: str = "", others: Iterable[str] = ()) -> Any:
+def _described(
+    parameter: Parameter, name: str = "", kind: Any = None, others: Iterable[str] = ()
+) -> Any:
     """Option, or argument, as Typer describes it.
 
     Args:
         parameter: What is asked.
-        name: Name of the parameter.
+        name, kind: Name and type of the parameter; empty where Typer tells them.
         others: Names of all parameters of the question.
     """
     shown: dict[str, Any] = {
-        "help": parameter.help,
+        "help": flags(parameter.help),
         "metavar": parameter.metavar,
         "show_default": parameter.show_default,
     }
@@ -84,11 +87,10 @@ def _described(parameter: Parameter, name: str = "", others: Iterable[str] = ())
         shown["min"] = parameter.least
     if parameter.argument:
         return typer.Argument(**shown)
-    names = [parameter.option] if parameter.option else []
     taken = {f"--{other.replace('_', '-')}" for other in others}
-    if aliases := [each for each in ALIASES.get(name, ()) if each not in taken]:
-        names = [*(names or [f"--{name.replace('_', '-')}"]), *aliases]
-    return typer.Option(*names, **shown)
+    aliases = [each for each in ALIASES.get(name, ()) if each not in taken]
+    names = [spelled(name, parameter, kind)] if name else []
+    return typer.Option(*names, *aliases, **shown)
 
 
 def _same(record: type[Question], name: str) -> Any:
@@ -180,7 +182,7 @@ def _option(name: str, parameter: Parameter, hint: Any, others: Iterable[str]) -
     usual = parameter.default if parameter.usual is REQUIRED else parameter.usual
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         usual = kind(usual)
-    return Annotated[kind, _described(parameter, name, others)], usual
+    return Annotated[kind, _described(parameter, name, hint, others)], usual
 
 
 def _kind(name: str, hint: Any) -> Any:

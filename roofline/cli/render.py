@@ -11,8 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from roofline import __version__
+from roofline.cli.flags import flags, in_flags
 from roofline.table import Derivation, Result, Table
+from roofline.version import __version__
 from roofline.view.block import Grid
 from roofline.view.questions import view_of
 from roofline.view.terminal import (
@@ -44,12 +45,17 @@ class Format(StrEnum):
 
 def echo(text: str) -> None:
     """Print to stdout."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(flags(text) + "\n")
+
+
+def said(text: str) -> None:
+    """Print a line to stderr, as it is."""
+    sys.stderr.write(clean(flags(text)) + "\n")
 
 
 def say(text: str) -> None:
     """Print a note to stderr, broken at the page width."""
-    sys.stderr.write(wrap(text) + "\n")
+    sys.stderr.write(wrap(flags(text)) + "\n")
 
 
 def print_progress(text: str, *, last: bool = False, logged: bool = False) -> None:
@@ -93,7 +99,7 @@ def print_rows(
 
     Columns that are ``whole`` hold names to be copied: they are broken after all others.
     """
-    cells = [[clean(cell) for cell in row] for row in rows]
+    cells = [[clean(flags(cell)) for cell in row] for row in rows]
     right = numeric or numeric_columns(cells, len(header))
     if style is Format.CSV:
         echo(_csv(cells, header))
@@ -131,8 +137,10 @@ def print_answer(
     """
     if style is Format.JSON:
         print_json(command, values(), result.notes)
-    elif derivation is not None:
-        echo(derivation_text(derivation))
+        return
+    result = in_flags(result)
+    if derivation is not None:
+        echo(derivation_text(in_flags(derivation)))
     elif style is Format.CSV:
         print_columns(result.tables[columns], style, none)
     elif style is Format.TABLE:
@@ -162,7 +170,7 @@ def print_columns(table: Table, style: Format, none: str = "None") -> None:
 
 def print_notes(notes: Sequence[str], style: Format) -> None:
     """Print what a reader has to know beside the tables."""
-    for note in notes:
+    for note in map(flags, notes):
         echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from roofline.cli.flags import in_flags
 from roofline.table import Result
 from roofline.view.terminal import clean
 
@@ -34,5 +35,5 @@ def write_page(context: typer.Context, result: Result, path: Path | None) -> Non
     from roofline.report import write
 
     command = shlex.join(["roofline", *(context.obj or sys.argv[1:])])
-    write(replace(result, metadata={**result.metadata, "command": command}), path)
+    write(in_flags(replace(result, metadata={**result.metadata, "command": command})), path)
     typer.echo(f"wrote {clean(str(path))}", err=True)

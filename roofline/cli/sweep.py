@@ -96,6 +96,8 @@ def sweep(
 
 def _progress() -> Callable[["Progress"], None]:
     """Tell on stderr how far it is and how long it will take."""
+    from roofline.cli.swept import spell
+
     begun = time.monotonic()
     started: list[int] = []
 
@@ -116,18 +118,3 @@ def _progress() -> Callable[["Progress"], None]:
         print_progress(text, last=now.done == now.chunks, logged=tenth)
 
     return tell
-
-
-def spell(seconds: float) -> str:
-    """A time as people say it, to the second.
-
-    >>> spell(0.4), spell(75), spell(7260)
-    ('less than a second', '1 min 15 s', '2 h 1 min')
-    """
-    if seconds < 1:
-        return "less than a second"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours:,} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

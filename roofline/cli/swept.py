@@ -69,10 +69,23 @@ def print_sweep(found: "Sweep", style: Format, top: int) -> None:
     print_notes(_notes(found), style)
 
 
+def spell(seconds: float) -> str:
+    """A time as people say it, to the second.
+
+    >>> spell(0.4), spell(75), spell(7260)
+    ('less than a second', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 1:
+        return "less than a second"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
 def print_estimate(estimate: "Estimate", style: Format) -> None:
     """Print how large a sweep is."""
-    from roofline.cli.sweep import spell
-
     names = ("configurations", "lanes", "points", "chunks", "seconds", "bytes")
     plain = {name: getattr(estimate, name) for name in names}
     if style is Format.JSON:

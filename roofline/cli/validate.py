@@ -15,6 +15,7 @@ from roofline.cli.render import (
     echo,
     print_json,
     print_rows,
+    say,
     score_cells,
     write_csv,
 )
@@ -168,7 +169,7 @@ def _print(
             echo(wrap(sentence))
         return
     for sentence in refusals(refused):
-        typer.echo(clean(wrap(sentence)), err=True)
+        say(sentence)
 
 
 def _check_by(

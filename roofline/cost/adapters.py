@@ -76,7 +76,7 @@ class Lora:
         ):
             raise InputError(
                 "no adapters, but their rank, layers, number or popularity",
-                hint="say how many there are: --adapters 100",
+                hint="say how many there are: `adapters=100`",
             )
 
     @property
@@ -271,7 +271,7 @@ _TOUCHED: Final = (
         "expected different adapters of the sequences: Σ 1 − (1 − pᵢ)^B, those kept at most",
     ),
     ("modules", "layers of the checkpoint that are joined in the product"),
-    ("rank", "--lora-rank"),
+    ("rank", "`lora_rank`"),
 )
 SHRINK: Final = Formula(
     flops="2 · m · k[ · modules] · rank",

@@ -16,9 +16,9 @@ from roofline.cost.moe import UNIFORM, Routing
 from roofline.cost.sampling import LIKELIEST, Sampling
 from roofline.cost.work import Number
 from roofline.errors import InputError
-from roofline.hardware.engine import Engine
 from roofline.hardware.links import host_link
 from roofline.hardware.machine import Node
+from roofline.hardware.serving_engine import Engine
 from roofline.model.architecture import (
     UNQUANTISED,
     Architecture,
@@ -140,12 +140,12 @@ class Deployment:
         ):
             raise InputError(
                 f"attention with scores in memory is not priced for {self.architecture.name}",
-                hint="it is for plain attention; leave --attention at flash",
+                hint="it is for plain attention; leave `attention` at flash",
             )
         if naive and np.any(self.layout.cp != 1):
             raise InputError(
                 "context parallelism is not priced with scores in memory",
-                hint="leave --attention at flash",
+                hint="leave `attention` at flash",
             )
         k, vocab = self.options.sampling.top_k, self.architecture.vocab
         if k > vocab:
@@ -181,7 +181,7 @@ class Deployment:
             raise InputError(
                 f"{self.node.gpu.name} has no wires to a host in its file, from which adapters "
                 "would be loaded",
-                hint="keep all of them on the device: leave out --max-loras",
+                hint="keep all of them on the device: leave out `max_loras`",
             )
 
     @property

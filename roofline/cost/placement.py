@@ -70,7 +70,7 @@ def _check_stages(architecture: Architecture, layout: Layout) -> None:
     if layout.pp > max(layers, 1):
         raise LayoutError(
             f"{architecture.name} has {layers} layers, too few for {layout.pp} stages",
-            hint=f"use --pp {layers} or less",
+            hint=f"use `pp={layers}` or less",
         )
     if layout.stages and (
         len(layout.stages) != layout.pp or sum(layout.stages) != layers or min(layout.stages) < 1
@@ -88,13 +88,13 @@ def _check_experts(architecture: Architecture, layout: Layout) -> None:
     if not mixtures and layout.ep > 1:
         raise LayoutError(
             f"{architecture.name} has no experts to spread over {layout.ep:g} groups",
-            hint="leave --ep out",
+            hint="leave `ep` out",
         )
     if not mixtures and layout.dp > 1:
         raise LayoutError(
             f"{architecture.name} has no experts for {layout.dp:g} attention groups to share",
-            hint=f"groups that share nothing are replicas: --tp {layout.tp:g} and "
-            f"--gpus {layout.devices:g}",
+            hint=f"groups that share nothing are replicas: `tp={layout.tp:g}` and "
+            f"`gpus={layout.devices:g}`",
         )
     if layout.stage_devices % layout.ep:
         most = int(layout.stage_devices)
@@ -102,14 +102,14 @@ def _check_experts(architecture: Architecture, layout: Layout) -> None:
         raise LayoutError(
             f"experts over {layout.ep:g} groups, but a stage has {layout.stage_devices:g} devices "
             "(TP · CP · DP)",
-            hint=f"make --ep one of {', '.join(divisors)}",
+            hint=f"make `ep` one of {', '.join(divisors)}",
         )
     for part in mixtures:
         if layout.ep > part.experts:
             raise LayoutError(
                 f"{architecture.name}: {part.experts} experts cannot be spread over "
                 f"{layout.ep:g} groups",
-                hint=f"use --ep {part.experts} or less",
+                hint=f"use `ep={part.experts}` or less",
             )
 
 
@@ -181,7 +181,7 @@ def _degrees(number: int, tp: int, kv_heads: int = 1) -> str:
         for n in range(1, max(tp, 8) + 1)
         if number % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0)
     ]
-    return f"degrees that divide {number}: {', '.join(fits)}; or let --layout auto choose"
+    return f"degrees that divide {number}: {', '.join(fits)}; or let `layout=auto` choose"
 
 
 def kv_heads_per_device(attention: Attention, tp: Number) -> Number:

@@ -11,7 +11,7 @@ from typing import Final
 from roofline.cost.branching import MOST_BEAMS
 from roofline.cost.work import Formula, Number, Work, by
 from roofline.errors import InputError
-from roofline.hardware.engine import Sampler
+from roofline.hardware.serving_engine import Sampler
 
 SINGLE: Final = 4.0
 """Bytes of a logit or probability in single precision."""

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from roofline import schema
 from roofline.errors import InputError
-from roofline.hardware.engine import (
+from roofline.hardware.serving_engine import (
     DeviceDefault,
     DeviceRule,
     Engine,

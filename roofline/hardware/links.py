@@ -31,9 +31,10 @@ def kind(name: str) -> tuple[Link, Facts]:
     path = shipped("hwspecs") / "links" / f"{name}.yaml"
 
     def read() -> tuple[Link, Facts]:
-        from roofline.hardware.reading import read_kind
+        from roofline.hardware.figures import read_kind
 
-        return read_kind(path)
+        facts = read_kind(path)
+        return stated(Link(name, 0.0), facts), facts
 
     return kept(read, "kind of link", [path])
 

@@ -161,7 +161,7 @@ class Gpu:
         said = f"its file says: {factor.note}" if factor else "its file states no sparse rate"
         raise MissingRateError(
             f"{self.name} has no {arithmetic} arithmetic for 2:4-sparse weights",
-            hint=f"{said}; unstructured zeros (--with sparsity=0.5) need no such rate",
+            hint=f"{said}; unstructured zeros (`changes` sparsity=0.5) need no such rate",
         )
 
     def ridge(self, arithmetic: str) -> float:

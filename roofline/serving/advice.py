@@ -81,14 +81,14 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
             also = parameters.formats(network)
             changed = precision.resolve(name, formats.kv.name, gpu, also=also)
             requantised = replace(deployment, architecture=network, precision=changed)
-            yield f"{name} weights", f"--weights {name}", requantised, workload
+            yield f"{name} weights", f"`weights={name}`", requantised, workload
     if formats.kv.bits > 8 and workload.kv_cache:
         also = parameters.formats(deployment.architecture)
         changed = precision.resolve(formats.weights.name, "fp8", gpu, also=also)
-        yield "fp8 KV cache", "--kv fp8", replace(deployment, precision=changed), workload
+        yield "fp8 KV cache", "`kv=fp8`", replace(deployment, precision=changed), workload
     with suppress(RooflineError):
         twice = replace(workload, batch=2 * workload.batch)
-        yield "twice the batch", f"--batch {twice.batch}", deployment, twice
+        yield "twice the batch", f"`batch={twice.batch}`", deployment, twice
     tp = 2 * int(deployment.tp)
     if 2 * deployment.devices <= deployment.node.gpus and deployment.node.link is not None:
         with suppress(RooflineError):
@@ -190,13 +190,13 @@ def _memory_sentence(batch: StaticBatch, most: int) -> str:
         )
     short = f"Does not fit: {show_binary(-memory.free)} too much on {where}."
     if memory.adapters and (kept := room.most_adapters(deployment, memory)):
-        return f"{short} It fits with {kept:,} of the adapters on each (--max-loras {kept})."
+        return f"{short} It fits with {kept:,} of the adapters on each (`max_loras={kept}`)."
     if most:
         return f"{short} A batch of {most:,} fits."
     if wider := room.fewest_devices(deployment, work, batch.utilization):
         return f"{short} It fits on {wider.devices:g} ({_asked(wider)}){_or_on_the_host(batch)}."
     if deployment.node.network is not None:
-        more = "Give more devices (--gpus N --layout auto) or a smaller format"
+        more = "Give more devices (`gpus=N` `layout=auto`) or a smaller format"
     else:
         more = "Nothing on this node fits: use larger devices or a smaller format"
     return f"{short} {more}{_or_on_the_host(batch)}."
@@ -206,8 +206,8 @@ def _asked(layout: Layout) -> str:
     """Options for a layout on as many devices as it takes."""
     devices = int(layout.devices)
     if layout == Layout(tp=devices):
-        return f"--gpus {devices} --tp {devices}"
-    return f"--gpus {devices} --layout {layout.spelled}"
+        return f"`gpus={devices}` `tp={devices}`"
+    return f"`gpus={devices}` `layout={layout.spelled}`"
 
 
 def _or_on_the_host(batch: StaticBatch) -> str:
@@ -217,5 +217,5 @@ def _or_on_the_host(batch: StaticBatch) -> str:
         return ""
     with suppress(RooflineError):
         room.enough(deployment, batch.workload, batch.utilization)
-        return ", or with part of the weights on the host (--offload-weights auto)"
+        return ", or with part of the weights on the host (`offload_weights=auto`)"
     return ""

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal
 
-import roofline
 from roofline.cost.deployment import Deployment
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture, Mla, Moe
+from roofline.version import __version__
 
 Objective = Literal["latency", "throughput", "cost"]
 OBJECTIVES: Final[tuple[Objective, ...]] = ("latency", "throughput", "cost")
@@ -33,7 +33,7 @@ def refuse_unused(question: str, given: Mapping[str, bool]) -> None:
 def asked_of(deployment: Deployment) -> dict[str, Any]:
     """Metadata of a result about a deployment: what answered, and what was asked about."""
     return {
-        "version": roofline.__version__,
+        "version": __version__,
         "model": deployment.architecture.name,
         "gpu": deployment.node.gpu.name,
         "gpu_title": deployment.node.gpu.title,
@@ -60,8 +60,8 @@ def check_parts(network: Architecture, mla: str, routing: Routing) -> None:
     refuse_unused(
         network.name,
         {
-            "--mla": mla != "auto" and not any(isinstance(b.mixer, Mla) for b in kinds),
-            "--routing-skew or --expert-loads": routing != UNIFORM
+            "`mla`": mla != "auto" and not any(isinstance(b.mixer, Mla) for b in kinds),
+            "`routing`": routing != UNIFORM
             and not any(isinstance(b.feedforward, Moe) for b in kinds),
         },
     )

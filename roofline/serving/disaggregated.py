@@ -146,7 +146,7 @@ def disaggregated(
     if wires == "link" and (decode.node.name != node.name or used > node.gpus):
         raise LayoutError(
             f"{used} GPUs in both pools are not in one node of {node.gpus} ({node.name})",
-            hint="use --over network, smaller layouts or a larger node",
+            hint="use `over=network`, smaller layouts or a larger node",
         )
     # A request holds no cache while it is with the front end.
     waiting = overlap.ttft_s - prefill.engine_costs.arrival_s + overlap.transfer_s
@@ -225,11 +225,11 @@ def _check(prefill: Deployment, decode: Deployment, workload: Workload) -> None:
     if workload.output < 2:
         raise InputError(
             "an answer of one token is made by the prefill, nothing is decoded",
-            hint="give --output 2 or more",
+            hint="give `output` 2 or more",
         )
     if prefill.precision.kv.name != decode.precision.kv.name:
         raise InputError(
             f"prefill keeps its cache in {prefill.precision.kv.name}, decode reads "
             f"{decode.precision.kv.name}",
-            hint=f"give one format for both, like --kv {prefill.precision.kv.name}",
+            hint=f"give one format for both, like `kv={prefill.precision.kv.name}`",
         )

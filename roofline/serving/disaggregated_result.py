@@ -2,7 +2,6 @@
 
 from typing import Final
 
-import roofline
 from roofline.serving import disaggregated_tables as tables
 from roofline.serving.advice import shares
 from roofline.serving.disaggregated import Disaggregated
@@ -11,6 +10,7 @@ from roofline.serving.notes import DATASHEET
 from roofline.serving.static import StaticBatch
 from roofline.table import Result, Table
 from roofline.units import count, show, show_binary, significant
+from roofline.version import __version__
 
 BINDS: Final = {
     "weights": "reading weights",
@@ -36,7 +36,7 @@ def result_of(pools: Disaggregated) -> Result:
         derivations=derivations,
         notes=tuple(dict.fromkeys(notes(pools))),
         metadata={
-            "version": roofline.__version__,
+            "version": __version__,
             "model": rest.architecture.name,
             "gpu": first.node.gpu.name,
             "gpu_title": first.node.gpu.title,
@@ -192,7 +192,7 @@ def notes(pools: Disaggregated) -> tuple[str, ...]:
         "Each layer's cache is sent while the next is computed; the figures without overlap "
         "send it all after the prefill."
         if pools.overlapped
-        else "The cache is sent after the prefill; layer by layer (--overlapped) most of that time "
+        else "The cache is sent after the prefill; layer by layer (`overlapped`) most of that time "
         "is hidden.",
         "What several devices hold alike is sent once; copies inside an instance, and its own "
         f"traffic on the same {pools.transfer.wires}, are left out.",
@@ -211,5 +211,5 @@ def notes(pools: Disaggregated) -> tuple[str, ...]:
             f"{limit:,.0f}-token chunks {first.engine.title} cuts it into."
         )
     if not pools.usd_per_hour:
-        out.append("No price is assumed for a device of these pools: give one with --price.")
+        out.append("No price is assumed for a device of these pools: give one with `usd_per_hour`.")
     return (*out, *first.precision.notes, *rest.precision.notes, *rest.architecture.notes)

@@ -246,7 +246,7 @@ def draft_layout(target: Deployment, tp: int | None) -> Layout:
     if tp is not None and not 1 <= tp <= most:
         raise InputError(
             f"{tp} devices share its matrices, {most} those of the target",
-            hint=f"give --draft-tp 1 to {most}" if most > 1 else "leave --draft-tp out",
+            hint=f"give `draft_tp=1` to {most}" if most > 1 else "leave `draft_tp` out",
         )
     return Layout(tp=tp or most)
 

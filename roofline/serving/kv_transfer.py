@@ -143,10 +143,10 @@ def _wires(deployment: Deployment, wires: Wires) -> tuple[float, float]:
     if link is None:
         other = "a node whose file states its network"
         if wires == "network" and node.link is not None:
-            other += f", or hand over inside one node (--over link, up to {node.gpus} devices)"
+            other += f", or hand over inside one node (`over=link`, up to {node.gpus} devices)"
         raise LayoutError(
             f"{node.name} has no {wires} to hand the cache over",
-            hint=f"use {other}" if wires == "network" else "use --over network",
+            hint=f"use {other}" if wires == "network" else "use `over` network",
         )
     if wires == "network":
         return link.rate_between_nodes, link.latency_s

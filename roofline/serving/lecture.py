@@ -7,7 +7,6 @@ engine does differently is in `roofline.serving.static`.
 
 from typing import Final
 
-import roofline
 from roofline.cost.textbook import bounds, latency, memory, parameters
 from roofline.cost.work import Number
 from roofline.errors import InputError
@@ -17,6 +16,7 @@ from roofline.model.precision import Format
 from roofline.serving.explain.parts import derived, fact
 from roofline.serving.workload import Workload
 from roofline.table import Derivation, Result, table
+from roofline.version import __version__
 
 SOURCE: Final = "Stanford CS336 (2025), lecture 10"
 
@@ -120,7 +120,7 @@ def analyze(
             f"context S = prompt = {workload.prompt} tokens.",
         ),
         metadata={
-            "version": roofline.__version__,
+            "version": __version__,
             "model": network.name,
             "gpu": gpu.name,
             "gpu_title": gpu.title,
@@ -157,6 +157,6 @@ def _shape(network: Architecture) -> tuple[Attention, Mlp]:
         raise InputError(
             f"the textbook forms do not describe {network.name}",
             hint="they are for equal layers of attention and a gated feed-forward part; "
-            "use --convention engine",
+            "use `convention=engine`",
         )
     return attention, mlp

@@ -91,7 +91,7 @@ def conventions(
         )
     elif not batch.deployment.architecture.causal:
         out.append(
-            "The network sees both ways: it fills answers in by denoising (--denoising-steps); "
+            "The network sees both ways: it fills answers in by denoising (`denoising_steps`); "
             "the decode step here is for comparison."
         )
     out += [*_decoding(batch), *layout_notes.notes(batch, replicas)]
@@ -107,7 +107,7 @@ def conventions(
         out.append("Naive attention writes and reads the T×S scores in device memory.")
     out += _kinds(batch, latent_forms(batch) if forms is None else forms)
     if not batch.deployment.node.gpu.usd_per_hour:
-        out.append("No price is assumed for this device: give one with --price.")
+        out.append("No price is assumed for this device: give one with `usd_per_hour`.")
     return tuple(out)
 
 
@@ -175,7 +175,7 @@ def _grounds(batch: StaticBatch) -> list[str]:
             f"The row engine is what {title} does between kernels (scheduling, sampling, "
             "launches), and TTFT has its front end in it, "
             f"{show(costs.arrival_s, 's')} for a request: both are fitted to serving that was "
-            "measured end to end. --engine ideal leaves them out."
+            "measured end to end. `engine=ideal` leaves them out."
         )
     borrowed = sorted(
         {f"{label.kind} of {label.provider}" for label, _, borrowed in fits if borrowed}
@@ -260,4 +260,4 @@ def _latent(batch: StaticBatch, forms: Mapping[str, Phases]) -> str:
             times = (getattr(taken[form], attribute) for form in (used, other))
             mine, theirs = (show(seconds, "s") for seconds in times)
             told.append(f"{phase} runs {used} ({mine}; {other} {theirs})")
-    return f"Latent attention: {', '.join(told)}; --mla forces a form."
+    return f"Latent attention: {', '.join(told)}; `mla` forces a form."

@@ -107,7 +107,7 @@ class GridStep:
     shape: tuple[int, ...]
     """Rows and columns of the grid; empty for one step."""
     known: Sequence[Measured | None] | None = None
-    """What measurements say of the operators; None where they were not asked yet."""
+    """Measured times of the operators; None where they were not looked up yet."""
 
     @cached_property
     def stages(self) -> tuple[Priced, ...]:
@@ -214,7 +214,7 @@ class FirstTokens:
     """Prefill of batches in as many steps as it takes."""
 
     costs: EngineCosts
-    """What the engine's software adds."""
+    """Time that the engine's software adds."""
     batch: Number
     prompts: Number
     """Sequences, and how many are prefilled in one step. [1]"""
@@ -314,13 +314,13 @@ class DecodeSteps:
     """Decode steps of batches at contexts between which time is linear."""
 
     costs: EngineCosts
-    """What the engine's software adds."""
+    """Time that the engine's software adds."""
     contexts: Array
     """As `roofline.serving.quadrature.context_nodes` has them. [token]"""
     number: Number
     """Micro-batches that take turns, for each row. [1]"""
     step: GridStep
-    """Of one micro-batch."""
+    """Step of one micro-batch."""
     _sums: dict[str, ContextSums | None] = field(default_factory=dict, repr=False)
 
     @cached_property

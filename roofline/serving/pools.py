@@ -115,7 +115,7 @@ def divide(phases: Phases, prefill_gpus: int, decode_gpus: int, gpus: int | None
         raise LayoutError(
             f"{gpus} GPUs do not hold a prefill instance of {prefill_gpus} and a decode instance "
             f"of {decode_gpus}",
-            hint=f"give --gpus {prefill_gpus + decode_gpus} or more, or smaller layouts",
+            hint=f"give `gpus={prefill_gpus + decode_gpus}` or more, or smaller layouts",
         )
     prefill = np.arange(1, (gpus - decode_gpus) // prefill_gpus + 1)
     decode = (gpus - prefill * prefill_gpus) // decode_gpus

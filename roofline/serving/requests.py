@@ -266,8 +266,8 @@ def check_rate(made: Requests) -> None:
     if not mean_rate(made):
         raise InputError(
             f"{_without_rate(made)} no rate",
-            hint="a rate wants two requests, one after the other: give a longer trace, or --rate "
-            "with --prompt and --output in its place",
+            hint="a rate wants two requests, one after the other: give a longer trace, or `rate` "
+            "with `prompt` and `output` in its place",
         )
 
 
@@ -291,7 +291,7 @@ def at_rate(made: Requests, rate: float) -> Requests:
     if not (had := mean_rate(made)):
         raise InputError(
             f"{_without_rate(made)} no rate that could be changed",
-            hint="give a trace of requests that arrive one after the other, or none with --rate",
+            hint="give a trace of requests that arrive one after the other, or none with `rate`",
         )
     first = made.arrival[0]
     return replace(made, arrival=first + (made.arrival - first) * (had / rate))

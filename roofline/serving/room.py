@@ -95,7 +95,7 @@ def enough(deployment: Deployment, workload: Workload, utilization: float | None
         raise LayoutError(
             f"{deployment.architecture.name} does not fit with every layer on the host: "
             f"{show_binary(-held.free)} too much on a device",
-            hint="give a smaller --batch or --prompt, a smaller --kv format, or --offload-kv",
+            hint="give a smaller `batch` or `prompt`, a smaller `kv` format, or `offload_kv`",
         )
     parts = 1000
     most = most_that_fits(

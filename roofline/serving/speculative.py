@@ -332,7 +332,7 @@ def check(target: Deployment, draft: Draft, workload: Workload) -> None:
     """Refuse what speculative decoding is not priced for."""
     check_decodes(target.architecture)
     if workload.output < 2:
-        raise InputError("nothing is decoded", hint="give --output 2 or more")
+        raise InputError("nothing is decoded", hint="give `output` 2 or more")
     check_layout(target.layout)
     check_context(target, workload)
     if draft.kind == "model" and draft.deployment is not None:

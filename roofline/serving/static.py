@@ -316,7 +316,7 @@ def check_context(deployment: Deployment, workload: Workload) -> None:
         raise InputError(
             f"{workload.prompt} + {answer} tokens are {total}, "
             f"{deployment.architecture.name} is made for {limit}",
-            hint=f"shorten --prompt or --output to {limit} together",
+            hint=f"shorten `prompt` or `output` to {limit} together",
         )
 
 

@@ -90,7 +90,7 @@ def choose(
         raise LayoutError(
             f"none of {len(priced):,} layouts of {base.architecture.name} on {gpus} × "
             f"{base.node.gpu.name} fits: the best lacks {show_binary(-short)} on a device",
-            hint="give more --gpus, a smaller --batch, or a smaller format (--weights, --kv)",
+            hint="give more `gpus`, a smaller `batch`, or a smaller format (`weights`, `kv`)",
         )
     best = int(order[0])
     return Choice(

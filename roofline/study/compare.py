@@ -49,8 +49,8 @@ _STEADY: Final = {
 """The same of one prompt on an idle server, and of a batch that is kept full."""
 LASTING: Final = (
     "TTFT is of one prompt on an idle server; TPOT, throughput and price are of a batch that is "
-    "kept full, where every answer is followed by the next prompt. --static shows the batch whose "
-    "prompts all arrive at once."
+    "kept full, where every answer is followed by the next prompt. `rank=static` shows the batch "
+    "whose prompts all arrive at once."
 )
 STATIC: Final = "All prompts of a batch arrive at once, and are decoded together to the end."
 _SIZES: Final = {
@@ -114,7 +114,7 @@ def compare(
     """
     if not changes:
         raise InputError(
-            "nothing to compare with", hint=f"give --with CHANGE; changes: {', '.join(CHANGES)}"
+            "nothing to compare with", hint=f"give `changes` CHANGE; changes: {', '.join(CHANGES)}"
         )
     every = _priced(base, changes, conditions)
     devices = {each.setup.gpu.name: each.setup.gpu for each in every}
@@ -193,13 +193,13 @@ def _priced(base: Setup, changes: Sequence[str], conditions: Conditions) -> list
 def _variant(base: Variant, text: str, conditions: Conditions) -> Variant:
     label = text.strip()
     shown = label if len(label) <= 60 else label[:57] + "..."
-    with prefixed(f"--with {shown}"):
+    with prefixed(f"`changes` {shown}"):
         changes = parse(text)
         unseen = [name for name, _ in changes if not CHANGES[name].textbook]
         if conditions.convention == "textbook" and unseen:
             raise InputError(
                 f"the textbook forms do not see {' and '.join(unseen)}",
-                hint="use --convention engine",
+                hint="use `convention=engine`",
             )
         setup, reasons = explained(base.setup, changes)
         return Variant(label, changes, setup, figures(setup, conditions), reasons)

@@ -11,8 +11,8 @@ from roofline.cost.layout import Layout
 from roofline.cost.measured import Calibration
 from roofline.errors import LayoutError, RooflineError
 from roofline.hardware.catalog import default_node
-from roofline.hardware.engine import Engine
 from roofline.hardware.machine import Gpu
+from roofline.hardware.serving_engine import Engine
 from roofline.model import parameters, precision
 from roofline.model.changes.settings import Setup
 from roofline.serving import advice, lecture, room
@@ -139,7 +139,7 @@ def _replicas(setup: Setup, gpus: int | None) -> int:
     if whole % setup.tp:
         raise LayoutError(
             f"{whole} GPUs cannot be divided into groups of {setup.tp}",
-            hint="make --gpus a multiple of the tensor-parallel degree",
+            hint="make `gpus` a multiple of the tensor-parallel degree",
         )
     return whole // setup.tp
 

@@ -90,4 +90,4 @@ def refusals(refused: Iterable[tuple[int, str, str]]) -> Iterator[str]:
         yield f"{rows:,} {what}: {why}"
     if more := every[FEW:]:
         left = sum(rows for rows, _, _ in more)
-        yield f"{left:,} not predicted for {len(more)} more reasons: --format json."
+        yield f"{left:,} not predicted for {len(more)} more reasons, which JSON has."

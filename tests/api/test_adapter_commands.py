@@ -69,5 +69,5 @@ def test_pools_of_a_deployment_share_the_longest_sequence() -> None:
     assert len(lengths) == 2
     assert len({part.splitlines()[1] for part in lengths}) == 1
     assert result.metadata["gpus"] == 8 + 2 * 2
-    with pytest.raises(RooflineError, match="without --prefill"):
+    with pytest.raises(RooflineError, match="without `prefill`"):
         written("dynamo", prefill_replicas=2)

@@ -106,7 +106,7 @@ def test_a_gpu_that_is_no_product_of_the_catalog_is_asked_about(
     board(monkeypatch, "Tiny GPU 12345")
     found = checks()
     assert found["gpu"]["state"] == "ok"
-    assert "--gpu" in found["gpu"]["hint"]
+    assert "`gpu`" in found["gpu"]["hint"]
     assert found["calibration"]["state"] == "missing"
 
 
@@ -133,7 +133,7 @@ def test_the_users_own_calibration_is_listed_with_how_to_use_it(tmp_path: Path) 
     (folder / "broken.yaml").write_text("a: 1\n", encoding="utf-8")
     found = checks("h100-sxm")
     assert found["own calibration"]["found"] == "mine"
-    assert found["own calibration"]["hint"] == "priced with by --calibration mine"
+    assert found["own calibration"]["hint"] == "priced with by `calibration=mine`"
     assert found["calibration broken"]["state"] == "wrong"
     assert found["calibration broken"]["hint"]
     assert checks("a100-sxm")["own calibration"]["state"] == "missing"

@@ -25,8 +25,8 @@ def served(tmp_path: Path, table: str = TABLE, **asked: Any) -> Result:
 def test_what_is_too_long_is_refused_with_both_ways_out(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="2 of 4 requests are longer") as refused:
         served(tmp_path)
-    assert "--drop-over-length" in refused.value.hint
-    assert "--clip" in refused.value.hint
+    assert "`drop_over_length`" in refused.value.hint
+    assert "`clip`" in refused.value.hint
     with pytest.raises(InputError, match="beside"):
         served(tmp_path, clip=True, drop_over_length=True)
 
@@ -60,7 +60,7 @@ def test_a_trace_of_texts_wants_a_rate_or_clients(tmp_path: Path) -> None:
     path.write_text(turns * 3, "utf-8")
     with pytest.raises(InputError, match="does not say when") as refused:
         api.simulate("llama-3.1-8b", "h100-sxm", trace=path)
-    assert "--rate" in refused.value.hint
+    assert "`rate`" in refused.value.hint
     result = api.simulate("llama-3.1-8b", "h100-sxm", trace=path, rate=2.0, seed=1)
     assert any("estimated" in note for note in result.notes)
 

@@ -14,8 +14,8 @@ from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout
 from roofline.cost.step import Group
 from roofline.cost.work import COUNTS, Number, Op, Work
-from roofline.hardware.engine import DeviceDefault, Engine
 from roofline.hardware.machine import Gpu, Link, Node
+from roofline.hardware.serving_engine import DeviceDefault, Engine
 from roofline.model.architecture import Architecture, Attention, Block, Mlp
 from roofline.model.precision import resolve
 from tests.cost.reference import Sequences, Setting

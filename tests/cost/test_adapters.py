@@ -211,7 +211,7 @@ def test_more_rank_more_adapters_and_more_layers_never_take_less() -> None:
         ({"adapters": -1}, "adapters is -1", "0 to"),
         ({"adapters": 4, "lora_rank": 0}, "lora rank is 0", "1 to"),
         ({"adapters": 4, "adapter_skew": -1.0}, "skew is -1", "Zipf"),
-        ({"lora_rank": 8}, "no adapters", "--adapters"),
+        ({"lora_rank": 8}, "no adapters", "`adapters=100`"),
         ({"adapters": 2.5}, "2.5", "whole"),
     ],
 )

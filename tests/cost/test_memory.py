@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from roofline.cost.activations import activation_peak, naive_score_bytes
 from roofline.cost.memory import budget, kv_bytes_per_sequence
 from roofline.cost.weights import weight_bytes
-from roofline.hardware.engine import DeviceDefault, Engine, MemoryShare
+from roofline.hardware.serving_engine import DeviceDefault, Engine, MemoryShare
 from roofline.interop.commands.memory import converted
 from roofline.interop.commands.served import Room, Share
 from roofline.model import parameters

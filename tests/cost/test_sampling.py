@@ -19,7 +19,7 @@ from roofline.cost.sampling import PASSES, Sampling, over_logits
 from roofline.cost.step import decode, step
 from roofline.cost.work import Op
 from roofline.errors import InputError
-from roofline.hardware.engine import Sampler
+from roofline.hardware.serving_engine import Sampler
 from tests.pricing import seconds
 from tests.serving.deployments import on
 

@@ -8,8 +8,8 @@ from roofline.cost.attention import attention, naive_attention
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.work import Number, Work
-from roofline.hardware.engine import DeviceDefault, Engine
 from roofline.hardware.machine import Gpu, Node
+from roofline.hardware.serving_engine import DeviceDefault, Engine
 from roofline.model import parameters
 from roofline.model.architecture import Architecture, Attention, Block, Mixer, Mla
 from roofline.model.catalog import architecture

@@ -10,6 +10,7 @@ from roofline.bench import campaign
 from roofline.bench.backend import Pool
 from roofline.bench.calibrating import fit_records
 from roofline.bench.engine import footprint, measure
+from roofline.bench.place import Place
 from roofline.bench.probe import Point, find, points, probes
 from roofline.bench.profile import profile, text, write
 from roofline.bench.profile_file import load
@@ -28,7 +29,7 @@ BEYOND = 1.05
 
 
 @pytest.fixture(scope="module")
-def where() -> Iterator[campaign.Place]:
+def where() -> Iterator[Place]:
     try:
         with campaign.place("cupy") as found:
             yield found
@@ -46,12 +47,12 @@ def nearest(name: str, **wanted: int) -> Point:
     return max(found, key=lambda point: point.state == "cold")
 
 
-def seconds(point: Point, where: campaign.Place) -> float:
+def seconds(point: Point, where: Place) -> float:
     return measure(point, where.backend, Pool(where.backend.xp), QUICK).median.value
 
 
 @pytest.mark.parametrize("name", ON_GPU)
-def test_a_probe_runs_at_its_smallest_and_takes_time(name: str, where: campaign.Place) -> None:
+def test_a_probe_runs_at_its_smallest_and_takes_time(name: str, where: Place) -> None:
     probe = find(name).probe
     every = [point for point in points(probe) if not where.backend.refusal(point)]
     if not every:
@@ -62,14 +63,14 @@ def test_a_probe_runs_at_its_smallest_and_takes_time(name: str, where: campaign.
     assert found.clocks["sm_hz"] > 0
 
 
-def test_no_copy_beats_the_published_bandwidth(where: campaign.Place) -> None:
+def test_no_copy_beats_the_published_bandwidth(where: Place) -> None:
     point = nearest("copy", size=2**30)
     rate = 2.0 * 2**30 / seconds(point, where)
     assert 0.5 < rate / where.published.machine.hbm_bytes_per_s < BEYOND
 
 
 @pytest.mark.parametrize("arithmetic", ["bf16", "int8", "fp8"])
-def test_no_product_beats_the_published_rate(arithmetic: str, where: campaign.Place) -> None:
+def test_no_product_beats_the_published_rate(arithmetic: str, where: Place) -> None:
     point = nearest(f"gemm-{arithmetic}", m=8192, n=8192, k=8192)
     if why := where.backend.refusal(point):
         pytest.skip(why)
@@ -77,7 +78,7 @@ def test_no_product_beats_the_published_rate(arithmetic: str, where: campaign.Pl
     assert LEAST[arithmetic] < share < BEYOND
 
 
-def test_a_longer_cache_takes_longer_to_read(where: campaign.Place) -> None:
+def test_a_longer_cache_takes_longer_to_read(where: Place) -> None:
     shape = {"count": 16, "new": 1, "heads": 32, "kv_heads": 8, "head_dim": 128}
     short, long = (
         seconds(nearest("paged-decode", context=context, **shape), where)
@@ -87,7 +88,7 @@ def test_a_longer_cache_takes_longer_to_read(where: campaign.Place) -> None:
 
 
 def test_a_short_calibration_ends_in_a_profile_that_is_read_back(
-    where: campaign.Place, tmp_path: Path
+    where: Place, tmp_path: Path
 ) -> None:
     chosen = [find(name) for name in ("copy", "gemm-bf16", "paged-decode")]
     run = campaign.measure(where, chosen, 40.0, tmp_path / "run", lambda *_: None)

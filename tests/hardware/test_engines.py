@@ -9,14 +9,9 @@ import pytest
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.hardware import engine as catalog
 from roofline.hardware.catalog import gpu, gpu_names
-from roofline.hardware.engine import (
-    DeviceDefault,
-    DeviceRule,
-    engine,
-    engine_names,
-    engine_of,
-)
+from roofline.hardware.engine import engine, engine_names, engine_of
 from roofline.hardware.machine import Gpu
+from roofline.hardware.serving_engine import DeviceDefault, DeviceRule
 from roofline.units import parse
 
 EVERY = engine_names(unlisted=True)

@@ -261,7 +261,7 @@ def test_a_mistyped_change_gets_a_suggestion() -> None:
 
 def test_provenance_follows_the_change_and_not_the_config() -> None:
     network = model("gqa=8")
-    assert network.provenance["kv_heads"] == "gqa 8, --with gqa=8"
+    assert network.provenance["kv_heads"] == "gqa 8, `changes` gqa=8"
     assert network.provenance["d_model"] == LLAMA.provenance["d_model"]
 
 

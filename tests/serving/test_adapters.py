@@ -57,7 +57,7 @@ def test_as_many_adapters_as_are_said_to_fit_do() -> None:
     assert roofline.analyze(**asked, adapters=most).metadata["fits"]
     over = roofline.analyze(**asked, adapters=most + 1).metadata
     assert not over["fits"]
-    assert f"(--max-loras {most})" in over["summary"][0]
+    assert f"(`max_loras={most}`)" in over["summary"][0]
     assert roofline.analyze(**asked, adapters=most + 1, max_loras=most).metadata["fits"]
 
 
@@ -148,8 +148,8 @@ def test_a_batch_and_clients_that_ask_again_agree_on_what_adapters_cost() -> Non
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"samples": 2}, "--samples"),
-        ({"convention": "textbook"}, "--adapters"),
+        ({"samples": 2}, "`samples`"),
+        ({"convention": "textbook"}, "`adapters`"),
     ],
 )
 def test_what_adapters_are_not_priced_with_is_refused(asked: dict[str, Any], said: str) -> None:

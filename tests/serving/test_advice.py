@@ -111,10 +111,10 @@ def test_the_way_out_of_a_full_memory_is_one_that_fits(model: str, tp: int, work
     if "A batch of" in sentence:
         most = int(sentence.split("A batch of ")[1].split(" ")[0].replace(",", ""))
         assert static_batch(deployment, replace(work, batch=most)).memory.fits
-    elif "--tp" in sentence:
-        wider = int(sentence.split("--tp ")[1].split(")")[0])
+    elif "`tp=" in sentence:
+        wider = int(sentence.split("`tp=")[1].split("`")[0])
         assert static_batch(replace(deployment, layout=Layout(tp=wider)), work).memory.fits
     else:
-        assert "--layout auto" in sentence
+        assert "`layout=auto`" in sentence
         found = roofline.analyze(model, gpus=2 * tp, layout="auto", batch=1, prompt=100, output=10)
         assert found.metadata["fits"]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.work import Number
-from roofline.hardware.engine import DeviceDefault
 from roofline.hardware.machine import Link
+from roofline.hardware.serving_engine import DeviceDefault
 from roofline.serving.result import curve
 from roofline.serving.room import largest_batch
 from roofline.serving.stages import through

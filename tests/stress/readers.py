@@ -31,7 +31,8 @@ from roofline.content import label, shipped
 from roofline.cost import layout
 from roofline.errors import InputError
 from roofline.hardware.engine_file import read_engine
-from roofline.hardware.reading import read_gpu, read_kind, read_node
+from roofline.hardware.figures import read_kind
+from roofline.hardware.reading import read_gpu, read_node
 from roofline.interop.commands import targets
 from roofline.interop.results import read_results
 from roofline.interop.traces import read_trace

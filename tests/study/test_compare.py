@@ -167,7 +167,7 @@ def test_replicas_count_for_all_devices() -> None:
     single = rows(api.compare("llama-3.1-8b", ["tp=1"]))[0]
     assert one["throughput_tok_s"] == pytest.approx(4 * single["throughput_tok_s"])
     assert one["usd_per_mtok"] == pytest.approx(single["usd_per_mtok"])
-    with pytest.raises(LayoutError, match="--with tp=8"):
+    with pytest.raises(LayoutError, match="`changes` tp=8"):
         api.compare("llama-3.1-8b", ["tp=8"], gpus=4)
 
 
@@ -287,7 +287,7 @@ def test_an_error_names_the_variant_and_keeps_its_kind(
 ) -> None:
     with pytest.raises(kind) as caught:
         api.compare("llama-2-13b", ["mqa", change])
-    assert caught.value.message.startswith(f"--with {change}: ")
+    assert caught.value.message.startswith(f"`changes` {change}: ")
     assert caught.value.hint
 
 

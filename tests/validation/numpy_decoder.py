@@ -20,6 +20,7 @@ from roofline.bench import campaign
 from roofline.bench.backend import Backend
 from roofline.bench.calibrating import fit_records
 from roofline.bench.capacity import as_measured
+from roofline.bench.place import Place
 from roofline.bench.probe import Point, Probe, find, probes
 from roofline.bench.profile import Profile, profile, write
 from roofline.bench.profile_file import load
@@ -276,9 +277,7 @@ def alone(*halves: Samples) -> tuple[float, ...]:
     return tuple(chain(*(calm or [half.values for half in halves])))
 
 
-def calibrated(
-    place: campaign.Place, budget_s: float, folder: Path
-) -> tuple[Profile, campaign.Run]:
+def calibrated(place: Place, budget_s: float, folder: Path) -> tuple[Profile, campaign.Run]:
     """Probe, fit, write, read: what the steps launch, and what tells rates of memory."""
     chosen = [entry for entry in probes() if entry.probe.name in {*NEEDED, MEMORY}]
     done = campaign.measure(place, chosen, budget_s, folder, lambda *_: None)

@@ -81,7 +81,7 @@ have sequences of their own."""
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What ran. Rows of one case are priced together."""
+    """Deployment that was measured; rows of one case are priced together."""
 
     network: str
     gpu: str
@@ -91,7 +91,7 @@ class Case:
     kv: str
     """Number formats of the linear layers, of routed experts where they differ, of the cache."""
     layout: Layout
-    """Of a replica."""
+    """Degrees of parallelism of a replica."""
     engine: str
     """Name in the catalog of engines."""
 
@@ -103,7 +103,7 @@ class Row:
     place: int
     """In the file, from 0. [1]"""
     case: Case
-    """What ran."""
+    """Deployment that was measured."""
     mode: str
     engine: str
     version: str
@@ -135,7 +135,7 @@ class Row:
     None where it is not known. [1]"""
     max_sequences: int = 0
     token_budget: int = 0
-    """Of the server, as its flags say; 0 for the engine's default. [1] [token]"""
+    """Limits that the server was started with; 0 for the engine's default. [1] [token]"""
     memory_share: float | None = None
     """The same of memory; None for the engine's default. [1]"""
     recv_interval: int = 1

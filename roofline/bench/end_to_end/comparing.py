@@ -53,7 +53,7 @@ class Figure:
     predicted: float
     """In SI units."""
     log_sd: float | None
-    """Of the logarithm of the prediction; None where there is no interval. [1]"""
+    """Standard deviation of the prediction's logarithm; None where there is no interval. [1]"""
 
     @property
     def ratio(self) -> float:
@@ -177,7 +177,7 @@ def _derived(
 
 
 def _sample(served: Served, metric: str) -> Array:
-    """What a percentile is of: nothing for gaps and rates of all requests together."""
+    """Values that a percentile is taken of; none for gaps and rates of all requests together."""
     match metric:
         case "ttft_s":
             return served.ttft_s

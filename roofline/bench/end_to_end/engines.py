@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from roofline.hardware.engine import UNKNOWN
+from roofline.hardware.serving_engine import UNKNOWN
 
 FOLDER: Final = "calibrations/engines"
 SHARED: Final = "kernels"
@@ -49,8 +49,8 @@ CONSTANTS: Final[Mapping[str, Constant]] = {
     "passes": Constant(1.0, 0.05, "1", "on passes over activations, as far as they are fused"),
     "experts": Constant(1.0, 0.08, "1", "on routed experts"),
 }
-"""Of an engine. Priors after ``c_step`` 1 ms, ``c_seq`` 10 µs and ``c_pre`` 2 ms, which hold for
-every modern engine; gains are those of kernels that were measured alone."""
+"""Constants of an engine. Priors after ``c_step`` 1 ms, ``c_seq`` 10 µs and ``c_pre`` 2 ms, which
+hold for every modern engine; gains are those of kernels that were measured alone."""
 KERNELS: Final[Mapping[str, Constant]] = {
     "start": Constant(0.85, 0.05, "1", "on the start of a product, inside a CUDA graph"),
     "start_low": Constant(0.55, 0.12, "1", "the same in 8 bits or fewer, whose inputs are fused"),
@@ -60,7 +60,7 @@ KERNELS: Final[Mapping[str, Constant]] = {
     "experts_prompts": Constant(1.0, 0.3, "1", "on prompts of mixtures, whose experts are uneven"),
     "interconnect": Constant(1.0, 0.1, "1", "on collectives"),
 }
-"""Of the kernels that all engines run."""
+"""Constants of the kernels that all engines run."""
 
 
 _OLD: Final = {

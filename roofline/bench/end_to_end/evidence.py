@@ -25,11 +25,11 @@ class Bounds:
     """Least times at datasheet rates, with everything hidden behind the slowest."""
 
     prompt: float
-    """Of one prompt. [s]"""
+    """Prefill of one prompt. [s]"""
     token: float
-    """Of a step that decodes one sequence at its mean context. [s]"""
+    """Step that decodes one sequence at its mean context. [s]"""
     together: float
-    """Of a step that decodes all sequences of the run. [s]"""
+    """Step that decodes all sequences of the run. [s]"""
 
 
 def bounds(each: Known) -> Bounds:
@@ -112,12 +112,12 @@ class Context:
 
     @cached_property
     def bounds(self) -> Bounds:
-        """What it cannot beat."""
+        """Least times at datasheet rates."""
         return bounds(self.run.known)
 
     @cached_property
     def poor(self) -> Poor:
-        """How much of its step was not measured."""
+        """Share of its step that was not measured."""
         return poor(self.run.known, prefill=self.figure.metric == "ttft_s")
 
     @property

@@ -33,7 +33,7 @@ ROBUST: Final = (2.0, 1.0, 1.0, 1.0)
 NUDGE: Final = 0.1
 """Step of a derivative, of the logarithm of a constant."""
 LONGEST: Final = 1.0
-"""Of a step of the search, of the logarithm of a constant."""
+"""Most that a step of the search moves the logarithm of a constant."""
 STEPS: Final = 4
 """Most steps of a search, each with derivatives of its own. [1]"""
 ENOUGH: Final = 5.0
@@ -57,7 +57,7 @@ class Cells:
 
     row: Integers
     metric: tuple[str, ...]
-    """Which row [1] and which metric each cell is."""
+    """Row [1] and metric of each cell."""
     measured: Array
     """Logarithms."""
     group: Integers

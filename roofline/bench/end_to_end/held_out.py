@@ -20,7 +20,7 @@ from roofline.bench.end_to_end.metrics import predictions_at
 from roofline.bench.end_to_end.replay import Known
 from roofline.bench.engine_profiles import spread_keys
 from roofline.cost.work import Array
-from roofline.hardware.engine import UNKNOWN
+from roofline.hardware.serving_engine import UNKNOWN
 
 Integers = NDArray[np.int64]
 FOLDS: Final = 10
@@ -58,7 +58,7 @@ class HeldOut:
     metrics: list[Mapping[str, float]]
     """Every metric of each row."""
     log_sd: list[Mapping[str, float]]
-    """Of the logarithm of each measured metric of each row."""
+    """Standard deviation of the logarithm of each measured metric of each row. [1]"""
 
 
 def cross_validate(

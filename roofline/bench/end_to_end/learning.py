@@ -32,7 +32,7 @@ from roofline.bench.end_to_end.metrics import PLACE, Predictable
 from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
 from roofline.errors import InputError
-from roofline.hardware.engine import Engine
+from roofline.hardware.serving_engine import Engine
 
 Integers = NDArray[np.int64]
 
@@ -58,7 +58,7 @@ class Moved:
     name: str
     unit: str
     meaning: str
-    """Of `roofline.bench.end_to_end.engines.CONSTANTS`."""
+    """Name, unit and meaning in `roofline.bench.end_to_end.engines.CONSTANTS`."""
     before: float
     after: float
     """Shipped, and learnt."""
@@ -74,9 +74,9 @@ class Scored:
     """Median absolute errors of a metric."""
 
     metric: str
-    """Of the rows."""
+    """Metric of the rows, by name."""
     figures: int
-    """How many. [1]"""
+    """Figures that were scored. [1]"""
     shipped: float
     held: float
     fitted: float
@@ -85,15 +85,15 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What a user's runs say of an engine."""
+    """Constants of an engine after a user's runs."""
 
     engine: Engine
     """Its profile."""
     runs: int
     deployments: int
-    """How many there were. [1]"""
+    """Runs, and the deployments that they are of. [1]"""
     apart: str
-    """What was held out at a time: ``"run"`` or ``"deployment"``."""
+    """Unit that was held out at a time: ``"run"`` or ``"deployment"``."""
     moved: tuple[Moved, ...]
     scores: tuple[Scored, ...]
     """Each constant, and each metric; the last score is of all figures."""
@@ -101,7 +101,7 @@ class Learnt:
     sd: Array
     """Logarithms of all constants and their standard deviations."""
     spreads: Spreads
-    """Of the runs' metrics, shrunk towards those shipped."""
+    """Spreads of the runs' metrics, shrunk towards those shipped."""
 
     @property
     def better(self) -> bool:

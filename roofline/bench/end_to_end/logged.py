@@ -29,7 +29,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineProfile, LoggedRange
 from roofline.cost.work import Array
 from roofline.errors import InputError
-from roofline.hardware.engine import Engine
+from roofline.hardware.serving_engine import Engine
 from roofline.serving.logged_step import LoggedStep
 from roofline.serving.simulate.dense import dense
 from roofline.serving.simulate.mean_step import SteadyLoad, mean_step_s
@@ -186,7 +186,7 @@ def cells_of(
         if tokens != tokens and not prompt:
             raise InputError(
                 "the log does not say how much of the cache is in use",
-                hint="give the mean lengths: --given prompt=1024,output=256",
+                hint="give the mean lengths: `given` prompt=1024,output=256",
             )
         if tokens != tokens:
             tokens = (prompt + output / 2.0) * each.running

@@ -17,7 +17,7 @@ from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS, PROFILES
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts, EngineProfile
 from roofline.cost.work import Array
-from roofline.hardware.engine import Engine
+from roofline.hardware.serving_engine import Engine
 from roofline.serving.simulate.prices import StepPrices
 from roofline.study.executors import cores
 

@@ -1,4 +1,4 @@
-"""What the names in measured rows mean: networks, devices, number formats and engines.
+"""Meaning of the names in measured rows: networks, devices, number formats and engines.
 
 Sources write "LLaMA v2 70B", "nvidia/DeepSeek-R1-NVFP4" or "a100_argonne". General rules come
 first, aliases only for what no rule can know.
@@ -19,7 +19,7 @@ from roofline.model.precision import named
 STORED: Final = re.compile(
     r"[-_ ](nvfp4|mxfp4|fp4|fp8|w8a8|w4a16|awq|gptq|int8|int4|bf16|fp16)(?:[-_ ](?:v\d+|dynamic))?$"
 )
-"""How a checkpoint's name says its format."""
+"""Ending of a checkpoint's name that says its format."""
 _VARIANTS: Final = re.compile(r"[-_ ](instruct|chat|base|it|hf|thinking|\d{4})(?=$|[-_ ])")
 _EDITIONS: Final = re.compile(r"[-_ ]v\d+(?:\.\d+)?$")
 NETWORKS: Final[Mapping[str, str]] = {

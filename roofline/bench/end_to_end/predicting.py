@@ -19,7 +19,7 @@ from roofline.bench.end_to_end.metrics import predictions
 from roofline.bench.end_to_end.replay import Known, known
 from roofline.bench.end_to_end.result import EndToEnd, Metric
 from roofline.errors import InputError, RooflineError, described
-from roofline.hardware.engine import UNKNOWN
+from roofline.hardware.serving_engine import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas
@@ -79,7 +79,7 @@ def predict_rows(frame: "pandas.DataFrame", *, cross_validate: bool) -> Predicte
         if len(groups) < FEWEST:
             raise InputError(
                 f"{len(groups)} groups of engine and model are too few to leave one out",
-                hint="leave --cross-validate out to predict with the shipped profiles",
+                hint="leave `cross_validate` out to predict with the shipped profiles",
             )
         quality = list(frame["quality"].astype(str)) if "quality" in frame else [OK] * len(frame)
         fits = np.array([quality[each.row.place] in FITTED for each in found])

@@ -74,7 +74,7 @@ class LoggedFile(Strict):
 
 
 class EngineFile(Strict):
-    """What an engine adds to its kernels."""
+    """File of the constants that an engine adds to its kernels."""
 
     schema_version: Literal[2]
     name: Text
@@ -89,7 +89,7 @@ class EngineFile(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a file says beside its constants."""
+    """Contents of a file beside its constants."""
 
     rows: int
     """It was fitted to. [1]"""
@@ -248,7 +248,7 @@ def profile_of(name: str, own: Path | None = None) -> EngineProfile:
     if file.name != known.profile:
         raise DocumentError(
             f"it is of {file.name}, and {known.name} has the constants of {known.profile}",
-            hint=f"give --engine {file.name}, or a file that was learnt from {known.name}",
+            hint=f"give `engine={file.name}`, or a file that was learnt from {known.name}",
             where=str(own),
         )
     told, logged = file.logged, None

@@ -136,8 +136,7 @@ class PublishedResult:
     """Identifier, and a few words for tables."""
     ran: Mapping[str, Any]
     load: Mapping[str, Any]
-    """What ran and what was asked of it, by the keys of the file; what is not stated is left
-    out."""
+    """Deployment and load, by the keys of the file; keys that are not stated are left out."""
     measured: Mapping[str, float]
     """Figures in base units, by metric. [s] or [token/s]"""
     counts: str
@@ -151,7 +150,7 @@ class PublishedResult:
     note: str = ""
     """Assumptions, and what a reader should know."""
     cause: str = ""
-    """What the source itself says that explains a prediction outside its interval."""
+    """Explanation of the source for a prediction outside its interval."""
     unpredicted: str = ""
     """Why it cannot be predicted; empty where it can be tried."""
 

@@ -26,7 +26,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineProfile, kind_of
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError
-from roofline.hardware.engine import Engine
+from roofline.hardware.serving_engine import Engine
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.run.setup import Asked, page_of, server_of
@@ -53,10 +53,10 @@ class Known:
     row: Row
     """Row of the file, as it was read."""
     deployment: Deployment
-    """What served it."""
+    """Deployment that served it."""
     requests: Requests
     server: Server
-    """What came, and how steps are filled."""
+    """Requests, and the policy that fills steps."""
     utilization: float | None = None
     """Share of device memory that was given to the engine; None for its default. [1]"""
 

@@ -22,7 +22,7 @@ class Metric:
     predicted: Array
     """In SI units."""
     log_sd: Array
-    """Of the logarithm of the prediction. [1]"""
+    """Standard deviation of the prediction's logarithm. [1]"""
 
     @property
     def low(self) -> Array:
@@ -59,7 +59,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class EndToEnd:
-    """What was predicted of a file of end-to-end measurements."""
+    """Predictions for a file of end-to-end measurements."""
 
     rows: int
     """In the file. [1]"""
@@ -72,12 +72,12 @@ class EndToEnd:
     kind: tuple[str, ...]
     """``"dense"``, ``"mixture"`` or ``"latent"``, of each row."""
     basis: tuple[str, ...]
-    """How each row is known, one sentence; why it is not, for the others."""
+    """Basis of each row's prediction, one sentence; for the others the reason there is none."""
     refused: tuple[Unread, ...]
     """Rows that were not predicted, and single metrics of others, with the reason."""
     row_kind: tuple[str, ...]
-    """What each row is: ``"disagg"``, ``"speculative"``, ``"mlperf_offline"``, … of those that
-    no plain server served, else its quality."""
+    """Kind of each row: ``"disagg"``, ``"speculative"``, ``"mlperf_offline"``, … where no plain
+    server served it, else its quality."""
 
     def of_kind(self, *names: str) -> Mask:
         """Rows of some kinds."""

@@ -15,7 +15,7 @@ from roofline.bench.end_to_end import scenario_rules
 from roofline.bench.end_to_end.comparing import Compared, Figure
 from roofline.bench.end_to_end.evidence import GAPS, Context, many, percent, series, share, time
 from roofline.bench.end_to_end.held_out import LIKE
-from roofline.hardware.engine import UNKNOWN
+from roofline.hardware.serving_engine import UNKNOWN
 
 ALIKE: Final = 0.1
 """Difference of two shares that are alike. [1]"""

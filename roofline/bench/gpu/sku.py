@@ -47,12 +47,12 @@ def recognised(sku: Sku, board: Board) -> Gpu:
         names = " or ".join(found.name for found in named)
         raise UnknownNameError(
             f"{board.title} with {has} could be {names}",
-            hint=f"say which one: --gpu {named[0].name}",
+            hint=f"say which one: `gpu={named[0].name}`",
         )
     sliced = "MIG is on, and a slice is no product; " if board.mig == "on" else ""
     raise UnknownNameError(
         f"no GPU of the catalog is {board.title} with {has}",
-        hint=f"{sliced}say whose published rates apply with --gpu NAME, or with --gpu FILE.yaml "
+        hint=f"{sliced}say whose published rates apply with `gpu=NAME`, or with `gpu=FILE.yaml` "
         "after hwspecs/README.md",
     )
 

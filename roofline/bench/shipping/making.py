@@ -73,7 +73,7 @@ SOURCES: Final[Mapping[str, str]] = {
     PASSES: "probes of this project, in graphs (hwspecs/records)",
     "": "ai-dynamo/aiconfigurator @095f58a (Apache-2.0)",
 }
-"""Of measured rows, by provider."""
+"""Repositories of measured rows, by provider."""
 MODULE: Final = "roofline.bench.shipping.making"
 THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables by which libraries of linear algebra are told to keep to one thread: fits run side by

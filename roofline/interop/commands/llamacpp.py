@@ -143,7 +143,7 @@ def _model_read(given: Given, line: Line, notes: list[str]) -> tuple[str, str]:
     if dash and word.upper() in formats:
         return name, formats[word.upper()]
     if dash and word[:1].upper() == "Q" and word[1:2].isdigit():
-        notes.append(f"the GGUF format {word} is not modelled: say --weights for the nearest one")
+        notes.append(f"the GGUF format {word} is not modelled: say `weights` for the nearest one")
         return name, ""
     return stem, ""
 
@@ -317,7 +317,7 @@ def _devices(layout: Layout, site: Site, notes: Notes) -> list[tuple[str, ...]]:
             layout,
             "llama.cpp",
             "it splits by layers or by rows of every layer, not both",
-            f"use --pp {int(layout.devices)} or --tp {int(layout.devices)}",
+            f"use `pp={int(layout.devices)}` or `tp={int(layout.devices)}`",
         )
     if site.nodes(layout) > 1:
         shared.refuse_layout(

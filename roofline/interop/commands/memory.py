@@ -42,7 +42,7 @@ def converted(share: Share, of: Of, room: Room) -> float:
         raise InfeasibleError(
             f"no room is left for a cache: weights and activations take "
             f"{show_binary(room.fixed)} of {show_binary(room.fixed + cache)} on each device",
-            hint="give more devices, a narrower format, or a larger --memory-utilization",
+            hint="give more devices, a narrower format, or a larger `memory_utilization`",
         )
     match of:
         case "device":

@@ -47,7 +47,7 @@ def write(served: Served, site: Site) -> Command:
     """
     if served.engine != vllm.NAME:
         raise InputError(
-            f"Ray Serve LLM runs vLLM, not {served.engine}", hint="leave --engine at vllm"
+            f"Ray Serve LLM runs vLLM, not {served.engine}", hint="leave `engine` at vllm"
         )
     notes = Notes()
     settings = vllm.engine_settings(served, site, notes)

@@ -246,7 +246,7 @@ def write(served: Served, site: Site) -> Command:
             layout,
             "SGLang",
             "a network does not draft for attention groups",
-            "draft with mtp or eagle, or use a layout without --dp",
+            "draft with mtp or eagle, or use a layout without `dp`",
         )
     parts: list[tuple[str, ...]] = [
         ("sglang", "serve"),

@@ -209,7 +209,7 @@ def _degrees(layout: Layout, notes: Notes) -> list[tuple[str, ...]]:
             layout,
             "TensorRT-LLM",
             "with attention data parallelism every device has sequences of its own",
-            f"use --tp 1 and --dp {int(layout.stage_devices)}",
+            f"use `tp=1` and `dp={int(layout.stage_devices)}`",
         )
     if layout.cp != 1:
         notes.say("which context parallelism it is has to be said in cp_config of its file")

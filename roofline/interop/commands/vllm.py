@@ -422,7 +422,7 @@ def _degrees(layout: Layout, notes: Notes) -> dict[str, Any]:
                 "vLLM",
                 f"it spreads experts over all {int(layout.stage_devices)} devices of a stage, or "
                 "none",
-                f"use --ep {int(layout.stage_devices)} or leave it out",
+                f"use `ep={int(layout.stage_devices)}` or leave it out",
             )
         out["enable_expert_parallel"] = True
     return out

@@ -38,12 +38,12 @@ def read_results(path: Path, *, format_: str = "") -> tuple[MeasuredRun, ...]:
     found = known[format_] if format_ else next(recognised, None)
     if found is None:
         message = "no known benchmark writes files like this"
-        raise content.error(message, f"--as forces one of {listed}")
+        raise content.error(message, f"`format_` forces one of {listed}")
     runs = tuple(found.read(content))
     if not runs:
         raise content.error(
             f"there is no run in it, read as {found.title}",
-            "check that a request was answered; --as forces another format",
+            "check that a request was answered; `format_` forces another format",
         )
     for run in runs:
         if not run.measurements:

@@ -49,7 +49,7 @@ class Node:
         """Value at a path of keys; DocumentError where there is none."""
         found = self.get(*keys)
         if found is None:
-            hint = "check that the benchmark ended and the file is whole; --as forces a format"
+            hint = "check that the benchmark ended and the file is whole; `format_` forces a format"
             raise self.error(f"{'.'.join(keys)} is missing", hint)
         return found
 

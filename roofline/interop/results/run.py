@@ -137,7 +137,7 @@ class Format:
 
     name: str
     title: str
-    """Name that ``--as`` takes; the tool and what it writes."""
+    """Name of the format; the tool and what it writes."""
     recognises: Callable[[Content], bool]
     """True for the content of a file of this format."""
     read: Callable[[Content], Iterable[MeasuredRun]]

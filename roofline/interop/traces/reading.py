@@ -81,14 +81,14 @@ def read_trace(path: Path, *, most: int = 0, block: int | None = None) -> Trace:
             if not most:
                 raise InputError(
                     f"{reader.source} has more than {MOST_TOGETHER:,} requests",
-                    hint="read the first ones (--requests N)",
+                    hint="read the first ones (`requests=N`)",
                 )
             made = part(made, 0, limit - count)
         ids += len(made.hashes)
         if ids > MOST_TOGETHER:
             raise InputError(
                 f"{reader.source} has more than {MOST_TOGETHER:,} ids of blocks",
-                hint=f"read the first {count:,} requests or fewer (--requests N)",
+                hint=f"read the first {count:,} requests or fewer (`requests=N`)",
             )
         parts.append(made)
         count += len(made)
@@ -122,7 +122,7 @@ def _of_texts(path: Path, kind: str, most: int) -> Trace:
         if len(prompts) > MOST_TOGETHER:
             raise InputError(
                 f"{label(path)} has more than {MOST_TOGETHER:,} requests",
-                hint="read the first ones (--requests N)",
+                hint="read the first ones (`requests`)",
             )
     if not prompts:
         raise chats.unanswered(path)

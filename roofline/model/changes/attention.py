@@ -90,7 +90,7 @@ def global_every(network: Architecture, value: str) -> Architecture:
     if not any(part.window or part.chunk for part in parts):
         raise InputError(
             f"global-every={every} but no layer has a window",
-            hint=f"give the window of the others: --with window=1024,global-every={every}",
+            hint=f"give the window of the others: `changes` window=1024,global-every={every}",
         )
     seen = 0
 

@@ -130,7 +130,7 @@ def parse(text: str) -> tuple[tuple[str, str], ...]:
             said = "needs a value" if example else "takes no value"
             raise InputError(f"{name} {said}", hint=f"write {wanted}")
         if name in out:
-            raise InputError(f"{name} is given twice", hint="repeat --with for another variant")
+            raise InputError(f"{name} is given twice", hint="repeat `changes` for another variant")
         out[name] = value
     return tuple(out.items())
 
@@ -151,7 +151,7 @@ def _of_network(name: str) -> Change:
     change = NETWORK[name]
 
     def effect(setup: Setup, value: str) -> Setup:
-        told = f"--with {name}={value}" if value else f"--with {name}"
+        told = f"`changes` {name}={value}" if value else f"`changes` {name}"
         return replace(setup, network=changed(setup.network, name, value, told))
 
     def reason(before: Setup, after: Setup, value: str) -> str:

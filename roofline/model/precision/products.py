@@ -148,7 +148,7 @@ def resolve(weights: str, kv: str, gpu: Gpu, *, also: Iterable[str] = ()) -> Pre
     stored = named(weights)
     if stored.name.endswith("-kv"):
         raise UnknownNameError(
-            f"{stored.name} is a format of caches", hint=f"write --kv {stored.name}"
+            f"{stored.name} is a format of caches", hint=f"write `kv={stored.name}`"
         )
     activations = _activations(stored, gpu)
     formats = {each.name: each for each in (stored, activations, *map(named, also))}
@@ -182,7 +182,7 @@ def _activations(stored: Format, gpu: Gpu) -> Format:
         if stored.name in gpu.flops_per_s:
             return stored
         other = next((n for n in ("fp16", "bf16", "fp32") if n in gpu.flops_per_s), None)
-        hint = f"try --weights {other}; {gpu.name} has " + ", ".join(gpu.flops_per_s)
+        hint = f"try `weights={other}`; {gpu.name} has " + ", ".join(gpu.flops_per_s)
         raise MissingRateError(f"{gpu.name} has no {stored.name} arithmetic", hint=hint)
     sixteen = next((name for name in ("bf16", "fp16") if name in gpu.flops_per_s), None)
     if sixteen is None:

@@ -70,7 +70,7 @@ def transfer(pools: Disaggregated) -> Derivation:
         formula="the whole cache, after the prefill",
         inputs=(whole,),
         basis=whole.basis,
-        note="sending layer by layer would hide most of it (--overlapped)",
+        note="sending layer by layer would hide most of it (`overlapped`)",
     )
     if not pools.overlapped:
         return waits

@@ -227,7 +227,7 @@ def adapters(batch: StaticBatch) -> Derivation:
         batch.memory.adapters,
         "B",
         f"kept · ({' + '.join(each.name for each in layers)})",
-        (given("kept", float(lora.kept), "", "--max-loras, or all of --adapters"), *layers),
+        (given("kept", float(lora.kept), "", "`max_loras`, or all of `adapters`"), *layers),
         note="on one device, each with a place of the whole rank",
     )
 

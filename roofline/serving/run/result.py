@@ -208,7 +208,7 @@ def _load(run: Run) -> str:
         return (
             f"Overloaded by adapters: to load those that are asked for takes {show(loading, 's')} "
             f"of a run of {show(totals.makespan_s, 's')}, and figures below leave out that loads "
-            "wait for each other. Keep more of them (--max-loras)."
+            "wait for each other. Keep more of them (`max_loras`)."
         )
     if run.overloaded:
         return (
@@ -223,7 +223,7 @@ def _load(run: Run) -> str:
         if load.peak < run.saturation and sent < PART * all_of_it:
             return (
                 f"Of the {all_of_it:,.0f} requests of the rate curve the first {sent:,} were sent, "
-                "and nothing is told of the rest: leave out --requests to send all of them."
+                "and nothing is told of the rest: leave out `requests` to send all of them."
             )
         if load.peak < run.saturation:
             return f"Holds the load: {came}, and it saturates at {limit} requests/s."
@@ -260,7 +260,7 @@ def notes(run: Run) -> tuple[str, ...]:
         out.append(
             f"Requests and sessions came for {show(came, 's')}, and the last was served after "
             f"{show(served.totals.makespan_s, 's')}: rates are of a run that starts and ends "
-            "empty. More of them (--requests) come nearer to a lasting load."
+            "empty. More of them (`requests`) come nearer to a lasting load."
         )
     if run.deployment.calibration is None:
         out.append(
@@ -304,7 +304,7 @@ def notes(run: Run) -> tuple[str, ...]:
         "a step; both are assumed."
     )
     if not run.deployment.node.gpu.usd_per_hour:
-        out.append("No price is assumed for this device: give one with --price.")
+        out.append("No price is assumed for this device: give one with `usd_per_hour`.")
     return tuple(out)
 
 

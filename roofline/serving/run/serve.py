@@ -31,7 +31,7 @@ class Fleet:
 
     prices: StepPrices
     server: Server
-    """Of each."""
+    """Prices and policy of each replica."""
     replicas: int = 1
     """Replicas; requests go to them in turn, those of a session to the same. [1]"""
     drafting: Drafting | None = None

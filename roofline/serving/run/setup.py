@@ -10,8 +10,8 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.memory import budget
 from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InfeasibleError, InputError
-from roofline.hardware.engine import Engine
 from roofline.hardware.links import host_link
+from roofline.hardware.serving_engine import Engine
 from roofline.serving.adapters import load_s
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.server import BATCHED, Policy, Server
@@ -83,13 +83,13 @@ def server_of(
     if asked.sharing and (alone or asked.contiguous):
         raise InputError(
             f"prefixes are not shared in {'contiguous memory' if asked.contiguous else 'batches'}",
-            hint="leave out --prefix-caching",
+            hint="leave out `prefix_caching`",
         )
     sharing = not alone and not asked.contiguous and asked.sharing is not False
     if asked.tier_bytes and not sharing:
         raise InputError(
             "room on the host for prefixes that nobody shares",
-            hint="leave out --host-cache, or share prefixes",
+            hint="leave out `host_cache`, or share prefixes",
         )
     server = Server(
         policy=policy,

@@ -151,7 +151,7 @@ class Rounds:
     """Prices with rounds in place of decode steps."""
     context: float
     later: float
-    """Of a sequence in the loop, and tokens that it has beyond. [token]"""
+    """Context of a sequence in the loop, and tokens that a sequence has beyond it. [token]"""
 
     def server(self, plain: Server) -> Server:
         """Server whose memory holds the draft too, and longer sequences than the loop knows.

@@ -62,7 +62,7 @@ AHEAD: Final = 3
 MOST_KERNELS: Final = 8
 """Deployments whose kernels it keeps as well, of some megabytes each."""
 LONGEST: Final = 131_072
-"""Of networks that state no longest context."""
+"""Longest context of networks that state none. [token]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class StepPrices:
     """Attention of those layers in decode, by what they see of each sequence on average. [token]
     [s]"""
     alone_s: Array
-    """What of such a step is no attention. [s]"""
+    """Time of such a step without attention. [s]"""
     tokens: Array
     others_s: Array
     """New tokens of a step with prompts, and its time but attention, for one row of logits.
@@ -103,7 +103,7 @@ class StepPrices:
     attention_s: Array
     """Attention of a chunk for each of its tokens, of shape (chunks, cached). [s]"""
     engine: EngineCosts = IDEAL
-    """What the engine's software adds."""
+    """Time that the engine's software adds."""
 
 
 def step_prices(
@@ -278,7 +278,7 @@ def _check(deployment: Deployment, sequences: int) -> None:
     if deployment.offload.ahead:
         raise InputError(
             "loads from the host that are hidden behind the rest of a step have no price by parts",
-            hint="give --no-prefetch, or keep weights and cache on the device",
+            hint="give `prefetch=False`, or keep weights and cache on the device",
         )
 
 

@@ -6,8 +6,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
+from roofline.hardware.figures import Kind, facts_of
 from roofline.hardware.machine import Fact
-from roofline.hardware.reading import Kind, facts_of
 from roofline.schema import Document, Sourced, SourceEntry, Strict, check_sources, read, validate
 from roofline.serving.requests import MOST_TOKENS
 from roofline.serving.traffic import lengths as lasting

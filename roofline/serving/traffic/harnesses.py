@@ -14,7 +14,7 @@ from pydantic import Field
 
 from roofline.content import shipped
 from roofline.errors import DocumentError, UnknownNameError, did_you_mean
-from roofline.hardware.reading import Kind, facts_of
+from roofline.hardware.figures import Kind, facts_of
 from roofline.kept import kept
 from roofline.schema import Sourced, SourceEntry, Strict, check_sources, read, validate
 from roofline.serving.traffic.files import Told

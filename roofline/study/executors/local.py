@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Final, Generic
 
-from roofline.study.executors import TRIES, Done, Raised, T, attempt, died, located, value
+from roofline.study.executors.outcome import TRIES, Done, Raised, T, attempt, died, located, value
 from roofline.study.store.chunk import Chunk
 
 START: Final = """

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from roofline import files
 from roofline.errors import MissingEnvironmentError
-from roofline.study.executors import TRIES, T, attempt, died, value
+from roofline.study.executors.outcome import TRIES, T, attempt, died, value
 from roofline.study.store.chunk import Chunk
 
 SESSION: Final = "roofline-"

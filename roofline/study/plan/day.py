@@ -109,7 +109,7 @@ def day_of(
         raise InputError(
             f"{counted(policy.least, 'replica')} at least of {shape(best)} are "
             f"{counted(least, 'GPU')}, more than the {goal.gpus:,} that are allowed",
-            hint="give a smaller min in --scaling, or more --gpus",
+            hint="give a smaller min in `scaling`, or more `gpus`",
         )
     simulated: tuple[int, ...] = ()
     if len(pools) == 1:
@@ -192,6 +192,6 @@ def _scaled(
     held = reserved.get(kind.gpu)
     if held is not None and not price:
         raise InputError(
-            f"a price of reserved {kind.gpu} without one on demand", hint="give --price, too"
+            f"a price of reserved {kind.gpu} without one on demand", hint="give `usd_per_hour`, too"
         )
     return Scaled(carries, saturation, pool.candidate.devices, start.seconds, price, held)

@@ -39,7 +39,7 @@ class Demand:
         """Refuse what has no rate."""
         if not (0 < self.rate < np.inf and 0 < self.drawn_per_s < np.inf):
             raise InputError(
-                f"traffic of {self.rate:g} requests per second", hint="give a --rate above 0"
+                f"traffic of {self.rate:g} requests per second", hint="give a `rate` above 0"
             )
 
     def at(self, rate: float) -> Requests:

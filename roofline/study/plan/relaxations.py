@@ -55,7 +55,7 @@ class Relaxation:
     change: str
     """Change, in words."""
     asked: str
-    """Its option on the command line: ``"--gpus 16"``."""
+    """Parameters that ask for it: ``"`gpus=16`"``."""
     option: Option
     """Deployment that then is enough."""
     output: float
@@ -121,7 +121,7 @@ def _devices(plan: Plan, remake: Remake, binds: str) -> Iterator[Relaxation]:
             fewer = _best(plan, *_remade(plan, remake, found.gpus)) if found.gpus < gpus else found
             number = gpus if fewer is None else found.gpus
             yield Relaxation(
-                counted(number, "GPU"), f"--gpus {number}", fewer or found, plan.demand.output
+                counted(number, "GPU"), f"`gpus={number}`", fewer or found, plan.demand.output
             )
             return
 
@@ -135,7 +135,7 @@ def _weights(plan: Plan, remake: Remake) -> Iterator[Relaxation]:
         found = _best(plan, *_remade(plan, remake, plan.goal.gpus, weights))
         if found is not None:
             yield Relaxation(
-                f"{weights} weights", f"--weights {weights}", found, plan.demand.output
+                f"{weights} weights", f"`weights={weights}`", found, plan.demand.output
             )
             return
 
@@ -155,7 +155,7 @@ def _shorter(plan: Plan) -> Iterator[Relaxation]:
             yield Relaxation(
                 f"prompts and answers of {factor:.0%} of their length: at most "
                 f"{question.demand.longest:,} tokens together",
-                "--prompt, --output",
+                "`prompt`, `output`",
                 found,
                 question.demand.output,
             )
@@ -267,7 +267,7 @@ def _slower(plan: Plan) -> Iterator[Relaxation]:
             continue
         low = rate
         words = f"{significant(rate)} requests a second"
-        best = Relaxation(words, f"--rate {rate:g}", found, plan.demand.output)
+        best = Relaxation(words, f"`rate={rate:g}`", found, plan.demand.output)
         if not attempt:
             break
     if best is not None:
@@ -294,7 +294,7 @@ def _plain(plan: Plan) -> Iterator[Relaxation]:
     plan.tables.tell("what if: nothing drafts")
     best = without_drafts(plan, pools=False).best
     if best is not None:
-        yield Relaxation("plain decoding", "no --draft", best.option, plan.demand.output)
+        yield Relaxation("plain decoding", "no `draft`", best.option, plan.demand.output)
 
 
 def _remade(
@@ -367,4 +367,4 @@ def _said(old: Sequence[Objective], new: Sequence[Objective]) -> tuple[str, str]
         for one, other in zip(old, new, strict=True)
         if one.limit_s != other.limit_s
     )
-    return worse, f"--slo {text}"
+    return worse, f"`slo={text}`"

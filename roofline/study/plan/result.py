@@ -1,11 +1,10 @@
 """A plan as a result: what the command line prints, and what JSON and reports carry."""
 
-import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-import roofline
 from roofline.cost.adapters import Lora
+from roofline.study.commands import command_line
 from roofline.study.plan import day, day_tables, tables
 from roofline.study.plan.choose import RunnerUp, larger, runners_up
 from roofline.study.plan.confirm import Confirmed
@@ -19,12 +18,13 @@ from roofline.study.plan.relaxations import Relaxation, Remake, limit, relaxatio
 from roofline.study.plan.sensitivity import Bar, frontier, levels, steps, tornado
 from roofline.study.plan.summary import (
     drafting_facts,
-    drafting_flags,
     drafting_notes,
+    drafting_options,
     summary,
 )
 from roofline.table import Result, Table, table
 from roofline.units import counted
+from roofline.version import __version__
 
 STARTED: Final = ("vllm", "sglang", "trtllm")
 """Engines that there are commands of."""
@@ -122,7 +122,7 @@ def result_of(
         derivations={} if best is None else derivations(best, plan.demand, plan.goal),
         notes=(*notes, *_notes(plan), *(() if over is None else day_tables.notes(over)), *started),
         metadata={
-            "version": roofline.__version__,
+            "version": __version__,
             **given,
             "confidence": plan.goal.confidence,
             "fits": best is not None,
@@ -177,9 +177,11 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     unpriced = [kind.gpu for kind in plan.compared if not kind.usd_per_hour]
     if unpriced:
         names = ", ".join(dict.fromkeys(unpriced))
-        out.append(f"No price is assumed for {names}: a device counts as 1 $/h. Give --price.")
+        out.append(
+            f"No price is assumed for {names}: a device counts as 1 $/h. Give `usd_per_hour`."
+        )
     if any(assumed(kind) for kind in plan.compared):
-        out.append("Prices are assumed: give --price for those you pay.")
+        out.append("Prices are assumed: give `usd_per_hour` for those you pay.")
     return tuple(out)
 
 
@@ -187,29 +189,31 @@ def _adapter_flags(lora: Lora) -> dict[str, Any]:
     """Options of the command that starts an instance with adapters; none without them."""
     if not lora.adapters:
         return {}
-    flags: dict[str, Any] = {"--adapters": lora.adapters, "--lora-rank": lora.lora_rank}
-    return flags | ({"--max-loras": lora.max_loras} if lora.max_loras else {})
+    flags: dict[str, Any] = {"adapters": lora.adapters, "lora_rank": lora.lora_rank}
+    return flags | ({"max_loras": lora.max_loras} if lora.max_loras else {})
 
 
 def _commands(plan: Plan, option: Option, given: Mapping[str, Any]) -> dict[str, str]:
     """Commands that print how an instance of each pool is started, by role, of a real engine."""
     out: dict[str, str] = {}
     for pool in option.pools if given["engine"] in STARTED else ():
-        out[pool.role] = _asked(given, _flags(plan, pool, given))
+        out[pool.role] = command_line(
+            "serve-command", str(given["model"]), _flags(plan, pool, given)
+        )
     return out
 
 
 def _flags(plan: Plan, pool: Pool, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options of the command that starts an instance of a pool."""
     return {
-        "--gpu": pool.kind.gpu,
-        "--layout": pool.candidate.layout.spelled,
-        "--engine": given["engine"],
-        "--weights": pool.kind.weights,
-        "--kv": pool.kind.kv,
-        "--max-sequences": pool.server.max_sequences,
-        "--token-budget": pool.server.token_budget,
-        **drafting_flags(plan),
+        "gpu": pool.kind.gpu,
+        "layout": pool.candidate.layout.spelled,
+        "engine": given["engine"],
+        "weights": pool.kind.weights,
+        "kv": pool.kind.kv,
+        "max_sequences": pool.server.max_sequences,
+        "token_budget": pool.server.token_budget,
+        **drafting_options(plan),
         **_adapter_flags(pool.kind.base.options.lora),
     }
 
@@ -226,19 +230,14 @@ def both_pools(plan: Plan, option: Option, given: Mapping[str, Any]) -> str:
     alike = [(pool.kind.gpu, pool.kind.weights, pool.kind.kv) for pool in (before, after)]
     if alike[0] != alike[1]:
         return ""
-    return _asked(
-        given,
+    return command_line(
+        "serve-command",
+        str(given["model"]),
         _flags(plan, after, given)
         | {
-            "--gpus": after.instances * int(after.candidate.layout.devices),
-            "--prefill": before.candidate.layout.spelled,
-            "--prefill-replicas": before.instances,
-            "--for": "dynamo",
+            "gpus": after.instances * int(after.candidate.layout.devices),
+            "prefill": before.candidate.layout.spelled,
+            "prefill_replicas": before.instances,
+            "for": "dynamo",
         },
     )
-
-
-def _asked(given: Mapping[str, Any], flags: Mapping[str, Any]) -> str:
-    """A command with options."""
-    words = [str(part) for pair in flags.items() for part in pair]
-    return shlex.join(["roofline", "serve-command", str(given["model"]), *words])

@@ -47,19 +47,19 @@ def drafting_notes(plan: Plan) -> list[str]:
         out.append(
             f"{says} draft: it has no words for them."
             if draft.kind == "medusa"
-            else f"{says} drafts: add --draft {draft.kind} --draft-model and its checkpoint."
+            else f"{says} drafts: add `draft={draft.kind}` `draft_model` and its checkpoint."
         )
     return out
 
 
-def drafting_flags(plan: Plan) -> Mapping[str, str | int]:
-    """Flags of the draft in the command that starts an instance."""
+def drafting_options(plan: Plan) -> Mapping[str, str | int]:
+    """Options of the draft in the command that starts an instance, by name."""
     found = drafted(plan)
     if found is None or found[0].kind not in STARTED:
         return {}
     draft, tree = found
-    named = {"--draft-model": draft.title} if draft.kind == "model" else {}
-    return {"--draft": draft.kind, "--draft-tokens": tree.depth, **named}
+    named = {"draft_model": draft.title} if draft.kind == "model" else {}
+    return {"draft": draft.kind, "draft_tokens": tree.depth, **named}
 
 
 def drafted(plan: Plan) -> tuple[Draft, Tree] | None:

@@ -64,7 +64,7 @@ class OffloadFile(Strict):
 
 
 class SpeculationFile(Strict):
-    """What drafts, and how often a drafted token is accepted."""
+    """Draft, and the probability that a drafted token is accepted."""
 
     draft: Word
     acceptance: Number | Word
@@ -100,7 +100,7 @@ class AdaptedFile(Strict):
 
 
 class TechniqueFile(SampledFile, AdaptedFile):
-    """How a batch is run."""
+    """Options of how a batch is run."""
 
     name: Label | None = None
     prefix_hit: Annotated[float, Field(ge=0, lt=1)] = 0

@@ -96,7 +96,7 @@ def writing(schema: "pa.Schema") -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of the libraries that the bytes of a part depend on, by name."""
-    from roofline import __version__
+    from roofline.version import __version__
 
     return {"roofline": __version__} | {name: version(name) for name in LIBRARIES}
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline import __version__
 from roofline.content import label
 from roofline.errors import PartialError
 from roofline.sources import installed
@@ -26,6 +25,7 @@ from roofline.study.store.parts import (
     tallied,
     versions,
 )
+from roofline.version import __version__
 
 if TYPE_CHECKING:
     import pyarrow as pa

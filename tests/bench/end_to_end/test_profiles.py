@@ -11,7 +11,7 @@ from roofline.bench.end_to_end.fitting import priors
 from roofline.bench.end_to_end.metrics import NAMES, PLACE
 from roofline.bench.end_to_end.profiles import EngineFile, ErrorFile, Told
 from roofline.errors import InputError, RooflineError
-from roofline.hardware.engine import UNKNOWN
+from roofline.hardware.serving_engine import UNKNOWN
 from roofline.schema import quantity, read, validate
 
 HELD = ErrorFile(

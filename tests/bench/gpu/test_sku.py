@@ -61,7 +61,7 @@ def test_another_product_on_the_same_chip_is_not_taken_for_one_of_the_catalog() 
     with pytest.raises(UnknownNameError) as caught:
         recognised(sku(90, 132, 81_079), board("NVIDIA H900 80GB HBM3"))
     assert "compute capability 9.0, 132 multiprocessors" in caught.value.message
-    assert "--gpu" in caught.value.hint
+    assert "`gpu=" in caught.value.hint
 
 
 def test_several_that_match_are_named() -> None:
@@ -69,7 +69,7 @@ def test_several_that_match_are_named() -> None:
     assert {found.name for found in candidates(device)} >= {"h100-sxm", "h800-sxm"}
     with pytest.raises(UnknownNameError, match="could be h100-sxm or h800-sxm") as caught:
         recognised(device, board("unknown"))
-    assert caught.value.hint == "say which one: --gpu h100-sxm"
+    assert caught.value.hint == "say which one: `gpu=h100-sxm`"
 
 
 def test_one_that_matches_needs_no_title() -> None:

@@ -201,7 +201,7 @@ def test_packing_marks_and_line_ends_do_not_matter(tmp_path: Path) -> None:
 def test_a_format_can_be_forced_and_then_misses_its_fields() -> None:
     with pytest.raises(DocumentError, match="is missing") as refused:
         read_results(DATA / "vllm_serve.json", format_="guidellm")
-    assert "--as" in refused.value.hint
+    assert "`format_`" in refused.value.hint
     with pytest.raises(UnknownNameError, match="no format is called 'word'") as unknown:
         read_results(DATA / "vllm_serve.json", format_="word")
     assert "vllm-serve" in unknown.value.hint

@@ -105,7 +105,7 @@ def test_a_typo_is_told_the_names() -> None:
 def test_clients_that_nobody_counts_are_asked_for() -> None:
     with pytest.raises(InputError, match="as many clients as it is told"):
         roofline.simulate(**ASKED, harness="inferencex")
-    with pytest.raises(InputError, match="does not take --harness"):
+    with pytest.raises(InputError, match="does not take `harness`"):
         roofline.simulate(harness="inferencex", trace="requests.csv")
 
 

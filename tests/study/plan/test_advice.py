@@ -118,7 +118,7 @@ def test_an_impossible_slo_comes_with_one_that_is_kept() -> None:
     goal = Goal(IMPOSSIBLE, cases.GPUS, confidence=0.9)
     made = plan([measured()], cases.demand(5.0), goal)
     found = relaxations(made, lambda gpus, weights: ())
-    (looser,) = (each for each in found if each.asked.startswith("--slo"))
-    asked = replace(goal, objectives=parse_slo(looser.asked.removeprefix("--slo ")))
+    (looser,) = (each for each in found if each.asked.startswith("`slo="))
+    asked = replace(goal, objectives=parse_slo(looser.asked[len("`slo=") : -1]))
     again = plan([measured()], cases.demand(5.0), asked, pools=False)
     assert again.best is not None

@@ -245,7 +245,7 @@ def test_what_is_kept_is_said_to_differ(tmp_path: Path) -> None:
 
 def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path, TASK, HERE)
-    monkeypatch.setattr("roofline.__version__", "9.9")
+    monkeypatch.setattr("roofline.version.__version__", "9.9")
     with pytest.raises(InputError, match=r"begun with roofline .*, this is 9\.9"):
         run(tmp_path, TASK, HERE)
 

@@ -81,7 +81,7 @@ class Place:
         return self.document.where(*self.path)
 
     def refuse(
-        self, problem: str, *, hint: str = "give --weights for one format of all linear layers"
+        self, problem: str, *, hint: str = "give `weights` for one format of all linear layers"
     ) -> NoReturn:
         """Give up on the network because of what is here.
 
