@@ -174,8 +174,8 @@ def fewest_devices(
 def most_that_fits(free: Callable[[int], float], most: int) -> int:
     """Largest number up to a bound for which it fits, 0 where not even one does.
 
-    What a sequence or a token takes hardly depends on how many there are: a line between two numbers
-    meets the last that fits in a few looks, and a look in the middle after each two bounds them.
+    A sequence or a token takes about as much however many there are: lines between two numbers meet
+    the last that fits in a few looks, whose number is bounded by every third being in the middle.
 
     Args:
         free: Memory that a number leaves, negative where it does not fit; never more with more. [B]

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array, Number
 from roofline.errors import InfeasibleError, InputError
-from roofline.serving.simulate.steady.crowd import open_loop
 from roofline.serving.simulate.steady.pace import HALVINGS, Most, Turn, halved, most, turn
 from roofline.serving.simulate.steady.share import Share
 from roofline.serving.simulate.steady.waits import Means, backlog, first_s
@@ -234,6 +233,8 @@ def arriving(share: Share, rate: Number, limit: Most | None = None) -> Steady:
             Of several, those are not `stable`.
         InputError: A rate is not above 0.
     """
+    from roofline.serving.simulate.steady.crowd import open_loop
+
     rates = np.atleast_1d(np.asarray(rate, dtype=float))
     if not ((rates > 0) & np.isfinite(rates)).all():
         raise InputError("a rate of requests that is not above 0", hint="give 1 a second, or so")

@@ -206,9 +206,7 @@ def last(left: Callable[[Array], Array], low: Array, high: Array) -> Array:
     return low
 
 
-def halved(
-    below: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array
-) -> Array:
+def halved(below: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array) -> Array:
     """Numbers at which a condition that holds below them ends, by `HALVINGS` of a range.
 
     Middles of several halvings are looked at in one call, which takes about as long for as many as
