@@ -2,7 +2,6 @@
 
 import errno
 import os
-import secrets
 import sys
 import zlib
 from collections.abc import Iterator
@@ -35,7 +34,7 @@ def whole(path: Path, *, lasting: bool = True) -> Iterator[BinaryIO]:
     Raises:
         OSError: It cannot be written; nothing has changed.
     """
-    beside = path.with_name(f"{_mark(path)}{secrets.token_hex(4)}{UNFINISHED}")
+    beside = path.with_name(f"{_mark(path)}{os.urandom(4).hex()}{UNFINISHED}")
     try:
         with beside.open("xb") as file:
             with suppress(OSError):  # of a disk without locks

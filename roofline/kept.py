@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
-from hashlib import sha256
+from importlib.util import source_hash
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,22 +20,26 @@ from roofline.errors import InputError
 Record = TypeVar("Record")
 
 
-def kept(read: Callable[[], Record], name: str, files: Iterable[Path]) -> Record:
+def kept(
+    read: Callable[[], Record], name: str, files: Iterable[Path], content: bytes | None = None
+) -> Record:
     """Record that is read from files, or that an earlier run has read from the same ones.
 
     Args:
         read: Reads the files. What it raises is raised, and not kept.
         name: Says what is read, where the same files are read into several records.
         files: All that the record depends on.
+        content: Their `fingerprint` where it is known, as of an archive with many records.
     """
     try:
-        place, key = _place(name, list(files))
+        paths = list(files)
+        place, key = _place(name, paths, fingerprint(paths) if content is None else content)
     except (OSError, InputError):  # a file that is not there, a user without a home
         return read()
     with suppress(Exception):  # whatever is wrong with it, the files are still there
         content = place.read_bytes()
         pickled = content[2 * len(key) :]
-        if content[: 2 * len(key)] == key + _digest(pickled):
+        if content[: 2 * len(key)] == key + source_hash(pickled):
             record: Record = pickle.loads(pickled)
             return record
     record = read()
@@ -44,32 +48,35 @@ def kept(read: Callable[[], Record], name: str, files: Iterable[Path]) -> Record
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         beside = place.with_suffix(".part")  # one name: what a kill leaves is written over
         try:
-            beside.write_bytes(key + _digest(pickled) + pickled)
+            beside.write_bytes(key + source_hash(pickled) + pickled)
             beside.replace(place)
         finally:
             beside.unlink(missing_ok=True)
     return record
 
 
-def _place(name: str, paths: list[Path]) -> tuple[Path, bytes]:
+def _place(name: str, paths: list[Path], content: bytes) -> tuple[Path, bytes]:
     """Where a record of files is, and what it is valid for."""
-    place = _digest("\0".join([name, *map(str, paths)]).encode()).hex()
-    key = _digest(_package(), *(path.read_bytes() for path in paths))
-    return folder() / "kept" / f"{place[:32]}.record", key
+    place = source_hash("\0".join([name, *map(str, paths)]).encode()).hex()
+    return folder() / "kept" / f"{place}.record", source_hash(_package() + content)
 
 
-def _digest(*parts: bytes) -> bytes:
-    found = sha256()
-    for part in parts:
-        found.update(len(part).to_bytes(8, "big") + part)
-    return found.digest()
+def fingerprint(files: Iterable[Path]) -> bytes:
+    """Fingerprint of the content of files, by which Python tells changed sources.
+
+    The digests of OpenSSL, which nothing here needs, take longer to load than it takes to make.
+
+    Raises:
+        OSError: One of them cannot be read.
+    """
+    return b"".join(source_hash(path.read_bytes()) for path in files)
 
 
 @cache
 def _package() -> bytes:
     """Fingerprint of the modules of this package, by their sizes and times of change."""
     stamps = sorted(_modules(os.fspath(Path(__file__).parent)))
-    return _digest(repr(stamps).encode())
+    return source_hash(repr(stamps).encode())
 
 
 def _modules(folder: str) -> Iterator[tuple[str, int, int]]:

@@ -1,6 +1,5 @@
 """Files that an answer is made from: recorded where they are read, with a digest of their bytes."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,6 +29,8 @@ class Sources:
         # A link may point at another file before it is read again.
         self.stamps.update({each: stamp(each) for each in (place, path.absolute())})
         if content is not None:
+            import hashlib
+
             self.digests[place] = hashlib.sha256(content).hexdigest()
 
     def named(self, root: Path) -> dict[str, str]:
@@ -109,6 +110,8 @@ def _shelves() -> Mapping[str, Path]:
 
 def _digest(files: Iterable[Path], root: Path) -> str:
     """Digest of files by their names from a folder and their bytes. [sha256]"""
+    import hashlib
+
     found = hashlib.sha256()
     for path in sorted(files):
         found.update(path.relative_to(root).as_posix().encode())

@@ -11,8 +11,6 @@ from roofline.cost.layout import DEGREES
 from roofline.errors import UnknownNameError
 from roofline.model import precision
 from roofline.serving.asking import one_of, refuse_unused
-from roofline.serving.paged import paged
-from roofline.serving.paged_result import result_of as paged_result
 from roofline.serving.result import result_of
 from roofline.serving.room import enough
 from roofline.serving.static import static_batch
@@ -207,6 +205,9 @@ def paging(asked: Paging) -> Result:
     Returns:
         Result: Tables ``headline`` and ``schemes``; derivations by scheme.
     """
+    from roofline.serving.paged import paged
+    from roofline.serving.paged_result import result_of as paged_result
+
     network = setting.network_of(asked.model)
     setting.check_share(asked.memory_utilization)
     setting.check_gpus(asked.gpus)

@@ -190,7 +190,7 @@ def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, 
             f"{deployment.architecture.name} is made for",
             hint="give shorter `prompt` and `output`",
         )
-    fits = most_that_fits(lambda tokens: _memory(deployment, served, tokens).fits, context)
+    fits = most_that_fits(lambda tokens: _memory(deployment, served, tokens).free, context)
     if fits >= context:
         return replace(served, max_context=asked or deployment.architecture.max_context), ""
     wanted = asked or least

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from roofline.api.parameters import (
     DEFAULT_GPU,
@@ -25,15 +25,16 @@ from roofline.cost.measured import NONE
 from roofline.cost.sampling import Sampling
 from roofline.errors import InputError, LayoutError
 from roofline.hardware import catalog as hardware
-from roofline.hardware.carbon import carbon_intensity
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu, Node
 from roofline.model import catalog as networks
 from roofline.model import parameters, precision
 from roofline.model.architecture import Architecture
 from roofline.serving.asking import check_parts, one_of
-from roofline.serving.facility import Facility
 from roofline.units import counted
+
+if TYPE_CHECKING:
+    from roofline.serving.facility import Facility
 
 MOST_GPUS: Final = 2**20
 
@@ -126,14 +127,19 @@ def subject_of(asked: Placed) -> tuple[Architecture, Gpu, Node | None]:
     return network, *machine_of(asked.gpu, asked.node, asked.usd_per_hour)
 
 
-def facility_of(asked: Housing, *, wanted: bool = False) -> Facility | None:
+def facility_of(asked: Housing, *, wanted: bool = False) -> "Facility | None":
     """Building of a question; None where nothing is said of it, unless it is wanted anyway."""
+    given = asked.pue != 1.0 or asked.usd_per_kwh is not None or asked.carbon != ""
+    if not (given or wanted):
+        return None
+    from roofline.hardware.carbon import carbon_intensity
+    from roofline.serving.facility import Facility
+
     carbon = None if asked.carbon == "" else carbon_intensity(asked.carbon)
-    given = asked.pue != 1.0 or asked.usd_per_kwh is not None or carbon is not None
-    return Facility(asked.pue, asked.usd_per_kwh, carbon) if given or wanted else None
+    return Facility(asked.pue, asked.usd_per_kwh, carbon)
 
 
-def check_powered(facility: Facility | None, *devices: Gpu) -> None:
+def check_powered(facility: "Facility | None", *devices: Gpu) -> None:
     """Refuse energy of devices whose power no file states."""
     for device in devices if facility else ():
         if not device.tdp_w:

@@ -9,7 +9,6 @@ import typer
 from roofline import api
 from roofline.api.parameters import Question
 from roofline.cli.render import print_answer
-from roofline.cli.report import write_page
 from roofline.table import Derivation, Result
 
 
@@ -58,6 +57,8 @@ def answered(
     wanted = given.get("explain")
     derivation = api.explain(result, wanted) if wanted else None
     if given["report"] is not None:
+        from roofline.cli.report import write_page
+
         write_page(context, page(result), given["report"])
     plain = partial(values, result) if values else partial(to_json, result, derivation)
     print_answer(

@@ -1,8 +1,6 @@
 """Answers as text: tables for people, CSV, Markdown, and a versioned JSON envelope."""
 
-import csv
 import io
-import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -74,6 +72,8 @@ def print_progress(text: str, *, last: bool = False, logged: bool = False) -> No
 
 def print_json(command: str, result: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
     """Print one JSON document: ``{schema, version, command, result, notes}``."""
+    import json
+
     document = {
         "schema": "roofline/result/1",
         "version": __version__,
@@ -184,6 +184,8 @@ def score_cells(figures: Mapping[str, Any]) -> list[str]:
 
 
 def _csv(rows: Sequence[Sequence[str]], header: Sequence[str]) -> str:
+    import csv
+
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(header)

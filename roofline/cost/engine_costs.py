@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.cost.work import Number, Op
+from roofline.cost.work import Number, Op, anywhere
 from roofline.errors import InputError
 from roofline.model import precision
 from roofline.model.architecture import Architecture, Mla, Moe
@@ -109,11 +109,11 @@ class EngineCosts:
             if field.name == "logged":
                 continue
             value, name = getattr(self, field.name), field.name.removesuffix("_s")
-            if not np.all((value >= 0) & (value < float("inf"))):
+            if anywhere((value < 0) | (value >= float("inf")) | (value != value)):
                 raise InputError(
                     f"{name.replace('_', ' ')} overhead is {value}", hint="give 0 or more"
                 )
-            if name.endswith("gain") and not np.all(value):
+            if name.endswith("gain") and anywhere(value == 0):
                 raise InputError(f"{name.replace('_', ' ')} is 0", hint="give a factor above 0")
 
     @property

@@ -250,6 +250,8 @@ def memory_budget(deployment: Deployment, parts: Held, utilization: float | None
 
 def _number(deployment: Deployment, kind: int) -> int:
     """Place in the pipeline of the first stage of a kind. [1]"""
+    if deployment.layout.pp == 1:
+        return 0
     stages = pipeline(deployment.architecture, deployment.layout, deployment.node)
     wanted = different(stages)[kind]
     places = (stage.layers == wanted.layers and stage.first == wanted.first for stage in stages)

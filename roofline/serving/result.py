@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -10,16 +10,16 @@ from roofline.errors import RooflineError
 from roofline.serving import advice, grounds, room, tables
 from roofline.serving.adapters import adapter_derivations, adapter_table, load_notes
 from roofline.serving.asking import asked_of
-from roofline.serving.energy import request_energy
 from roofline.serving.explain import explain_all
 from roofline.serving.explain.parts import worst
-from roofline.serving.facility import Consumption, Facility, consumption
-from roofline.serving.facility import notes as energy_notes
 from roofline.serving.notes import latent_forms, notes, steady_notes
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, micro
 from roofline.serving.static_columns import StaticBatches, batch_axis, static_batches
 from roofline.serving.steady import SteadyState, steady_state
 from roofline.table import Result, Table, table, units_of
+
+if TYPE_CHECKING:
+    from roofline.serving.facility import Facility
 
 SOFTWARE: Final = "scheduling, sampling, launches: fitted to serving measured end to end"
 UNMEASURED: Final = "nothing like it was measured: the least that published rates allow"
@@ -126,7 +126,7 @@ def curve(batch: StaticBatch, most: int, found: StaticBatches | None = None) -> 
 
 
 def result_of(
-    batch: StaticBatch, replicas: int, reason: str = "", facility: Facility | None = None
+    batch: StaticBatch, replicas: int, reason: str = "", facility: "Facility | None" = None
 ) -> Result:
     """Tables, derivations, notes and inputs of a static batch in so many replicas. [1]
 
@@ -149,6 +149,7 @@ def result_of(
     least = tables.at_published_rates(batch) if batch.calibrated else None
     headline = tables.headline(batch, steady, replicas, derivations, least)
     lora = deployment.options.lora
+    drawn, drawn_notes = ({}, ()) if facility is None else _drawn(batch, steady, replicas, facility)
     given = {
         "GPU": f"{replicas * deployment.devices} × {deployment.node.gpu.title}",
         "layout": str(deployment.layout) + (f" × {replicas} replicas" if replicas > 1 else ""),
@@ -174,14 +175,14 @@ def result_of(
             "roofs": grounds.roofs(batch),
             "assumptions": grounds.assumptions(batch, given),
             "kernels": kernels(batch),
-            **({} if facility is None else {"facility": _drawn(batch, steady, replicas, facility)}),
+            **drawn,
         },
         derivations=derivations,
         notes=(
             *steady_notes(batch, steady, no_steady),
             *notes(batch, replicas, forms),
             *load_notes(deployment, float(batch.sequences)),
-            *(() if facility is None else energy_notes(facility, deployment)),
+            *drawn_notes,
             *deployment.precision.notes,
             *deployment.architecture.notes,
         ),
@@ -215,9 +216,16 @@ def result_of(
 
 
 def _drawn(
-    batch: StaticBatch, steady: SteadyState | None, replicas: int, facility: Facility
-) -> Table:
-    """Power and energy of replicas that are kept full; without a steady state, of the batch."""
+    batch: StaticBatch, steady: SteadyState | None, replicas: int, facility: "Facility"
+) -> tuple[dict[str, Table], tuple[str, ...]]:
+    """Table of power and energy of replicas that are kept full, by its name, and its notes.
+
+    Without a steady state they are of the batch.
+    """
+    from roofline.serving.energy import request_energy
+    from roofline.serving.facility import Consumption, consumption
+    from roofline.serving.facility import notes as facility_notes
+
     energy, work = request_energy(batch), batch.workload
     each = batch.throughput_tok_s if steady is None else steady.output_tok_s
     rate = each / (work.output * work.samples)
@@ -230,4 +238,5 @@ def _drawn(
         replicas * each,
         batch.latency_log_sd if steady is None else steady.rate_log_sd,
     )
-    return consumption([drawn], energy.phases)
+    found = consumption([drawn], energy.phases)
+    return {"facility": found}, facility_notes(facility, batch.deployment)

@@ -182,12 +182,12 @@ def speculate(
     priced = replace(sheet(draft, target, workload, [tree, *others], here), step=step)
     choices = (Choice(other, priced.round(place)) for place, other in enumerate(others, start=1))
 
-    def fits(batch: int) -> bool:
+    def free(batch: int) -> float:
         wider = replace(workload, batch=batch, prefill_batch=min(workload.prefill_batch, batch))
         spare = memory_of(target, tree, wider, utilization)
-        return spare.free >= sum(taken(target, draft, tree, wider))
+        return spare.free - sum(taken(target, draft, tree, wider))
 
-    most = room.most_that_fits(fits, 2 * room.largest_batch(target, workload, utilization))
+    most = room.most_that_fits(free, 2 * room.largest_batch(target, workload, utilization))
     grid = batch_axis(workload.batch, most)
     many = sheet(draft, target, workload, [tree, *others], grid)
 

@@ -1,6 +1,5 @@
 """Values and names as a reader sees them. Names come from files that anyone may have written."""
 
-import json
 import math
 import re
 from dataclasses import dataclass
@@ -68,6 +67,8 @@ def to_json(value: Any) -> str:
     >>> to_json(["</script>", float("nan")])
     '["\\u003c/script\\u003e",null]'
     """
+    import json
+
     plain = json.dumps(_finite(value), allow_nan=False, separators=(",", ":"))
     return plain.translate(_JSON)
 

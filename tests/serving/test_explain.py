@@ -11,7 +11,7 @@ from roofline.cost.adapters import Lora
 from roofline.cost.deployment import Offload
 from roofline.cost.layout import Layout
 from roofline.errors import UnknownNameError
-from roofline.serving.explain import METRICS, explain_all, operators
+from roofline.serving.explain import explain_all, operators
 from roofline.serving.result import result_of
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
@@ -123,22 +123,21 @@ def test_every_metric_is_explained_by_its_own_value(batch: StaticBatch) -> None:
         "energy": batch.joule_per_mtok,
         "ridge": batch.deployment.node.gpu.ridge(batch.deployment.precision.linear_arithmetic),
     }
-    assert set(every) - {"adapters"} == set(METRICS)
 
 
 def test_every_branch_ends_in_a_source_or_a_formula(batch: StaticBatch) -> None:
     bare = {
         f"{metric}: {entry.name} = {entry.value:g} {entry.unit}"
-        for metric in METRICS
-        for entry in entries(METRICS[metric](batch))
+        for metric, derived in explain_all(batch).items()
+        for entry in entries(derived)
         if not (entry.inputs or entry.source or entry.formula)
     }
     assert bare == set()
 
 
 def test_every_basis_is_one_that_is_known(batch: StaticBatch) -> None:
-    for metric in METRICS:
-        for entry in entries(METRICS[metric](batch)):
+    for derived in explain_all(batch).values():
+        for entry in entries(derived):
             assert entry.basis in ("", *BASES), entry
 
 
@@ -147,8 +146,8 @@ def test_numbers_put_into_a_formula_give_its_value(batch: StaticBatch) -> None:
     # Quantities are shown to three digits, so a few of them together are right to a few per cent.
     wrong = {
         f"{metric}: {entry.name}": f"{entry.substituted} is not {entry.value}"
-        for metric in METRICS
-        for entry in entries(METRICS[metric](batch))
+        for metric, derived in explain_all(batch).items()
+        for entry in entries(derived)
         if entry.substituted and "mean over" not in entry.substituted
         if evaluated(entry.substituted) != pytest.approx(entry.value, rel=0.02, abs=1e-12)
     }
@@ -161,8 +160,9 @@ def test_a_weight_and_a_cached_element_have_the_bytes_of_their_format(batch: Sta
         "KV cache moved": {precision.kv.width},
         "weights moved": {precision.weights.width, precision.head.width},
     }
+    every = explain_all(batch)
     for metric in ("ttft", "tpot"):
-        for entry in entries(METRICS[metric](batch)):
+        for entry in entries(every[metric]):
             if entry.name in widths and entry.substituted:
                 texts = (text.split(" · ") for text in (entry.formula, entry.substituted))
                 pairs = zip(*texts, strict=True)
@@ -176,8 +176,9 @@ def test_a_weight_and_a_cached_element_have_the_bytes_of_their_format(batch: Sta
 
 
 def test_operators_of_a_step_add_up_to_it(batch: StaticBatch) -> None:
+    every = explain_all(batch)
     for metric in ("ttft", "tpot"):
-        for entry in entries(METRICS[metric](batch)):
+        for entry in entries(every[metric]):
             if entry.formula.startswith("sum over operators"):
                 parts = [part.value for part in entry.inputs if part.unit == "s"]
                 assert sum(parts) == pytest.approx(entry.value)
@@ -198,7 +199,7 @@ def test_every_wire_and_load_is_derived_from_a_rate_and_from_what_is_moved(
 
 
 def test_weights_are_the_sum_of_their_parts(batch: StaticBatch) -> None:
-    for entry in entries(METRICS["weights"](batch)):
+    for entry in entries(explain_all(batch)["weights"]):
         if entry.unit == "B" and entry.substituted:
             assert evaluated(entry.substituted) == pytest.approx(entry.value, rel=2e-3)
             assert "others" not in entry.name or entry.value < 0.01 * batch.memory.weights
@@ -215,7 +216,7 @@ def test_figures_of_all_replicas_are_explained_by_their_own_value() -> None:
 
 
 def test_wires_have_what_a_round_costs_below_them() -> None:
-    entry = METRICS["tpot"](CASES["experts apart"]())
+    entry = explain_all(CASES["experts apart"]())["tpot"]
     below = {
         part.name: {each.name: (each.basis, bool(each.source)) for each in part.inputs}
         for part in entries(entry)
@@ -227,11 +228,12 @@ def test_wires_have_what_a_round_costs_below_them() -> None:
 
 
 def test_the_wires_to_a_host_that_no_node_describes_are_those_of_the_gpu() -> None:
-    parts = {e.name: e for e in entries(METRICS["tpot"](CASES["weights on the host"]()))}
+    parts = {e.name: e for e in entries(explain_all(CASES["weights on the host"]())["tpot"])}
     assert "PCI Express" in parts["W host"].source
     assert parts["W host"].basis == "datasheet"
     assert parts["share kept outside"].value == 0.6
-    drive = {e.name: e for e in entries(METRICS["tpot"](CASES["weights and cache on a drive"]()))}
+    derived = explain_all(CASES["weights and cache on a drive"]())
+    drive = {e.name: e for e in entries(derived["tpot"])}
     assert drive["W host"].value == 7e9
     assert drive["a drive"].basis == "assumed"
 
@@ -244,8 +246,8 @@ def test_a_metric_that_is_not_there_names_those_that_are() -> None:
 
 def test_an_assumed_price_makes_the_cost_assumed() -> None:
     made = CASES["default"]()
-    assert METRICS["cost"](made).basis == "assumed"
-    assert METRICS["ttft"](made).basis == "datasheet"
+    assert explain_all(made)["cost"].basis == "assumed"
+    assert explain_all(made)["ttft"].basis == "datasheet"
 
 
 def test_the_reader_of_formulas_reads() -> None:

@@ -8,7 +8,7 @@ from roofline.api.setting import deployed
 from roofline.cost.deployment import Offload
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
-from roofline.serving.explain import METRICS
+from roofline.serving.explain import explain_all
 from roofline.serving.notes import notes
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
@@ -31,7 +31,7 @@ def every(derivation: Derivation) -> list[Derivation]:
 def test_the_least_at_published_rates_is_no_more_than_the_time(weights: float) -> None:
     """Loads that are made ahead are hidden behind other operators."""
     answer = batch("h100-sxm", 16, Offload(weights=weights))
-    step = next(each for each in every(METRICS["tpot"](answer)) if "the least" in each.note)
+    step = next(each for each in every(explain_all(answer)["tpot"]) if "the least" in each.note)
     found = re.search(r"least at published rates is ([\d.]+) (m?s)", step.note)
     assert found is not None
     assert float(found[1]) * {"s": 1.0, "ms": 1e-3}[found[2]] <= step.value * 1.001

@@ -14,7 +14,12 @@ from roofline.model.architecture import Architecture
 from roofline.serving import tables
 from roofline.serving.explain import explain_all
 from roofline.serving.result import curve
-from roofline.serving.room import largest_batch, largest_context, memory_table
+from roofline.serving.room import (
+    largest_batch,
+    largest_context,
+    memory_table,
+    most_that_fits,
+)
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload
@@ -152,6 +157,39 @@ def test_the_largest_batch_fits_when_asked_for_and_one_more_does_not(
     most = largest_batch(deployment, work, None)
     assert static_batch(deployment, replace(work, batch=most)).memory.fits
     assert not static_batch(deployment, replace(work, batch=most + 1)).memory.fits
+
+
+@SEVERAL
+@given(
+    most=st.integers(0, 3000),
+    steps=st.lists(st.tuples(st.integers(1, 3000), st.floats(0.0, 1e9)), max_size=8),
+    slope=st.floats(0.0, 1e6),
+    spare=st.floats(-1e6, 1e9),
+)
+def test_the_most_that_fits_is_that_of_a_count(
+    most: int, steps: list[tuple[int, float]], slope: float, spare: float
+) -> None:
+    """Memory that is taken evenly, and in steps wherever they are."""
+
+    def free(number: int) -> float:
+        return spare - slope * number - sum(size for at, size in steps if number >= at)
+
+    counted = sum(free(number) >= 0 for number in range(1, most + 1))
+    assert most_that_fits(free, most) == counted
+
+
+@pytest.mark.parametrize("each", [1.0, 7.3, 1e4, 3e9])
+def test_the_most_that_fits_takes_a_few_looks(each: float) -> None:
+    looks: list[int] = []
+
+    def free(number: int) -> float:
+        looks.append(number)
+        return 4e9 - each * number - 1e8 * min(number, 30)
+
+    most = most_that_fits(free, 2**20)
+    assert len(looks) < 16
+    assert free(most) >= 0
+    assert most == 2**20 or free(most + 1) < 0
 
 
 @pytest.mark.parametrize(("model", "device", "tp", "engine", "work"), CROWDED)

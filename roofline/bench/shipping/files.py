@@ -5,9 +5,6 @@ out; ``<device>/<provider>.zip`` has the fits, ``<kind>/<variant>``: constants a
 then tables as floats. A fit is read when an operator asks for it.
 """
 
-import csv
-import json
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -16,7 +13,7 @@ from io import BytesIO
 from itertools import starmap
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +27,10 @@ from roofline.cost.kernels.residual import Branches, Hull, Residual, Steps
 from roofline.cost.work import Array
 from roofline.errors import DocumentError
 from roofline.files import text_output
+from roofline.kept import fingerprint, kept
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
 
 INDEX: Final = "index.csv"
 LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
@@ -118,14 +119,20 @@ def labels() -> tuple[Label, ...]:
     Raises:
         DocumentError: The index is damaged.
     """
-    with _index() as rows:
-        places = map(next(rows).index, WORDS[:4])
-        return tuple(starmap(Label, map(itemgetter(*places), rows)))
+
+    def read() -> list[tuple[str, ...]]:
+        with _index() as rows:
+            places = map(next(rows).index, WORDS[:4])
+            return list(map(itemgetter(*places), rows))
+
+    return tuple(starmap(Label, kept(read, "labels of fits", [folder() / INDEX])))
 
 
 @contextmanager
 def _index() -> Iterator[Iterator[list[str]]]:
     """Rows of the index, the names of its columns first."""
+    import csv
+
     path = folder() / INDEX
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -147,8 +154,10 @@ def fit_of(label: Label) -> Kernel:
     """
     path = path_of(label)
     try:
-        return unpack(label, stored(label))
-    except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        member = f"{label.kind}/{label.variant}"
+        parts = kept(lambda: split(stored(label)), f"fit {member}", [path], _fingerprint(path))
+        return made_of(label, *parts)
+    except (OSError, KeyError, TypeError, ValueError) as error:
         raise DocumentError(
             f"the calibration {label.kind} {label.variant} cannot be read: {error}",
             hint="install roofline again",
@@ -156,15 +165,32 @@ def fit_of(label: Label) -> Kernel:
         ) from error
 
 
+@lru_cache(maxsize=64)
+def _fingerprint(path: Path) -> bytes:
+    """Fingerprint of an archive, which does not change while the program runs."""
+    return fingerprint([path])
+
+
 def stored(label: Label) -> bytes:
-    """A shipped fit as its archive has it."""
-    return _archive(path_of(label)).read(f"{label.kind}/{label.variant}")
+    """A shipped fit as its archive has it.
+
+    Raises:
+        OSError, KeyError, ValueError: The archive is not there, has no such fit or is damaged.
+    """
+    from zipfile import BadZipFile
+
+    try:
+        return _archive(path_of(label)).read(f"{label.kind}/{label.variant}")
+    except BadZipFile as error:
+        raise ValueError(str(error)) from error
 
 
 @lru_cache(maxsize=8)
-def _archive(path: Path) -> zipfile.ZipFile:
+def _archive(path: Path) -> "ZipFile":
     """An archive in memory: to read where its members are takes as long as to read one."""
-    return zipfile.ZipFile(BytesIO(path.read_bytes()))
+    from zipfile import ZipFile
+
+    return ZipFile(BytesIO(path.read_bytes()))
 
 
 def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
@@ -174,6 +200,9 @@ def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
         fits: All of them, packed.
         into: Folder, as `folder` is.
     """
+    import csv
+    import zipfile
+
     ordered = sorted(fits, key=lambda fit: fit[0].label)
     archives: dict[tuple[str, str], list[tuple[Entry, bytes]]] = {}
     for entry, packed in ordered:
@@ -196,6 +225,8 @@ def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
 
 def pack(kernel: Kernel) -> bytes:
     """Bytes of a fit, as `unpack` reads them."""
+    import json
+
     model = kernel.model
     hull, residual = model.hull, model.residual
     steps = None if residual is None else residual.steps
@@ -239,9 +270,29 @@ def unpack(label: Label, stored: bytes) -> Kernel:
     Raises:
         ValueError, KeyError, TypeError: They are not what `pack` made.
     """
+    return made_of(label, *split(stored))
+
+
+def split(stored: bytes) -> tuple[dict[str, Any], list[Array]]:
+    """Constants and facts of a fit's bytes, and its tables.
+
+    Raises:
+        ValueError, KeyError, TypeError: They are not what `pack` made.
+    """
+    import json
+
     start = 4 + int.from_bytes(stored[:4], "little")
     head: dict[str, Any] = json.loads(stored[4:start])
-    arrays = _arrays(head["shapes"], stored[start:])
+    return head, list(_arrays(head["shapes"], stored[start:]))
+
+
+def made_of(label: Label, head: Mapping[str, Any], tables: Iterable[Array]) -> Kernel:
+    """The fit of constants, facts and tables that `split` found.
+
+    Raises:
+        ValueError, KeyError, TypeError: They are not of a fit.
+    """
+    arrays = iter(tables)
     form = FORMS[head["form"]]
     points = next(arrays)
     residual = None

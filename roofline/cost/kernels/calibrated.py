@@ -6,7 +6,6 @@ The residual holds inside the calibrated hull; outside, the value at the nearest
 and the interval widens.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -59,6 +58,8 @@ class Calibrated:
     @property
     def digest(self) -> str:
         """Short fingerprint of everything that decides a prediction."""
+        import hashlib
+
         scalars: list[object] = [
             self.form.kind,
             sorted(self.constants.items()),

@@ -1,7 +1,6 @@
 """Derivation of each headline figure of a static batch, down to facts with sources."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from roofline.serving.explain import times
 from roofline.serving.explain.memory import adapters, kv, memory, weights
@@ -10,19 +9,6 @@ from roofline.table import Derivation
 
 if TYPE_CHECKING:
     from roofline.serving.steady import SteadyState
-
-METRICS: Final[Mapping[str, Callable[[StaticBatch], Derivation]]] = {
-    "ttft": times.ttft,
-    "tpot": times.tpot,
-    "latency": times.latency,
-    "throughput": times.throughput,
-    "memory": memory,
-    "weights": weights,
-    "kv": kv,
-    "cost": times.cost,
-    "energy": times.energy,
-    "ridge": times.ridge,
-}
 
 
 def explain_all(
@@ -33,19 +19,33 @@ def explain_all(
     With a steady state these are its own, and those of the static batch have ``static_`` before
     their names.
     """
-    rate = times.throughput(batch, replicas)
-    rates = {"throughput": rate, "cost": times.cost(batch, replicas, rate)}
-    rates["energy"] = times.energy(batch, replicas, rate)
-    every = {name: rates.get(name) or derive(batch) for name, derive in METRICS.items()}
+    first, each = times.ttft(batch), times.tpot(batch)
+    whole = times.latency(batch, first, each)
+    rate = times.throughput(batch, whole, replicas)
+    price, energy = times.cost(batch, replicas, rate), times.energy(batch, replicas, rate)
+    every = {
+        "ttft": first,
+        "tpot": each,
+        "latency": whole,
+        "throughput": rate,
+        "memory": memory(batch),
+        "weights": weights(batch),
+        "kv": kv(batch),
+        "cost": price,
+        "energy": energy,
+        "ridge": times.ridge(batch),
+    }
     if batch.memory.adapters:
         every["adapters"] = adapters(batch)
     prefix = "static_" if state else ""
-    every |= {prefix + name: derived for name, derived in rates.items()}
+    every |= {f"{prefix}throughput": rate, f"{prefix}cost": price, f"{prefix}energy": energy}
     every["ttft_idle"] = idle = times.ttft_idle(batch, state)
     if state is not None:
-        every["ttft_steady"] = first = times.ttft_steady(state, idle)
-        every["tpot_steady"] = each = times.tpot_steady(batch, state)
-        every["throughput"] = rate = times.steady_throughput(batch, state, first, each, replicas)
+        every["ttft_steady"] = steady = times.ttft_steady(state, idle)
+        every["tpot_steady"] = between = times.tpot_steady(batch, state, first, each)
+        every["throughput"] = rate = times.steady_throughput(
+            batch, state, steady, between, replicas
+        )
         every["cost"] = times.cost(batch, replicas, rate)
         every["energy"] = times.energy(batch, replicas, rate)
     return every

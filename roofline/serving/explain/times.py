@@ -120,14 +120,14 @@ def tpot(batch: StaticBatch) -> Derivation:
     )
 
 
-def latency(batch: StaticBatch) -> Derivation:
-    """Arrival to last token."""
+def latency(batch: StaticBatch, first: Derivation, each: Derivation) -> Derivation:
+    """Arrival to last token, from TTFT and TPOT."""
     output = given("output", batch.workload.output, "token")
-    inputs = (ttft(batch), tpot(batch), output)
+    inputs = (first, each, output)
     return derived("latency", batch.latency_s, "s", "TTFT + (output − 1) · TPOT", inputs)
 
 
-def throughput(batch: StaticBatch, replicas: int = 1) -> Derivation:
+def throughput(batch: StaticBatch, whole: Derivation, replicas: int) -> Derivation:
     """Output tokens of the batch over its latency, of all replicas."""
     work = batch.workload
     terms = {"batch": work.batch, "samples": work.samples, "output": work.output}
@@ -136,14 +136,13 @@ def throughput(batch: StaticBatch, replicas: int = 1) -> Derivation:
         "batch[ · samples] · output / latency[ · replicas]",
         batch.throughput_tok_s * replicas,
     )
-    inputs = [latency(batch), *([given("replicas", replicas, "")] if replicas > 1 else [])]
+    inputs = [whole, *([given("replicas", replicas, "")] if replicas > 1 else [])]
     return derived("throughput", value, "token/s", text, inputs, terms, note=note)
 
 
-def cost(batch: StaticBatch, replicas: int = 1, rate: Derivation | None = None) -> Derivation:
-    """Price of a million output tokens, at a rate of them or that of the batch."""
+def cost(batch: StaticBatch, replicas: int, rate: Derivation) -> Derivation:
+    """Price of a million output tokens, at a rate of them."""
     gpu, devices = batch.deployment.node.gpu, replicas * batch.devices
-    rate = rate or throughput(batch, replicas)
     price = fact(gpu, "price", "price.per_hour", gpu.usd_per_hour, "$/h")
     return derived(
         "cost of a million output tokens",
@@ -157,10 +156,9 @@ def cost(batch: StaticBatch, replicas: int = 1, rate: Derivation | None = None) 
     )
 
 
-def energy(batch: StaticBatch, replicas: int = 1, rate: Derivation | None = None) -> Derivation:
-    """Energy of a million output tokens, at a rate of them or that of the batch."""
+def energy(batch: StaticBatch, replicas: int, rate: Derivation) -> Derivation:
+    """Energy of a million output tokens, at a rate of them."""
     gpu, terms = batch.deployment.node.gpu, {"devices": replicas * batch.devices}
-    rate = rate or throughput(batch, replicas)
     value = gpu.tdp_w * terms["devices"] / rate.value * MILLION
     power = fact(gpu, "board power", "power.tdp", gpu.tdp_w, "W")
     text, note = f"board power · devices / {rate.name} · {MILLION:,.0f}", "at full board power"
@@ -194,12 +192,17 @@ def ttft_idle(batch: StaticBatch, steady: "SteadyState | None" = None) -> Deriva
     return replace(alone, name="TTFT on an idle server", note=note)
 
 
-def tpot_steady(batch: StaticBatch, steady: "SteadyState") -> Derivation:
-    """Mean time between tokens where the prompts of others come among the steps."""
-    plain, steps = tpot(batch), batch.workload.output - 1
+def tpot_steady(
+    batch: StaticBatch, steady: "SteadyState", first: Derivation, plain: Derivation
+) -> Derivation:
+    """Mean time between tokens where the prompts of others come among the steps.
+
+    Beside TTFT and TPOT of the static batch.
+    """
+    steps = batch.workload.output - 1
     added = (steady.tpot_s - plain.value) * steps / max(steady.clients - 1, 1)
     told = "prefill beside decode, for each of the other clients"
-    basis = worst([plain.basis, ttft(batch).basis])
+    basis = worst([plain.basis, first.basis])
     inputs = (
         replace(plain, name="decode step"),
         given("what a prompt adds", added, "s", told, basis),

@@ -184,7 +184,7 @@ def _known(deployment: Deployment) -> _Tables:
             return each
     calibration: Any = deployment.calibration  # a record with a profile, whichever prices it
     bare = calibration and replace(calibration, profile=NO_ENGINE)
-    key = bare, _digest(deployment)
+    key = bare, _pickled(deployment)
     found = _KNOWN.get(key)
     if found is None:
         found = _KNOWN[key] = _Tables(deployment, StepKernels(deployment, ALONE))
@@ -197,13 +197,11 @@ def _upwards(number: int, least: int) -> int:
     return int(2 ** np.ceil(np.log2(max(number, least))))
 
 
-def _digest(deployment: Deployment) -> bytes:
-    """Fingerprint of a deployment but for its calibration."""
-    import hashlib
+def _pickled(deployment: Deployment) -> bytes:
+    """Everything of a deployment but its calibration."""
     import pickle
 
-    bare = replace(deployment, calibration=None)
-    return hashlib.sha256(pickle.dumps(bare)).digest()
+    return pickle.dumps(replace(deployment, calibration=None))
 
 
 def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:

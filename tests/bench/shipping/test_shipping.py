@@ -13,7 +13,7 @@ from roofline.bench.shipping import files
 from roofline.bench.shipping.files import pack, unpack
 from roofline.bench.shipping.making import FILES
 from roofline.bench.validation import READERS
-from roofline.cost.calibration.kernel import MEASURED
+from roofline.cost.calibration.kernel import MEASURED, Label
 from roofline.cost.kernels.calibrated import octaves, waves_of
 from roofline.cost.kernels.form import machine
 from roofline.cost.kernels.residual import value
@@ -102,6 +102,35 @@ def test_a_damaged_archive_is_one_error(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(files, "folder", lambda: tmp_path)
     (tmp_path / label.device).mkdir()
     (tmp_path / label.device / f"{label.provider}.zip").write_bytes(b"PK nonsense")
+    with pytest.raises(DocumentError, match="cannot be read"):
+        files.fit_of.__wrapped__(label)
+
+
+@pytest.mark.parametrize("label", EVERY[::450])
+def test_a_fit_that_is_kept_is_that_of_the_archive(
+    label: Label, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOFLINE_CACHE", str(tmp_path))
+    fits = [unpack(label, files.stored(label)), files.fit_of.__wrapped__(label)]
+    monkeypatch.setattr(files, "stored", lambda label: pytest.fail("the archive is read again"))
+    fits.append(files.fit_of.__wrapped__(label))
+    assert len({pack(fit) for fit in fits}) == len({fit.model.digest for fit in fits}) == 1
+
+
+def test_a_fit_that_is_kept_goes_with_its_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    label = EVERY[0]
+    shipped = files.path_of(label).read_bytes()
+    monkeypatch.setenv("ROOFLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(files, "folder", lambda: tmp_path)
+    archive = tmp_path / label.device / f"{label.provider}.zip"
+    archive.parent.mkdir()
+    archive.write_bytes(shipped)
+    assert files.fit_of.__wrapped__(label).label == label
+    archive.write_bytes(shipped[: len(shipped) // 2])
+    for remembered in (files._fingerprint, files._archive):  # as in the next run
+        remembered.cache_clear()
     with pytest.raises(DocumentError, match="cannot be read"):
         files.fit_of.__wrapped__(label)
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from roofline.cost.engine_costs import EngineCosts
+from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.prices import StepPrices, step_prices
@@ -18,6 +20,7 @@ from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import BATCHED, Server
 from roofline.serving.simulate.steady import ERRORS, Share, arriving, closed, share_of
 from roofline.serving.simulate.steady.errors import CLOSED, OPEN, open_sd
+from roofline.serving.simulate.steady.pace import HALVINGS, halved
 from roofline.serving.static import CENTRAL
 from tests.serving.deployments import on
 from tests.serving.simulate.cases import prices, requests, some_engine
@@ -306,3 +309,27 @@ def test_any_server_has_a_long_run(seed: int) -> None:
         # Both are searched for, to nine digits.
         assert (steady.ttft_percentile(50) <= steady.ttft_percentile(99) * (1 + 1e-9)).all()
         assert np.isfinite(steady.tpot_percentile(99)).all()
+
+
+@pytest.mark.parametrize("loads", [1, 2, 9, 200])
+def test_halvings_at_once_are_those_one_by_one(loads: int) -> None:
+    """Bit by bit, wherever the end is in the range, also where it is at one of its own."""
+    ends = np.concatenate([[0.0, 7.0, 1e-9], np.geomspace(1e-12, 6.9, loads)])[-loads:]
+    low, high = np.zeros(loads), np.full(loads, 7.0)
+    looks: list[int] = []
+
+    def below(x: Array) -> NDArray[np.bool_]:
+        looks.append(x.size)
+        held: NDArray[np.bool_] = x**3 < ends**3
+        return held
+
+    found = halved(below, low, high)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (
+            np.where(middle**3 < ends**3, middle, low),
+            np.where(middle**3 < ends**3, high, middle),
+        )
+    assert found.tolist() == ((low + high) / 2.0).tolist()
+    assert len(looks) <= HALVINGS
+    assert max(looks) <= max(64, loads)

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array, Number
 from roofline.errors import InfeasibleError, InputError
-from roofline.serving.simulate.steady.crowd import open_loop
-from roofline.serving.simulate.steady.pace import HALVINGS, Most, Turn, most, turn
+from roofline.serving.simulate.steady.pace import HALVINGS, Most, Turn, halved, most, turn
 from roofline.serving.simulate.steady.share import Share
 from roofline.serving.simulate.steady.waits import Means, backlog, first_s
 
@@ -30,12 +29,11 @@ def closed_loop(share: Share, most: Most, clients: Array) -> Means:
         share, most: Work of requests, and the most that is served.
         clients: Of shape (loads,). [1]
     """
-    low, high = np.zeros_like(clients), np.full_like(clients, most.x)
-    for _ in range(HALVINGS):
-        x = (low + high) / 2.0
-        less = _present(share, x, clients)[0] < clients
-        low, high = np.where(less, x, low), np.where(less, high, x)
-    x = (low + high) / 2.0
+    x = halved(
+        lambda x: _present(share, x, clients)[0] < clients,
+        np.zeros_like(clients),
+        np.full_like(clients, most.x),
+    )
     there, busy, rate, now = _present(share, x, clients)
     rate = np.minimum(rate, most.requests_per_s)
     steps = now.steps
@@ -235,6 +233,8 @@ def arriving(share: Share, rate: Number, limit: Most | None = None) -> Steady:
             Of several, those are not `stable`.
         InputError: A rate is not above 0.
     """
+    from roofline.serving.simulate.steady.crowd import open_loop
+
     rates = np.atleast_1d(np.asarray(rate, dtype=float))
     if not ((rates > 0) & np.isfinite(rates)).all():
         raise InputError("a rate of requests that is not above 0", hint="give 1 a second, or so")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline import special
 from roofline.cost.work import Array
@@ -203,6 +204,37 @@ def last(left: Callable[[Array], Array], low: Array, high: Array) -> Array:
         part = np.argmax(np.concatenate([left(ends[1:-1]) <= 0, np.ones((1, *low.shape))]), axis=0)
         low, high = (np.take_along_axis(ends, part[None] + end, axis=0)[0] for end in (0, 1))
     return low
+
+
+def halved(below: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array) -> Array:
+    """Numbers at which a condition that holds below them ends, by `HALVINGS` of a range.
+
+    Middles of several halvings are looked at in one call, which takes about as long for as many as
+    `SECTIONS` as for one.
+
+    Args:
+        below: Whether it holds at numbers of shape (any, loads).
+        low, high: Between which they are, of shape (loads,).
+
+    Examples:
+        >>> halved(lambda x: x < 0.3, np.zeros(1), np.ones(1)).tolist()
+        [0.3]
+    """
+    loads, left = np.arange(len(low)), HALVINGS
+    deep = max(int(np.log2(1 + SECTIONS / max(len(low), 1))), 1)
+    while left:
+        levels = min(deep, left)
+        grid = np.stack([low, high])
+        for _ in range(levels):
+            finer = np.empty((2 * len(grid) - 1, len(low)))
+            finer[::2], finer[1::2] = grid, (grid[:-1] + grid[1:]) / 2.0
+            grid = finer
+        holds, first = below(grid[1:-1]), np.zeros(len(low), np.intp)
+        for level in reversed(range(levels)):
+            middle = first + 2**level
+            first = np.where(holds[middle - 1, loads], middle, first)
+        low, high, left = grid[first, loads], grid[first + 1, loads], left - levels
+    return (low + high) / 2.0
 
 
 @dataclass(frozen=True, slots=True)
