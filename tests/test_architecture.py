@@ -9,7 +9,7 @@ import pytest
 import roofline
 
 ROOMS = (
-    {"errors"},
+    {"errors", "notices"},
     {"units", "content"},
     {"files", "sources"},
     {"schema", "table", "kept", "special"},

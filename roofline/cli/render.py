@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline import __version__
+from roofline.cli.progress import end_progress
 from roofline.table import Derivation, Result, Table
 from roofline.view.block import Grid
 from roofline.view.questions import view_of
@@ -21,7 +22,6 @@ from roofline.view.terminal import (
     clean,
     derivation_text,
     numeric_columns,
-    page_width,
     shown_rows,
     wrap,
 )
@@ -49,21 +49,8 @@ def echo(text: str) -> None:
 
 def say(text: str) -> None:
     """Print a note to stderr, broken at the page width."""
-    sys.stderr.write(wrap(text) + "\n")
-
-
-def print_progress(text: str, *, last: bool = False, logged: bool = False) -> None:
-    """Print how far something is to stderr: on a terminal over the line before.
-
-    Elsewhere lines are printed only if they are to be ``logged``. The ``last`` line stays.
-    """
-    if not sys.stderr.isatty():
-        if logged:
-            sys.stderr.write(clean(text) + "\n")
-        return
-    line = f"{clean(text)}\n" if last else clean(text)[: page_width() - 1]
-    sys.stderr.write(f"\r\x1b[K{line}")
-    sys.stderr.flush()
+    end_progress()
+    sys.stderr.write(wrap(text, of=sys.stderr) + "\n")
 
 
 def print_json(command: str, result: Mapping[str, Any], notes: Sequence[str] = ()) -> None:

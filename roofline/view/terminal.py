@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from shutil import get_terminal_size
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TextIO
 
 from roofline.table import Derivation, Result, Table
 from roofline.view.block import Cell, Grid
@@ -47,16 +47,27 @@ def plain(text: str) -> str:
     return text.replace("\N{NO-BREAK SPACE}", " ").strip()
 
 
-def wrap(text: str, indent: str = "") -> str:
-    """Break a sentence at the page width, or at that of a narrower terminal."""
+def wrap(text: str, indent: str = "", of: TextIO | None = None) -> str:
+    """Break a sentence at the page width, or at that of a narrower terminal.
+
+    Names and options stay whole: they have hyphens, and are to be copied.
+
+    Args:
+        text, indent: The sentence, and what its first line begins with.
+        of: Stream that it is for; None for standard output.
+    """
     return textwrap.fill(
-        clean(text), page_width(), initial_indent=indent, subsequent_indent=" " * len(indent)
+        clean(text),
+        page_width(of),
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_on_hyphens=False,
     )
 
 
-def page_width() -> int:
-    """Characters of a line of text. [1]"""
-    return min(WIDTH, get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
+def page_width(of: TextIO | None = None) -> int:
+    """Characters of a line of text on a stream. [1]"""
+    return min(WIDTH, get_terminal_size().columns) if (of or sys.stdout).isatty() else WIDTH
 
 
 def numeric_columns(rows: Sequence[Sequence[str]], columns: int) -> list[bool]:
