@@ -25,7 +25,7 @@ _Files: Any = IndexDataCacheFile
 """Numba's own, which has no types."""
 
 
-class _Told(event.Listener):  # type: ignore[misc]  # numba has no types
+class _Told(event.Listener):
     """Listener that tells, once, that something is being compiled: it was not kept."""
 
     _told = False
@@ -39,7 +39,7 @@ class _Told(event.Listener):  # type: ignore[misc]  # numba has no types
         """Do nothing: what comes next tells of itself."""
 
 
-event.register("numba:compile", _Told())
+event.register("numba:compile", _Told())  # type: ignore[no-untyped-call]
 
 
 def compile_once(function: Compiled, digest: str = "", **options: bool) -> Compiled:

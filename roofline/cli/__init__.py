@@ -16,7 +16,7 @@ from roofline import __version__
 from roofline.cli.progress import end_progress
 from roofline.cli.streams import open_streams
 from roofline.cli.values import take_plain
-from roofline.errors import BUG, EXIT_CODES, ReaderLeftError, RooflineError, StoppedError
+from roofline.errors import BUG, ReaderLeftError, RooflineError, StoppedError
 from roofline.notices import show_with
 
 COMMANDS: Final = (
@@ -117,7 +117,6 @@ def _commands(*names: str) -> Any:
         cls=Commands,
         context_settings={"max_content_width": width()},
         help=_root.__doc__,
-        epilog=f"Exit codes: {'; '.join(f'{code} {text}' for code, text in EXIT_CODES.items())}.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -127,7 +126,9 @@ def _commands(*names: str) -> Any:
         function = name.replace("-", "_")
         module = import_module(f"roofline.cli.{function}")
         if hasattr(module, "app"):
-            app.add_typer(module.app, name=name)
+            for each in module.app.registered_commands:
+                each.cls = Command
+            app.add_typer(module.app, name=name, cls=Commands)
         else:
             told = getattr(module, "EPILOG", None)
             app.command(cls=Command, epilog=told)(getattr(module, function))
