@@ -16,6 +16,7 @@ from roofline.cli.render import (
 )
 from roofline.table import table
 from roofline.units import show as quantity
+from roofline.view.block import Cell
 from roofline.view.grids import grid
 from roofline.view.terminal import clean
 
@@ -57,10 +58,12 @@ def models(context: typer.Context, format_: options.FormatOf = Format.TABLE) -> 
         print_columns(every, format_, "")
         return
     columns = (
-        "name=Network, model_type=Type, parameters, layers, d_model=Width, kv_bytes_per_token, "
-        "max_context=Context"
+        "name=Network, parameters, kv_bytes_per_token, max_context=Context, layers, d_model=Width, "
+        "model_type=Type"
     )
-    print_grid(grid("models", "", every, columns, most=len(every)), format_)
+    short = {"parameters": lambda row: Cell(quantity(row["parameters"], ""))}
+    made = grid("models", "", every, columns, most=len(every), writers=short)
+    print_grid(made, format_, listed=True)
 
 
 @app.command()

@@ -75,6 +75,7 @@ def print_rows(
     *,
     whole: Sequence[bool] = (),
     numeric: Sequence[bool] = (),
+    listed: bool = False,
 ) -> None:
     """Print a table; numbers are aligned right: where a whole column has them, if nobody says.
 
@@ -87,13 +88,13 @@ def print_rows(
     elif style is Format.MD:
         echo(_markdown(cells, header, title, right))
     else:
-        echo(aligned(cells, header, title, right, whole))
+        echo(aligned(cells, header, title, right, whole, listed=listed))
 
 
-def print_grid(grid: Grid, style: Format, few: int = 0) -> None:
+def print_grid(grid: Grid, style: Format, few: int = 0, *, listed: bool = False) -> None:
     """Print a table of an answer without what a terminal can do without."""
     rows, header, title, numeric, whole = shown_rows(grid, few)
-    print_rows(rows, header, style, title, numeric=numeric, whole=whole)
+    print_rows(rows, header, style, title, numeric=numeric, whole=whole, listed=listed)
 
 
 def print_answer(
