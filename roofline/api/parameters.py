@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, dataclass_transform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from roofline.cost.moe import Routing
     from roofline.hardware.machine import Gpu, Node
@@ -76,6 +76,37 @@ class Parameter:
     def value(self) -> Any:
         """Value where none is given."""
         return self.default if self.factory is None else self.factory()
+
+
+ALIASES: Final[dict[str, tuple[str, ...]]] = {
+    "batch": ("--concurrency",),
+    "concurrency": ("--max-concurrency",),
+    "dp": ("--data-parallel-size",),
+    "ep": ("--expert-parallel-size",),
+    "kv": ("--kv-cache-dtype",),
+    "max_context": ("--max-model-len",),
+    "max_sequences": ("--max-num-seqs",),
+    "memory_utilization": ("--gpu-memory-utilization",),
+    "output": ("--osl",),
+    "pp": ("--pipeline-parallel-size",),
+    "prompt": ("--isl",),
+    "rate": ("--request-rate",),
+    "requests": ("--num-prompts",),
+    "token_budget": ("--max-num-batched-tokens",),
+    "tp": ("--tensor-parallel-size",),
+    "weights": ("--quantization",),
+}
+"""Names on a command line that engines and their benchmarks have for parameters."""
+
+
+def aliases_of(name: str, others: Iterable[str] = ()) -> tuple[str, ...]:
+    """Names of a parameter in engines and their benchmarks, but those of another parameter.
+
+    >>> aliases_of("batch"), aliases_of("concurrency"), aliases_of("batch", ["concurrency"])
+    (('--concurrency',), ('--max-concurrency',), ())
+    """
+    taken = {f"--{other.replace('_', '-')}" for other in others}
+    return tuple(each for each in ALIASES.get(name, ()) if each not in taken)
 
 
 def parameter(help_: str, **others: Any) -> Any:

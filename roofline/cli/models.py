@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roofline.api.parameters import aliases_of
 from roofline.cli import options
 from roofline.cli.render import (
     Format,
@@ -69,7 +70,9 @@ def models(context: typer.Context, format_: options.FormatOf = Format.TABLE) -> 
 @app.command()
 def show(
     name: options.Model,
-    kv: Annotated[str, typer.Option(help="Format of the KV cache.")] = "bf16",
+    kv: Annotated[
+        str, typer.Option("--kv", *aliases_of("kv"), help="Format of the KV cache.")
+    ] = "bf16",
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Show parameters by part, KV cache and weights of a network."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin, get_t
 import typer
 
 from roofline.api import parameters
-from roofline.api.parameters import REQUIRED, Parameter, Question, parameters_of
+from roofline.api.parameters import REQUIRED, Parameter, Question, aliases_of, parameters_of
 from roofline.cli import completing
 from roofline.cli.render import Format
 
@@ -43,27 +43,6 @@ SPLIT: Final[dict[str, dict[str, tuple[Any, Any]]]] = {
 }
 """Options, with their defaults, that stand for a parameter whose value no word names."""
 
-ALIASES: Final = {
-    "batch": ("--concurrency",),
-    "concurrency": ("--max-concurrency",),
-    "dp": ("--data-parallel-size",),
-    "ep": ("--expert-parallel-size",),
-    "kv": ("--kv-cache-dtype",),
-    "max_context": ("--max-model-len",),
-    "max_sequences": ("--max-num-seqs",),
-    "memory_utilization": ("--gpu-memory-utilization",),
-    "output": ("--osl",),
-    "pp": ("--pipeline-parallel-size",),
-    "prompt": ("--isl",),
-    "rate": ("--request-rate",),
-    "requests": ("--num-prompts",),
-    "token_budget": ("--max-num-batched-tokens",),
-    "tp": ("--tensor-parallel-size",),
-    "weights": ("--quantization",),
-}
-"""Names that options have in engines and their benchmarks, unless a command has one of that name
-for something else."""
-
 
 def _described(parameter: Parameter, name: str = "", others: Iterable[str] = ()) -> Any:
     """Option, or argument, as Typer describes it.
@@ -85,8 +64,7 @@ def _described(parameter: Parameter, name: str = "", others: Iterable[str] = ())
     if parameter.argument:
         return typer.Argument(**shown)
     names = [parameter.option] if parameter.option else []
-    taken = {f"--{other.replace('_', '-')}" for other in others}
-    if aliases := [each for each in ALIASES.get(name, ()) if each not in taken]:
+    if aliases := aliases_of(name, others):
         names = [*(names or [f"--{name.replace('_', '-')}"]), *aliases]
     return typer.Option(*names, **shown)
 

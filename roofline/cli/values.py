@@ -72,7 +72,8 @@ def _process(
 ) -> Any:
     """Value of an option as its command takes it, passed through its callback."""
     if type(value) is str and kind in NUMBERS:
-        value = plain_number(value, kind)
+        digits = plain_number(value, kind)
+        value = digits if NUMBERS[kind].fullmatch(digits) else value  # else told as it was typed
     plain = (value is None and not option.required) or (type(value) is kind and kind is not str)
     if type(value) is str and value.isascii() and not bounded:
         members: Any = kind if isinstance(kind, EnumType) else ()
