@@ -252,7 +252,7 @@ def _record(parameter: Any, ctx: Any) -> tuple[str, str] | None:
     if (record := parameter.get_help_record(ctx)) is None:
         return None
     names, text = record
-    names = re.sub(r"<list\[(\w+)\]>", lambda found: f"<{found[1].lower()}>", names)
+    names = re.sub(r"<list\[([^]]*)\]>", lambda found: f"<{found[1].lower()}>", names)
     names = names.replace("<int range>", "<int>").replace("<float range>", "<float>")
     found = re.search(r"<([^<>]*\|[^<>]*)>", names)
     if found and len(found[0]) > WIDE:
