@@ -39,7 +39,8 @@ class _Told(event.Listener):
         """Do nothing: what comes next tells of itself."""
 
 
-event.register("numba:compile", _Told())  # type: ignore[no-untyped-call]
+LISTENER: Final = _Told()
+event.register("numba:compile", LISTENER)  # type: ignore[no-untyped-call]
 
 
 def compile_once(function: Compiled, digest: str = "", **options: bool) -> Compiled:

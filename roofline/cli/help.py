@@ -258,7 +258,7 @@ def _record(parameter: Any, ctx: Any) -> tuple[str, str] | None:
     if found and len(found[0]) > WIDE:
         names = names.replace(found[0], "<word>")
         said, gap, rest = text.partition("  [")
-        text = f"{said.rstrip('.')}: {found[1].replace('|', ', ')}.{gap}{rest}"
+        text = f"{said} One of {found[1].replace('|', ', ')}.{gap}{rest}"
     text = re.sub(r"\[default: \((.*?)\)\]", r"[default: \1]", text)
     return names, text
 

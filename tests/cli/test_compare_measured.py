@@ -131,7 +131,7 @@ def test_every_format_can_be_compared_given_what_it_leaves_out(name: str) -> Non
         (("vllm_serve.json", "--gpus", "1", "--gpu", "zz"), "no GPU is called", "roofline gpus"),
         (("vllm_serve.json", *HERE, "--tp", "2"), "TP 2 on 1 GPU: the degrees", "give --gpus"),
         (("tidy.csv", *HERE, "--pp", "3"), "tidy.csv:2: PP 3 on 1 GPU", "give --gpus"),
-        ((), "Missing argument", "--help"),
+        ((), "compare-measured needs FILES", "--help"),
     ],
 )
 def test_what_is_missing_is_one_clear_line(

@@ -305,7 +305,7 @@ def test_what_is_interrupted_while_it_loads_ends_in_two_lines(
         def __getattr__(self, name: str) -> Any:
             raise KeyboardInterrupt
 
-    monkeypatch.setitem(sys.modules, "roofline.cli", Loading())  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "roofline.cli", Loading())
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
