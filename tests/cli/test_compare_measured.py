@@ -124,7 +124,7 @@ def test_every_format_can_be_compared_given_what_it_leaves_out(name: str) -> Non
         (("vllm_serve.json", "--as", "word"), "no format is called 'word'", "vllm-serve"),
         (("vllm_serve.json", "--as", "csv"), "this is no table", "name a CSV file"),
         (("vllm_serve.json", *HERE, "--prompt", "1e9"), "more than 16,777,216", "check the file"),
-        (("vllm_serve.json", *HERE, "--gpus", "0"), "--gpus", "--help"),
+        (("vllm_serve.json", *HERE, "--gpus", "0"), "--gpus '0'", "from 1"),
         (("vllm_serve.json", *HERE, "--weights", "zz"), "--weights: no number format", "formats:"),
         (("vllm_serve.json", *HERE, "--kv", "zz"), "--kv: no number format", "formats:"),
         (("vllm_serve.json", *HERE, "--model", "zz"), "no network", "scenarios/models"),
