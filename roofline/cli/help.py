@@ -242,7 +242,7 @@ def example_lines(command: str, room: int) -> list[str]:
     ['  roofline analyze llama-3.1-8b \\', '    --gpus 2']
     """
     lines = ["  " + command.rstrip()]
-    while len(lines[-1]) > room and (at := lines[-1].rfind(" --", 4, room - 1)) > 0:
+    while len(lines[-1]) > room and (at := lines[-1].rfind(" --", 4, room + 1)) > 0:
         lines[-1:] = [lines[-1][:at] + " \\", "    " + lines[-1][at + 1 :]]
     return lines
 
