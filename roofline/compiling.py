@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar, cast
 
 import numba
+from numba.core import event
 from numba.core.caching import IndexDataCacheFile
 
 from roofline import files, special
+from roofline.notices import notice
 
 with suppress(ImportError):
     # Numba asks for it, with all of its package, as soon as it loads what it has compiled.
@@ -21,6 +23,24 @@ Compiled = TypeVar("Compiled", bound=Callable[..., Any])
 
 _Files: Any = IndexDataCacheFile
 """Numba's own, which has no types."""
+
+
+class _Told(event.Listener):
+    """Listener that tells, once, that something is being compiled: it was not kept."""
+
+    _told = False
+
+    def on_start(self, event: Any) -> None:
+        if not self._told:
+            self._told = True
+            notice("compiling, which takes up to a minute and is kept for the runs to come")
+
+    def on_end(self, event: Any) -> None:
+        """Do nothing: what comes next tells of itself."""
+
+
+LISTENER: Final = _Told()
+event.register("numba:compile", LISTENER)  # type: ignore[no-untyped-call]
 
 
 def compile_once(function: Compiled, digest: str = "", **options: bool) -> Compiled:

@@ -14,7 +14,7 @@ EXIT_CODES: Final[Mapping[int, str]] = {
     3: "something outside is missing: a GPU, an extra, a folder that can be written",
     4: "stopped before its end, and what was finished is kept",
     5: "standard output cannot be written",
-    BUG: "a bug, with a traceback",
+    BUG: "a bug of roofline, whose traceback is in a file",
     130: "interrupted",
     141: "the reader of standard output left before the end",
 }

@@ -13,7 +13,7 @@ import roofline
 from roofline.cli.flags import MARKED, flags
 
 ROOMS = (
-    {"errors", "version"},
+    {"errors", "notices", "version"},
     {"units", "content"},
     {"files", "sources"},
     {"schema", "table", "kept", "special"},

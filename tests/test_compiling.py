@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import roofline
+from roofline import notices
 from roofline.files import UNFINISHED
 
 numba = pytest.importorskip("numba")
@@ -45,6 +46,20 @@ def kept(module: Any) -> tuple[bool, dict[Path, bytes]]:
     return bool(function.stats.cache_hits), {
         path: path.read_bytes() for path in folder.glob("*.nb?") if path.is_file()
     }
+
+
+def test_a_notice_says_once_that_something_is_compiled(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(notices, "_SHOWN", [told.append])
+    monkeypatch.setattr(compiling.LISTENER, "_told", False)
+    assert kept(module)[0] is False
+    assert len(told) == 1
+    assert told[0].startswith("compiling")
+    monkeypatch.setattr(compiling.LISTENER, "_told", False)
+    assert kept(module)[0] is True
+    assert len(told) == 1
 
 
 def flipped(content: bytes, at: int) -> bytes:

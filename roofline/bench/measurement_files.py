@@ -52,6 +52,7 @@ def read_measurements(file: Path) -> "pandas.DataFrame":
         ) from None
     except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = (getattr(error, "strerror", None) or reason).replace("No such", "no such")
         raise DocumentError(
             f"cannot be read as measurements: {reason[:120]}", hint=HINT, where=source
         ) from None

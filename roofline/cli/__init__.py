@@ -12,9 +12,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from roofline.cli.progress import end_progress
 from roofline.cli.streams import open_streams
 from roofline.cli.values import take_plain
-from roofline.errors import BUG, EXIT_CODES, ReaderLeftError, RooflineError, StoppedError
+from roofline.errors import BUG, ReaderLeftError, RooflineError, StoppedError
+from roofline.notices import show_with
 from roofline.version import __version__
 
 COMMANDS: Final = (
@@ -69,15 +71,11 @@ def main() -> None:
     # Threads of OpenBLAS spin before they sleep: a tenth of a second, a third of an answer.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     open_streams()
+    show_with(_say)
     try:
         code = run(sys.argv[1:])
-    except Exception:
-        import shlex
-        import traceback
-
-        traceback.print_exc()
-        command = shlex.join(["roofline", *sys.argv[1:]])
-        code = fail("this is a bug in roofline", f"report it with the lines above: {command}", BUG)
+    except Exception as error:
+        code = _fail_by_bug(error)
     gc.freeze()
     sys.exit(code)
 
@@ -98,9 +96,11 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return fail("interrupted", "run the command again", StoppedError.exit_code)
     except _ClickError as error:
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context is not None else "roofline"
-        return fail(error.format_message(), f"{command} --help lists what it takes", 2)
+        from roofline.cli.usage import told
+
+        return fail(*told(error, arguments), 2)
+    finally:
+        end_progress()
     # Typer catches what Ctrl-C raises, and only gives its code.
     if code == StoppedError.exit_code:
         return fail("interrupted", "run the command again", code)
@@ -117,7 +117,6 @@ def _commands(*names: str) -> Any:
         cls=Commands,
         context_settings={"max_content_width": width()},
         help=_root.__doc__,
-        epilog=f"Exit codes: {'; '.join(f'{code} {text}' for code, text in EXIT_CODES.items())}.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -127,7 +126,9 @@ def _commands(*names: str) -> Any:
         function = name.replace("-", "_")
         module = import_module(f"roofline.cli.{function}")
         if hasattr(module, "app"):
-            app.add_typer(module.app, name=name)
+            for each in module.app.registered_commands:
+                each.cls = Command
+            app.add_typer(module.app, name=name, cls=Commands)
         else:
             told = getattr(module, "EPILOG", None)
             app.command(cls=Command, epilog=told)(getattr(module, function))
@@ -137,9 +138,39 @@ def _commands(*names: str) -> Any:
 
 
 def fail(message: str, hint: str, code: int) -> int:
-    """Print an error and what to do about it."""
+    """Print an error and what to do about it, below what was told of progress."""
     from roofline.cli.flags import flags
-    from roofline.view.terminal import clean
+    from roofline.view.terminal import clean, wrap
 
-    typer.echo(f"error: {clean(flags(message))}\nhint: {clean(flags(hint))}", err=True)
+    end_progress()
+    for word, text in (("error: ", flags(message)), ("hint: ", flags(hint))):
+        shown = wrap(text, word, of=sys.stderr) if sys.stderr.isatty() else f"{word}{clean(text)}"
+        typer.echo(shown, err=True)
     return code
+
+
+def _say(text: str) -> None:
+    from roofline.cli.render import say
+
+    say(text)
+
+
+def _fail_by_bug(error: Exception) -> int:
+    """Print that an exception is a bug; its traceback is in a file, or above where none can be."""
+    import shlex
+    import tempfile
+    import traceback
+
+    trace = traceback.format_exc()
+    command = shlex.join(["roofline", *sys.argv[1:]])
+    said = f"{type(error).__name__}: {error}".partition("\n")[0][:200].removesuffix(": ")
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="roofline-bug-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(f"roofline {__version__}, Python {sys.version}\n{command}\n\n{trace}")
+        where = f"the traceback is in {file.name}: report it with the command, {command}"
+    except OSError:
+        typer.echo(trace, err=True)
+        where = f"report it with the lines above: {command}"
+    return fail(f"this is a bug in roofline: {said}", where, BUG)

@@ -13,7 +13,8 @@ import typer
 
 from roofline.cli import completing
 from roofline.cli.measured_notes import notes_of
-from roofline.cli.render import Format, echo, print_json, print_progress, print_rows, said
+from roofline.cli.progress import print_progress
+from roofline.cli.render import Format, echo, print_json, print_rows, said
 from roofline.errors import InputError
 from roofline.units import show, show_binary
 from roofline.view.terminal import clean, wrap

@@ -5,7 +5,7 @@ YAML have them. Everything that a command prints or writes goes through here.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any, Final, TypeVar, cast
@@ -26,10 +26,39 @@ SPELLED: Final = {
     "target": "--for",
 }
 """Options that are not called as their parameters are."""
+ALIASES: Final[dict[str, tuple[str, ...]]] = {
+    "batch": ("--concurrency",),
+    "concurrency": ("--max-concurrency",),
+    "dp": ("--data-parallel-size",),
+    "ep": ("--expert-parallel-size",),
+    "kv": ("--kv-cache-dtype",),
+    "max_context": ("--max-model-len",),
+    "max_sequences": ("--max-num-seqs",),
+    "memory_utilization": ("--gpu-memory-utilization",),
+    "output": ("--osl",),
+    "pp": ("--pipeline-parallel-size",),
+    "prompt": ("--isl",),
+    "rate": ("--request-rate",),
+    "requests": ("--num-prompts",),
+    "token_budget": ("--max-num-batched-tokens",),
+    "tp": ("--tensor-parallel-size",),
+    "weights": ("--quantization",),
+}
+"""Names on a command line that engines and their benchmarks have for parameters."""
 OTHERS: Final = ("backend", "cross_validate", "format", "given", "quality", "where")
 """Options of commands that no record of parameters is behind."""
 MARKED: Final = re.compile(r"(?<!`)`([a-z][a-z_0-9]*)(?:=([^`\n]*))?`(?!`)")
 """Name of a parameter in a sentence, perhaps with a value."""
+
+
+def aliases_of(name: str, others: Iterable[str] = ()) -> tuple[str, ...]:
+    """Names of a parameter in engines and their benchmarks, but those of another parameter.
+
+    >>> aliases_of("batch"), aliases_of("concurrency"), aliases_of("batch", ["concurrency"])
+    (('--concurrency',), ('--max-concurrency',), ())
+    """
+    taken = {f"--{other.replace('_', '-')}" for other in others}
+    return tuple(each for each in ALIASES.get(name, ()) if each not in taken)
 
 
 def spelled(name: str, parameter: Parameter, kind: Any) -> str:

@@ -1,5 +1,6 @@
 """Help of the commands: options in groups, examples, as wide as the terminal."""
 
+import re
 from collections.abc import Mapping
 from shutil import get_terminal_size
 from typing import Any, Final
@@ -12,27 +13,45 @@ WIDEST: Final = 120
 """Characters of a line of help, beyond which it is hard to read. [1]"""
 ROUTINE: Final = 10
 """Options up to which they need no groups. [1]"""
+FIRST: Final = 8
+"""Options that people use first. [1]"""
+WIDE: Final = 30
+"""Characters of values that stand beside the name of an option; more are told in its text. [1]"""
+COMMON: Final[tuple[str, ...]] = (
+    *("with_", "prefill", "decode", "target", "gpu", "gpus", "batch", "rate", "prompt", "output"),
+    *("weights", "slo", "concurrency", "workload", "draft", "acceptance", "kv", "layout"),
+)
+"""Options that people use first, those of all commands: of these a command shows its first ones
+before all groups."""
 GROUPS: Final[Mapping[str, str]] = {
-    "Common": "gpu gpus power budget_per_hour layout batch prompt output weights kv rate "
-    "concurrency workload slo with_ draft acceptance prefill decode target explain report",
-    "Load": "trace drop_over_length clip rate_curve cv requests warmup seed length_spread ramp_up "
-    "prompt_pool harness prefill_batch prefix_hit cold timeout static",
-    "Parallelism": "node tp pp ep dp cp sp stages prefill_replicas microbatches ring_attention "
-    "overlap objective "
-    "top over overlapped decode_gpu decode_node disaggregated",
+    "Parallelism": "layout node tp pp ep dp cp sp stages prefill_replicas microbatches "
+    "ring_attention overlap objective top over overlapped decode_gpu decode_node disaggregated",
+    "Formats": "weights kv draft_weights",
+    "Model and kernels": "mla routing_skew expert_loads attention fusion mask kv_cache "
+    "offload_weights offload_kv offload_to prefetch convention calibration",
+    "Traffic": "rate concurrency workload slo trace drop_over_length clip rate_curve cv requests "
+    "warmup seed length_spread ramp_up prompt_pool harness prefill_batch prefix_hit cold "
+    "timeout static",
     "Engine": "engine engine_version cuda_graphs memory_utilization max_sequences max_context "
     "token_budget chunked_prefill prefix_caching policy first preemption contiguous host_cache "
     "recv_interval stream_interval dp_timeout_iters page reserved profile port",
     "Decoding": "samples beams temperature top_k top_p denoising_steps block",
     "LoRA adapters": "adapters lora_rank lora_targets max_loras adapter_skew",
-    "Drafts": "draft_length draft_tokens draft_model draft_weights draft_tp length tree tokens",
-    "Model and kernels": "mla routing_skew expert_loads attention fusion mask kv_cache "
-    "offload_weights offload_kv offload_to prefetch convention calibration",
-    "Cost and risk": "price reserved_price scaling pue usd_per_kwh carbon own years "
+    "Drafts": "draft acceptance draft_length draft_tokens draft_model draft_tp length tree tokens",
+    "Cost": "price reserved_price power budget_per_hour scaling pue usd_per_kwh carbon own years "
     "training_tokens headroom confidence intervals",
 }
 """Options by group, in the order of the help; those of no group are under `OTHERS`."""
 OTHERS: Final = "Output"
+COMMAND_GROUPS: Final[Mapping[str, str]] = {
+    "Deployments": "analyze compare layouts disaggregate speculate paging",
+    "Traffic": "simulate plan",
+    "Sweeps and pages": "sweep report schema",
+    "Measurements": "compare-measured scoreboard calibrate validate bench",
+    "Engine commands": "serve-command parse-command",
+    "Catalog and machine": "gpus models doctor",
+}
+"""Commands by group, in the order of the help."""
 EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "analyze": (
         "llama-3.1-70b --gpu h100-sxm --gpus 8 --batch 64 --weights fp8",
@@ -62,7 +81,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "sweep": ("gpus", "./mine.yaml --out results", "quantisation --keep top-20 --report page.html"),
     "speculate": (
         "llama-3.1-70b --gpus 4 --draft llama-3.2-1b --acceptance 0.7",
-        "llama-3.1-8b --draft eagle --tree 3,2,1 --acceptance 0.7",
+        "llama-3.1-8b --draft eagle --tree 2,1 --acceptance 0.6+0.1,0.6",
         "deepseek-v3 --gpus 8 --gpu h200-sxm --draft mtp --acceptance 0.85",
     ),
     "disaggregate": (
@@ -86,63 +105,163 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "--from results.json --given gpu=h100-sxm,gpus=1",
         "--from-log vllm.log --given model=llama-3.1-8b,gpu=h100-sxm,gpus=1",
     ),
+    "scoreboard": (
+        "",
+        "rows.csv --where gpu=h100_sxm",
+        "rows.csv --cross-validate --report p.html",
+    ),
+    "paging": (
+        "llama-3.1-8b --gpu l40s",
+        "llama-3.1-70b --gpus 4 --prompt 8k --output 1k",
+        "qwen3-32b --page 64 --samples 4",
+    ),
+    "report": ("results/result.parquet", "plan.json --out plan.html", "a.parquet b.parquet"),
+    "parse-command": (
+        "'vllm serve meta-llama/Llama-3.1-8B-Instruct --max-num-seqs 128'",
+        "'python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp 8'",
+        "- < start.sh",
+    ),
+    "schema": ("", "> scenario.schema.json"),
+    "validate": (
+        "gemm.csv --kind gemm",
+        "moe.parquet --kind moe --where gpu=h100_sxm --by gpu,dtype",
+        "served.csv --kind e2e --cross-validate",
+    ),
+    "doctor": ("", "--gpu h100-sxm", "--need gpu"),
+    "gpus": ("", "show h100-sxm", "--format csv"),
+    "gpus show": ("h100-sxm", "mi300x --format json", "./mine.yaml"),
+    "models": ("", "show deepseek-v3", "| grep qwen"),
+    "models show": ("deepseek-v3", "./config.json", "meta-llama/Llama-3.1-8B --kv fp8"),
+    "bench": ("list", "run gemm-bf16 --budget 90s --records run", "fit run"),
+    "bench list": ("", "--format csv"),
+    "bench run": ("", "gemm-bf16 copy --budget 90s", "--backend cupy --records run"),
+    "bench fit": ("run", "run.tgz --out mine.zip"),
+    "bench export": ("run gemm.csv --kind gemm",),
 }
 """Arguments of examples, by command."""
 
 
-def _group(name: str) -> str:
-    return next((group for group, names in GROUPS.items() if name in names.split()), OTHERS)
+_HYPHEN: Final = "\N{NON-BREAKING HYPHEN}"
+"""In place of hyphens while lines are broken."""
 
 
-class Command(typer.core.TyperCommand):
-    """Command whose help has its options in groups, and examples below them."""
+def _whole(formatter: Any) -> Any:
+    """Formatter of help that breaks no name at a hyphen, made of Typer's."""
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, then the options group by group."""
-        shown = [(each, each.get_help_record(ctx)) for each in self.get_params(ctx)]
-        arguments = [text for each, text in shown if text and each.param_type_name == "argument"]
-        options = [
-            (each, text) for each, text in shown if text and each.param_type_name == "option"
-        ]
-        if arguments:
-            with formatter.section("Arguments"):
-                formatter.write_dl(arguments)
-        if len(options) <= ROUTINE:
-            with formatter.section("Options"):
-                formatter.write_dl([text for _, text in options])
-            return
-        for group in (*GROUPS, OTHERS):
-            names = GROUPS.get(group, "").split()
-            some = [(each.name, text) for each, text in options if _group(each.name) == group]
-            if some:
-                order = {name: place for place, name in enumerate(names)}
-                some.sort(key=lambda one: order.get(one[0], len(order)))
-                with formatter.section(group):
-                    formatter.write_dl([text for _, text in some], col_max=34)
+    class Whole(formatter):  # type: ignore[misc]  # its class is known at run time
+        def write_text(self, text: str) -> None:
+            super().write_text(text.replace("-", _HYPHEN))
+
+        def write_dl(self, rows: Any, *sizes: Any, **named: Any) -> None:
+            rows = [(name, text.replace("-", _HYPHEN)) for name, text in rows]
+            super().write_dl(rows, *sizes, **named)
+
+        def getvalue(self) -> str:
+            text: str = super().getvalue()
+            return text.replace(_HYPHEN, "-")
+
+    return Whole
+
+
+class _Told:
+    """Help that ends with examples and exit codes, and breaks no name."""
+
+    def get_help(self, ctx: Any) -> str:
+        """Help as it is printed."""
+        ctx.formatter_class = _whole(ctx.formatter_class)
+        text: str = super().get_help(ctx)  # type: ignore[misc]  # of Typer's class beside this one
+        return text
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write examples and what the exit code says."""
-        if examples := EXAMPLES.get(self.name or ""):
+        """Write examples, what else is to be said, and what the exit code says."""
+        if (examples := EXAMPLES.get(ctx.command_path.partition(" ")[2])) is not None:
             with formatter.section("Examples"):
-                for each in examples:  # in one line, to be copied
-                    formatter.write(f"  {ctx.command_path} {each}".rstrip() + "\n")
-        super().format_epilog(ctx, formatter)
+                for each in examples:
+                    for line in example_lines(f"{ctx.command_path} {each}", formatter.width):
+                        formatter.write(line + "\n")
+        super().format_epilog(ctx, formatter)  # type: ignore[misc]
         with formatter.section("Exit codes"):
             formatter.write_text("; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()))
 
 
-class Commands(typer.core.TyperGroup):
+class Command(_Told, typer.core.TyperCommand):
+    """Command whose help has its options in groups, and examples below them."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, then the options group by group."""
+        shown = [(each, _record(each, ctx)) for each in self.get_params(ctx)]
+        kinds = ("argument", "option")
+        arguments, options = (
+            {each.name: text for each, text in shown if text and each.param_type_name == kind}
+            for kind in kinds
+        )
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl(list(arguments.values()))
+        if len(options) <= ROUTINE:
+            with formatter.section("Options"):
+                formatter.write_dl(list(options.values()))
+            return
+        groups = {"Common": [name for name in COMMON if name in options][:FIRST]}
+        left = [name for name in options if name not in groups["Common"]]
+        for group, names in GROUPS.items():
+            groups[group] = [name for name in names.split() if name in left]
+        told = {name for names in groups.values() for name in names}
+        groups[OTHERS] = [name for name in left if name not in told]
+        for group, some in groups.items():
+            if some:
+                with formatter.section(group):
+                    formatter.write_dl([options[name] for name in some], col_max=34)
+
+
+class Commands(_Told, typer.core.TyperGroup):
     """Group of commands whose help says what each does in full."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, each with its first sentence."""
-        rows = []
+        rows = {}
         for name in self.list_commands(ctx):
             command = self.get_command(ctx, name)
             first = (command.help or "").partition("\n\n")[0] if command is not None else ""
-            rows.append((name, " ".join(first.split())))
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+            rows[name] = " ".join(first.split())
+        across = max(map(len, rows), default=0)
+        grouped = {
+            group: [(name, rows.pop(name)) for name in names.split() if name in rows]
+            for group, names in COMMAND_GROUPS.items()
+            if ctx.parent is None
+        } | {"Commands": list(rows.items())}
+        for group, some in grouped.items():
+            if some:
+                with formatter.section(group):
+                    formatter.write_dl([(name.ljust(across), text) for name, text in some])
+
+
+def example_lines(command: str, room: int) -> list[str]:
+    r"""Lines of an example as a shell takes them, broken before options.
+
+    >>> example_lines("roofline analyze llama-3.1-8b --gpus 2", 33)
+    ['  roofline analyze llama-3.1-8b \\', '    --gpus 2']
+    """
+    lines = ["  " + command.rstrip()]
+    while len(lines[-1]) > room and (at := lines[-1].rfind(" --", 4, room + 1)) > 0:
+        lines[-1:] = [lines[-1][:at] + " \\", "    " + lines[-1][at + 1 :]]
+    return lines
+
+
+def _record(parameter: Any, ctx: Any) -> tuple[str, str] | None:
+    """Name and meaning of a parameter; types in plain words, many values in its text."""
+    if (record := parameter.get_help_record(ctx)) is None:
+        return None
+    names, text = record
+    names = re.sub(r"<list\[([^]]*)\]>", lambda found: f"<{found[1].lower()}>", names)
+    names = names.replace("<int range>", "<int>").replace("<float range>", "<float>")
+    found = re.search(r"<([^<>]*\|[^<>]*)>", names)
+    if found and len(found[0]) > WIDE:
+        names = names.replace(found[0], "<word>")
+        said, gap, rest = text.partition("  [")
+        text = f"{said} One of {found[1].replace('|', ', ')}.{gap}{rest}"
+    text = re.sub(r"\[default: \((.*?)\)\]", r"[default: \1]", text)
+    return names, text
 
 
 def width() -> int:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofline.cli import options
+from roofline.cli.flags import aliases_of
 from roofline.cli.render import (
     Format,
     echo,
@@ -16,6 +17,7 @@ from roofline.cli.render import (
 )
 from roofline.table import table
 from roofline.units import show as quantity
+from roofline.view.block import Cell
 from roofline.view.grids import grid
 from roofline.view.terminal import clean
 
@@ -57,16 +59,20 @@ def models(context: typer.Context, format_: options.FormatOf = Format.TABLE) -> 
         print_columns(every, format_, "")
         return
     columns = (
-        "name=Network, model_type=Type, parameters, layers, d_model=Width, kv_bytes_per_token, "
-        "max_context=Context"
+        "name=Network, parameters, kv_bytes_per_token, max_context=Context, layers, d_model=Width, "
+        "model_type=Type"
     )
-    print_grid(grid("models", "", every, columns, most=len(every)), format_)
+    short = {"parameters": lambda row: Cell(quantity(row["parameters"], ""))}
+    made = grid("models", "", every, columns, most=len(every), writers=short)
+    print_grid(made, format_, listed=True)
 
 
 @app.command()
 def show(
     name: options.Model,
-    kv: Annotated[str, typer.Option(help="Format of the KV cache.")] = "bf16",
+    kv: Annotated[
+        str, typer.Option("--kv", *aliases_of("kv"), help="Format of the KV cache.")
+    ] = "bf16",
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Show parameters by part, KV cache and weights of a network."""

@@ -12,7 +12,7 @@ import typer
 from roofline.api import parameters
 from roofline.api.parameters import REQUIRED, Parameter, Question, parameters_of
 from roofline.cli import completing
-from roofline.cli.flags import flags, spelled
+from roofline.cli.flags import aliases_of, flags, spelled
 from roofline.cli.render import Format
 
 SPLIT: Final[dict[str, dict[str, tuple[Any, Any]]]] = {
@@ -44,27 +44,6 @@ SPLIT: Final[dict[str, dict[str, tuple[Any, Any]]]] = {
 }
 """Options, with their defaults, that stand for a parameter whose value no word names."""
 
-ALIASES: Final = {
-    "batch": ("--concurrency",),
-    "concurrency": ("--max-concurrency",),
-    "dp": ("--data-parallel-size",),
-    "ep": ("--expert-parallel-size",),
-    "kv": ("--kv-cache-dtype",),
-    "max_context": ("--max-model-len",),
-    "max_sequences": ("--max-num-seqs",),
-    "memory_utilization": ("--gpu-memory-utilization",),
-    "output": ("--osl",),
-    "pp": ("--pipeline-parallel-size",),
-    "prompt": ("--isl",),
-    "rate": ("--request-rate",),
-    "requests": ("--num-prompts",),
-    "token_budget": ("--max-num-batched-tokens",),
-    "tp": ("--tensor-parallel-size",),
-    "weights": ("--quantization",),
-}
-"""Names that options have in engines and their benchmarks, unless a command has one of that name
-for something else."""
-
 
 def _described(
     parameter: Parameter, name: str = "", kind: Any = None, others: Iterable[str] = ()
@@ -87,10 +66,8 @@ def _described(
         shown["min"] = parameter.least
     if parameter.argument:
         return typer.Argument(**shown)
-    taken = {f"--{other.replace('_', '-')}" for other in others}
-    aliases = [each for each in ALIASES.get(name, ()) if each not in taken]
-    names = [spelled(name, parameter, kind)] if name else []
-    return typer.Option(*names, *aliases, **shown)
+    names = [spelled(name, parameter, kind), *aliases_of(name, others)] if name else []
+    return typer.Option(*names, **shown)
 
 
 def _same(record: type[Question], name: str) -> Any:

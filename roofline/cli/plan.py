@@ -8,7 +8,8 @@ import typer
 from roofline import api
 from roofline.api.parameters import Planning
 from roofline.cli import options
-from roofline.cli.render import print_answer, print_progress
+from roofline.cli.progress import print_progress
+from roofline.cli.render import print_answer
 from roofline.cli.report import write_page
 from roofline.table import Derivation, Result
 from roofline.units import counted
@@ -29,7 +30,6 @@ def plan(context: typer.Context) -> None:
     if explain is not None:
         check(explain)
     began = time.monotonic()
-    typer.echo("planning (the first run on a machine compiles the simulator)", err=True)
     result = api.plan(**asked(context, Planning), progress=print_progress)
     meta = result.metadata
     print_progress(

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline.cli.flags import flags, in_flags
+from roofline.cli.progress import end_progress
 from roofline.table import Derivation, Result, Table
 from roofline.version import __version__
 from roofline.view.block import Grid
@@ -20,7 +21,6 @@ from roofline.view.terminal import (
     clean,
     derivation_text,
     numeric_columns,
-    page_width,
     shown_rows,
     wrap,
 )
@@ -53,21 +53,8 @@ def said(text: str) -> None:
 
 def say(text: str) -> None:
     """Print a note to stderr, broken at the page width."""
-    sys.stderr.write(wrap(flags(text)) + "\n")
-
-
-def print_progress(text: str, *, last: bool = False, logged: bool = False) -> None:
-    """Print how far something is to stderr: on a terminal over the line before.
-
-    Elsewhere lines are printed only if they are to be ``logged``. The ``last`` line stays.
-    """
-    if not sys.stderr.isatty():
-        if logged:
-            sys.stderr.write(clean(text) + "\n")
-        return
-    line = f"{clean(text)}\n" if last else clean(text)[: page_width() - 1]
-    sys.stderr.write(f"\r\x1b[K{line}")
-    sys.stderr.flush()
+    end_progress()
+    sys.stderr.write(wrap(flags(text), of=sys.stderr) + "\n")
 
 
 def print_json(command: str, result: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
@@ -94,6 +81,7 @@ def print_rows(
     *,
     whole: Sequence[bool] = (),
     numeric: Sequence[bool] = (),
+    listed: bool = False,
 ) -> None:
     """Print a table; numbers are aligned right: where a whole column has them, if nobody says.
 
@@ -106,13 +94,13 @@ def print_rows(
     elif style is Format.MD:
         echo(_markdown(cells, header, title, right))
     else:
-        echo(aligned(cells, header, title, right, whole))
+        echo(aligned(cells, header, title, right, whole, listed=listed))
 
 
-def print_grid(grid: Grid, style: Format, few: int = 0) -> None:
+def print_grid(grid: Grid, style: Format, few: int = 0, *, listed: bool = False) -> None:
     """Print a table of an answer without what a terminal can do without."""
     rows, header, title, numeric, whole = shown_rows(grid, few)
-    print_rows(rows, header, style, title, numeric=numeric, whole=whole)
+    print_rows(rows, header, style, title, numeric=numeric, whole=whole, listed=listed)
 
 
 def print_answer(

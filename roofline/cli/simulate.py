@@ -11,7 +11,8 @@ import typer
 from roofline import api, files
 from roofline.api.parameters import Simulation
 from roofline.cli import options
-from roofline.cli.render import print_answer, print_progress
+from roofline.cli.progress import print_progress
+from roofline.cli.render import print_answer
 from roofline.cli.report import write_page
 from roofline.errors import InputError
 from roofline.table import Result, Table
@@ -45,9 +46,6 @@ def simulate(
     for path in (out, timeline):
         if path is not None:
             files.check(path)
-    typer.echo(
-        "simulating (the first run on a machine compiles the simulator, about a minute)", err=True
-    )
     result = api.simulate(
         **asked(context, Simulation),
         with_requests=out is not None or timeline is not None,

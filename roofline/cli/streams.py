@@ -3,9 +3,11 @@
 import codecs
 import io
 import os
+import re
 import sys
 from contextlib import suppress
 from typing import Any, Final, TextIO
+from unicodedata import name, normalize
 
 from roofline.errors import OutputError, ReaderLeftError
 
@@ -26,6 +28,13 @@ PLAIN: Final = {
     "²": "^2",
     "³": "^3",
     "∞": "inf",
+    "▲": "^",
+    "▼": "v",
+    "√": "sqrt",
+    "←": "<-",
+    "∝": "~",
+    "Σ": "sum",
+    "Π": "prod",
 }
 """Characters in place of those that the encoding of a stream lacks."""
 
@@ -86,4 +95,17 @@ class _Notes(io.FileIO):
 def _plain(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
     missing = error.object[error.start : error.end]
-    return "".join(PLAIN.get(character, "?") for character in missing), error.end
+    return "".join(map(plain, missing)), error.end
+
+
+def plain(character: str) -> str:
+    """Text in ASCII for a character; a question mark where it has no likeness.
+
+    >>> plain("×"), plain("é"), plain("σ"), plain("表")
+    ('x', 'e', 'sigma', '?')
+    """
+    if character in PLAIN:
+        return PLAIN[character]
+    like = normalize("NFKD", character).encode("ascii", "ignore").decode()
+    greek = re.fullmatch(r"GREEK \w+ LETTER (\w+)", name(character, ""))
+    return like or (greek[1].lower() if greek else "?")

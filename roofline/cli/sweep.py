@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline.cli import completing, options
-from roofline.cli.render import Format, print_progress
+from roofline.cli.progress import print_progress
+from roofline.cli.render import Format
 from roofline.cli.report import write_page
 from roofline.errors import StoppedError
 from roofline.units import counted
@@ -83,7 +84,6 @@ def sweep(
         )
     except KeyboardInterrupt:
         hint = "run the same command again to go on" if out else "with --out it could go on"
-        typer.echo("", err=True)  # below the line of progress
         raise StoppedError("interrupted", hint=hint) from None
     if report is not None:
         write_page(context, found.shown(), report)

@@ -5,6 +5,7 @@ compute most answers.
 """
 
 import re
+from decimal import Decimal
 from enum import EnumType
 from functools import partial
 from types import NoneType
@@ -12,6 +13,7 @@ from typing import Any, Final, get_args, get_type_hints
 
 import typer
 
+from roofline.cli.usage import not_taken
 from roofline.units import written_out
 
 NUMBERS: Final = {
@@ -19,8 +21,10 @@ NUMBERS: Final = {
     float: re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?"),
 }
 """Usual spellings of numbers; other spellings are left to the converter."""
-WORDS: Final = {int: "a whole number", float: "a number"}
-"""Names of the kinds of numbers."""
+GROUPED: Final = re.compile(r"-?[1-9][0-9]{0,2}(,[0-9]{3}){1,4}")
+"""Whole numbers as answers show them."""
+TIMES_TEN: Final = re.compile(r"[1-9](\.[0-9]{1,9})?[eE]\+?[0-9]{1,2}")
+"""Whole numbers, if they are, with an exponent."""
 
 
 def take_plain(command: Any) -> None:
@@ -53,18 +57,14 @@ def _options(command: Any, options: Any, context: Any) -> list[Any]:
 
 
 def _converted(option: Any, convert: Any, kind: Any, context: Any, value: Any) -> Any:
-    """Value of an option by Typer's converter, which says in our words what it does not take."""
+    """Value of an option by Typer's converter; what it does not take is told in our words."""
     try:
         return convert(context, value)
     except typer.BadParameter as error:
         if value is None:  # what is missing is told by its name
             raise
-        said = error.message.removeprefix("Value error, ")
-        kind = next(iter(get_args(kind)), kind)
-        if kind in WORDS and said.startswith("Input should be a valid"):
-            given = value if isinstance(value, str) else ", ".join(map(str, value))
-            said = f"{given!r:.40} is not {WORDS[kind]}"
-        raise typer.BadParameter(said, context, option, param_hint=option.opts[0]) from None
+        kind, said = next(iter(get_args(kind)), kind), error.message.removeprefix("Value error, ")
+    raise not_taken(option, kind, value, said, context)
 
 
 def _process(
@@ -72,7 +72,8 @@ def _process(
 ) -> Any:
     """Value of an option as its command takes it, passed through its callback."""
     if type(value) is str and kind in NUMBERS:
-        value = written_out(value)
+        digits = plain_number(value, kind)
+        value = digits if NUMBERS[kind].fullmatch(digits) else value  # else told as it was typed
     plain = (value is None and not option.required) or (type(value) is kind and kind is not str)
     if type(value) is str and value.isascii() and not bounded:
         members: Any = kind if isinstance(kind, EnumType) else ()
@@ -92,3 +93,19 @@ def _process_several(option: Any, convert: Any, kind: Any, context: Any, value: 
     if option.callback or not (missing or words):
         return convert(context, value)
     return () if missing else list(value)
+
+
+def plain_number(text: str, kind: type) -> str:
+    """Number as people write it, in digits; other text as it is.
+
+    >>> plain_number("32k", int), plain_number("131,072", int), plain_number("1e6", int)
+    ('32000', '131072', '1000000')
+    >>> plain_number("0,5", float), plain_number("1e-3", int), plain_number("x", int)
+    ('0,5', '1e-3', 'x')
+    """
+    text = written_out(text)
+    if kind is int and GROUPED.fullmatch(text):
+        return text.replace(",", "")
+    if kind is int and TIMES_TEN.fullmatch(text):
+        return f"{Decimal(text):f}"
+    return text

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from roofline import content
-from roofline.errors import UnknownNameError
+from roofline.errors import UnknownNameError, did_you_mean
 from roofline.hardware.serving_engine import UNKNOWN, Engine
 from roofline.kept import kept
 
@@ -40,8 +40,9 @@ def engine(name: str) -> Engine:
     """
     plain = name.lower()
     if plain not in engine_names(unlisted=True):
-        known = ", ".join(engine_names())
-        raise UnknownNameError(f"no engine {name!r}", hint=f"engines: {known}")
+        known = engine_names()
+        close = did_you_mean(plain, known)
+        raise UnknownNameError(f"no engine {name!r}", hint=f"{close}engines: {', '.join(known)}")
     path = _folder() / f"{plain}.yaml"
     if not path.is_file():
         path = _folder() / _UNLISTED / f"{plain}.yaml"

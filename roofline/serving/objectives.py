@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
-from roofline.errors import InputError, QuantityError
+from roofline.errors import InputError, QuantityError, did_you_mean
 from roofline.serving.requests import Integers
 from roofline.units import parse
 
 Metric = Literal["ttft", "tpot", "e2e"]
 METRICS: Final[tuple[Metric, ...]] = ("ttft", "tpot", "e2e")
+_PLAIN: Final = re.compile(r"[0-9.]+")
 _OBJECTIVE: Final = re.compile(r"(\w+?)(?:_(mean|p[0-9]{1,2}(?:\.[0-9]{1,3})?))?")
 
 
@@ -141,13 +142,15 @@ def parse_slo(text: str) -> tuple[Objective, ...]:
         if not equals or found is None or metric is None:
             raise InputError(
                 f"{words.strip()!r:.60} is no objective",
-                hint="write ttft=500ms,tpot=50ms; e2e, and _p90 or _mean after a name, go too",
+                hint=did_you_mean(name.lower().partition("_")[0], METRICS)
+                + "write ttft=500ms,tpot=50ms; e2e, and _p90 or _mean after a name, go too",
             )
         try:
             seconds = parse(limit, "s")
-        except QuantityError as error:
+        except QuantityError:
+            wrong = "has no unit" if _PLAIN.fullmatch(limit) else f"{limit!r:.40} is no time"
             raise InputError(
-                f"{words.strip()!r:.60}: {error.message}", hint="write 500ms or 2s"
+                f"{words.strip()!r:.60}: {wrong}", hint=f"write {name}=500ms or {name}=2s"
             ) from None
         if seconds <= 0:
             raise InputError(

@@ -314,9 +314,9 @@ def check_context(deployment: Deployment, workload: Workload) -> None:
     total = workload.prompt + answer
     if limit is not None and total > limit:
         raise InputError(
-            f"{workload.prompt} + {answer} tokens are {total}, "
-            f"{deployment.architecture.name} is made for {limit}",
-            hint=f"shorten `prompt` or `output` to {limit} together",
+            f"{workload.prompt:,} + {answer:,} tokens are {total:,}, "
+            f"{deployment.architecture.name} is made for {limit:,}",
+            hint=f"shorten `prompt` or `output` to {limit:,} together",
         )
 
 

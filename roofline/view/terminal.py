@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from shutil import get_terminal_size
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TextIO
 
 from roofline.table import Derivation, Result, Table
 from roofline.view.block import Cell, Grid
@@ -21,6 +21,8 @@ GAP: Final = 3
 """Characters between columns."""
 LEAST: Final = 10
 """Characters that a column of text has at least."""
+ENDLESS: Final = 10_000
+"""Characters of a line that nobody looks at. [1]"""
 SCREEN: Final = 20
 """Rows of a table that a screen has room for. [1]"""
 NARROW: Final = re.compile("[ -\u02ff\u2010-\u20cf\u2100-\u22ff]*")
@@ -47,16 +49,27 @@ def plain(text: str) -> str:
     return text.replace("\N{NO-BREAK SPACE}", " ").strip()
 
 
-def wrap(text: str, indent: str = "") -> str:
-    """Break a sentence at the page width, or at that of a narrower terminal."""
+def wrap(text: str, indent: str = "", of: TextIO | None = None) -> str:
+    """Break a sentence at the page width, or at that of a narrower terminal.
+
+    Names and options stay whole: they have hyphens, and are to be copied.
+
+    Args:
+        text, indent: The sentence, and what its first line begins with.
+        of: Stream that it is for; None for standard output.
+    """
     return textwrap.fill(
-        clean(text), page_width(), initial_indent=indent, subsequent_indent=" " * len(indent)
+        clean(text),
+        page_width(of),
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_on_hyphens=False,
     )
 
 
-def page_width() -> int:
-    """Characters of a line of text. [1]"""
-    return min(WIDTH, get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
+def page_width(of: TextIO | None = None) -> int:
+    """Characters of a line of text on a stream. [1]"""
+    return min(WIDTH, get_terminal_size().columns) if (of or sys.stdout).isatty() else WIDTH
 
 
 def numeric_columns(rows: Sequence[Sequence[str]], columns: int) -> list[bool]:
@@ -154,14 +167,28 @@ def aligned(
     title: str,
     numeric: Sequence[bool],
     whole: Sequence[bool],
+    *,
+    listed: bool = False,
 ) -> str:
-    """Columns side by side; those beyond the width follow below, with the first column again."""
-    room = get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+    """Columns side by side; those beyond the width follow below, with the first column again.
+
+    Args:
+        rows, header, title, numeric: The table; columns that are aligned right.
+        whole: Columns of names to be copied: they are broken after all others, and where no
+            terminal is not at all, so that they are found in a pipe.
+        listed: Whether a row, which begins with a name, is a line: a terminal has the first
+            columns that fit, a pipe has all.
+    """
+    tty = sys.stdout.isatty()
+    room = get_terminal_size().columns if tty else ENDLESS if listed else WIDTH
+    names = [any(whole[i : i + 1]) and not tty for i in range(len(header))]
+    names[:1] = [names[0] or listed] if names else []
+    blocks = _fitting(rows, header, numeric, names, room)
     lines = [(line, "bold") for line in textwrap.wrap(title, room)]
-    for below, shown in enumerate(_fitting(rows, header, numeric, room)):
+    for below, shown in enumerate(blocks[:1] if listed else blocks):
         block = [[row[i] for i in shown] for row in (header, *rows)]
-        right = [numeric[i] for i in shown]
-        widths, gap = _widths(block, right, [any(whole[i : i + 1]) for i in shown], room)
+        right, kept = [numeric[i] for i in shown], [names[i] for i in shown]
+        widths, gap = _widths(block, right, [any(whole[i : i + 1]) for i in shown], kept, room)
         head, *body = (
             [_broken(cell, width) for cell, width in zip(row, widths, strict=True)] for row in block
         )
@@ -174,17 +201,24 @@ def aligned(
                 lines.append(((" " * gap).join(padded).rstrip(), "dim" if cells is head else ""))
             if cells is head:
                 lines.append(("─" * (sum(widths) + gap * (len(widths) - 1)), ""))
+    if listed and len(blocks) > 1:
+        left = ", ".join(header[i] for block in blocks[1:] for i in block if i)
+        lines += [("", ""), (f"Without room here: {left}.", "")]
     return "\n".join(_styled(lines)) + "\n"
 
 
 def _fitting(
-    rows: Sequence[Sequence[str]], header: Sequence[str], numeric: Sequence[bool], room: int
+    rows: Sequence[Sequence[str]],
+    header: Sequence[str],
+    numeric: Sequence[bool],
+    names: Sequence[bool],
+    room: int,
 ) -> list[list[int]]:
     """Places of the columns that fit beside each other without a broken word, the first in all."""
     blocks: list[list[int]] = [[0]]
     least = [
-        _least(column, right)
-        for column, right in zip(zip(header, *rows, strict=True), numeric, strict=True)
+        _least(column, right or name)
+        for column, right, name in zip(zip(header, *rows, strict=True), numeric, names, strict=True)
     ]
     for place in range(1, len(header)):
         across = sum(least[i] + GAP - 1 for i in blocks[-1]) + least[place]
@@ -195,18 +229,22 @@ def _fitting(
     return blocks
 
 
-def _least(column: Sequence[str], right: bool) -> int:
-    """Width below which a word of a column would be broken; numbers keep to their units."""
+def _least(column: Sequence[str], one_line: bool) -> int:
+    """Width below which a word of a column would be broken, or a cell that keeps to one line."""
     head, *cells = column
     texts = cells
-    if not right:
+    if not one_line:
         words = [word for cell in cells for word in cell.split()]
         texts = [p for w in words for p in ([w] if _length(w) <= LONG else _PARTS.findall(w))]
     return max((_length(text) for text in (*head.split(), *texts)), default=1)
 
 
 def _widths(
-    block: Sequence[Sequence[str]], numeric: Sequence[bool], whole: Sequence[bool], room: int
+    block: Sequence[Sequence[str]],
+    numeric: Sequence[bool],
+    whole: Sequence[bool],
+    names: Sequence[bool],
+    room: int,
 ) -> tuple[list[int], int]:
     """Widths of columns, heads first, and of the gap: heads are broken first, then text."""
     columns, gap = list(zip(*block, strict=True)), GAP
@@ -217,7 +255,10 @@ def _widths(
     parts = [[*column[0].split(), *column[1:]] for column in columns]
     widths = [max(map(_length, part), default=1) or 1 for part in parts]
     gap -= sum(widths) + gap * gaps > room
-    least = [_least(column, right) for column, right in zip(columns, numeric, strict=True)]
+    least = [
+        _least(column, right or name)
+        for column, right, name in zip(columns, numeric, names, strict=True)
+    ]
     text = [i for i, right in enumerate(numeric) if not right]
     for some, floor in (
         ([i for i in text if not whole[i]], LEAST),
@@ -228,8 +269,9 @@ def _widths(
             wide := [i for i in some if widths[i] > max(floor, least[i])]
         ):
             widths[max(wide, key=widths.__getitem__)] -= 1
-    while sum(widths) + gap * gaps > room and max(widths) > 1:  # where nothing else is left
-        widths[widths.index(max(widths))] -= 1
+    rest = [i for i in range(len(widths)) if not names[i]]
+    while sum(widths) + gap * gaps > room and (wide := [i for i in rest if widths[i] > 1]):
+        widths[max(wide, key=widths.__getitem__)] -= 1  # where nothing else is left
     return widths, gap
 
 

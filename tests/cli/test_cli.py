@@ -32,7 +32,6 @@ def test_tables_fit_a_hundred_columns(capsys: Captured) -> None:
         ["analyze", "llama-3.1-70b", "--gpu", "a100-sxm", "--gpus", "8"],
         ["gpus"],
         ["gpus", "show", "h100-sxm"],
-        ["models"],
         ["models", "show", "gemma-2-9b"],
         ["analyze", "--explain", "latency"],
     ):

@@ -124,14 +124,14 @@ def test_every_format_can_be_compared_given_what_it_leaves_out(name: str) -> Non
         (("vllm_serve.json", "--as", "word"), "no format is called 'word'", "vllm-serve"),
         (("vllm_serve.json", "--as", "csv"), "this is no table", "name a CSV file"),
         (("vllm_serve.json", *HERE, "--prompt", "1e9"), "more than 16,777,216", "check the file"),
-        (("vllm_serve.json", *HERE, "--gpus", "0"), "--gpus", "--help"),
+        (("vllm_serve.json", *HERE, "--gpus", "0"), "--gpus '0'", "from 1"),
         (("vllm_serve.json", *HERE, "--weights", "zz"), "--weights: no number format", "formats:"),
         (("vllm_serve.json", *HERE, "--kv", "zz"), "--kv: no number format", "formats:"),
         (("vllm_serve.json", *HERE, "--model", "zz"), "no network", "scenarios/models"),
         (("vllm_serve.json", "--gpus", "1", "--gpu", "zz"), "no GPU is called", "roofline gpus"),
         (("vllm_serve.json", *HERE, "--tp", "2"), "TP 2 on 1 GPU: the degrees", "give --gpus"),
         (("tidy.csv", *HERE, "--pp", "3"), "tidy.csv:2: PP 3 on 1 GPU", "give --gpus"),
-        ((), "Missing argument", "--help"),
+        ((), "compare-measured needs FILES", "--help"),
     ],
 )
 def test_what_is_missing_is_one_clear_line(

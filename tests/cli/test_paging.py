@@ -50,7 +50,7 @@ def test_json_and_csv_carry_the_schemes(capsys: Captured) -> None:
         (["--page", "-2"], "page is -2"),
         (["--layout", "tp2", "--gpus", "4"], "2 replicas of TP 2"),
         (["--explain", "shared"], "nothing called 'shared'"),
-        (["--prompt", "5000"], "llama-2-13b is made for 4096"),
+        (["--prompt", "5000"], "llama-2-13b is made for 4,096"),
     ],
     ids=str,
 )

@@ -269,7 +269,7 @@ def test_replicas_share_the_load(cli: Any) -> None:
         ("--prompt many", "not a length", 2),
         ("--requests 0", "0 requests", 2),
         ("--requests 10 --warmup 10", "warm-up takes 10 of 10", 2),
-        ("--slo ttft=fast", "is not a quantity", 2),
+        ("--slo ttft=fast", "is no time", 2),
         ("--seed -1", "seed is -1", 2),
         ("--timeout 1", "does not take --timeout", 2),
         ("--max-sequences 0", "max sequences is 0", 2),

@@ -152,7 +152,7 @@ def test_an_acceptance_must_be_given_and_is_offered_with_its_source(capsys: Capt
         (["--draft", "nonsense"], "draft: no network 'nonsense'"),
         (["--draft", "mtp"], "llama-3.1-70b has no layer that predicts further tokens"),
         (["--draft", "ngram", "--draft-tp", "1"], "--draft ngram does not take --draft-tp"),
-        (["--draft", "gpt2"], "2048 + 256 tokens are 2304, gpt2 is made for 1024"),
+        (["--draft", "gpt2"], "2,048 + 256 tokens are 2,304, gpt2 is made for 1,024"),
         (["--draft-tp", "8"], "8 devices share its matrices, 4 those of the target"),
         (["--draft-tp", "3"], "draft: llama-3.2-1b: query heads 32 cannot be divided"),
         (["--acceptance", "1.5"], "acceptance is 1.5"),

@@ -82,18 +82,25 @@ def test_every_encoding_has_the_same_answer(encoding: str) -> None:
     assert json.loads(plain.stdout.decode(encoding)) == json.loads(unicode.stdout)
 
 
-def test_a_bug_has_an_exit_code_of_its_own() -> None:
+def test_a_bug_has_an_exit_code_of_its_own_and_leaves_its_traceback(tmp_path: Path) -> None:
     code = (
         "import sys, roofline.cli as cli, roofline.hardware.catalog as catalog\n"
         "catalog._stems = lambda shelf: 1 / 0\n"
         "sys.argv = ['roofline', 'gpus']; cli.main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == 70
-    *trace, error, hint = done.stderr.decode().splitlines()
-    assert trace[-1] == "ZeroDivisionError: division by zero"
-    assert error == "error: this is a bug in roofline"
-    assert hint.endswith("roofline gpus")
+    error, hint = done.stderr.decode().splitlines()
+    assert error == "error: this is a bug in roofline: ZeroDivisionError: division by zero"
+    assert hint.endswith("report it with the command, roofline gpus")
+    (trace,) = tmp_path.iterdir()
+    assert str(trace) in hint
+    assert trace.read_text("utf-8").endswith("ZeroDivisionError: division by zero\n")
 
 
 def test_help_says_what_every_exit_code_means() -> None:

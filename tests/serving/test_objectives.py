@@ -153,9 +153,9 @@ def test_objectives_as_they_are_written() -> None:
     ("text", "said"),
     [
         ("ttft", "is no objective"),
-        ("ttft=", "is not a quantity"),
-        ("ttft=500", "is not in s"),
-        ("ttft=500mb", "is not in s"),
+        ("ttft=", "is no time"),
+        ("ttft=500", "has no unit"),
+        ("ttft=500mb", "is no time"),
         ("itl=5ms", "is no objective"),
         ("ttft_p100=1s", "is no objective"),
         ("ttft_p0=1s", "p0 limits nothing"),

@@ -2,10 +2,11 @@
 
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, WithJsonSchema
 
 from roofline.schema import Strict
 from roofline.study.scenario.limits import FIGURES, Kind
+from roofline.units import written_out
 
 T = TypeVar("T")
 Word = Annotated[str, Field(min_length=1, max_length=200)]
@@ -17,8 +18,24 @@ Degree = Annotated[int, Field(ge=1, le=2**20)]
 Quantity = Annotated[str | float, Field(description="a number, or one with its unit")]
 
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+SHORT: Final = r"^[0-9]{1,12}(\.[0-9]{1,9})?[kmgKMG]$"
+"""Numbers that are written short."""
 IDENTITY: Final = "urn:roofline:scenario:1"
 _KINDS: Final[dict[str, Kind]] = {"BatchFile": "batch", "TrafficFile": "traffic"}
+
+
+def _number(value: Any) -> Any:
+    """Number of a text like ``32k``; what is none as it is, to be refused where it stands."""
+    digits = written_out(value) if isinstance(value, str) else value
+    return value if digits == value else float(digits)
+
+
+Number: TypeAlias = Annotated[
+    float,
+    BeforeValidator(_number),
+    WithJsonSchema({"type": ["number", "string"], "pattern": SHORT}),
+]
+"""A number, or one like ``32k`` (32,000) or ``32K`` (32,768)."""
 
 
 class RangeFile(Strict):
@@ -28,14 +45,13 @@ class RangeFile(Strict):
         json_schema_extra={"oneOf": [{"required": ["step"]}, {"required": ["points"]}]}
     )
 
-    first: float = Field(alias="from")
-    to: float
-    step: Annotated[float, Field(gt=0)] | None = None
+    first: Number = Field(alias="from")
+    to: Number
+    step: Annotated[Number, Field(gt=0)] | None = None
     points: Annotated[int, Field(ge=2, le=100_000)] | None = None
     scale: Literal["linear", "log"] = "linear"
 
 
-Number: TypeAlias = float
 NumbersFile: TypeAlias = Number | Annotated[tuple[Number, ...], Field(min_length=1)] | RangeFile
 
 

@@ -154,7 +154,7 @@ def test_layouts_can_be_left_to_be_found() -> None:
         ("{h100-sxm: 3}", "{h200-sxm: 3}", "17:20", "not in this scenario", "a100-sxm"),
         ("{h100-sxm: 3}", "{h100-sxm: -3}", "17:20", "price cannot be '-3.0'", "0 $/h"),
         ("[512, 1024]", "[]", "12:9", "'prompt' is empty", "write something"),
-        ("[512, 1024]", "[1k, 2k]", "12:10", "'prompt[0]' must be a number, not '1k'", "number"),
+        ("[512, 1024]", "[1x, 2x]", "12:10", "'prompt[0]' must be a number, not '1x'", "number"),
         ("[h100_sxm, A100-SXM]", "[]", "6:7", "'gpus' is empty", "write something"),
         ("keep: top-5", "keep: top-0", "18:7", "'keep' cannot be 'top-0'", "write it like"),
         ("A100-SXM", "h100-sxm", "6:18", "'h100-sxm' is there twice", "say it once"),

@@ -9,6 +9,7 @@ from roofline.errors import InputError
 from roofline.study.grid import Steps
 from roofline.study.scenario.crossing import series_of
 from roofline.study.scenario.files import RangeFile
+from tests.study.scenario.documents import BATCH, scenario
 
 
 def numbers(name: str, asked: Any) -> list[float]:
@@ -33,6 +34,13 @@ def numbers(name: str, asked: Any) -> list[float]:
 )
 def test_what_axes_hold(name: str, asked: Any, found: list[float]) -> None:
     assert numbers(name, asked) == found
+
+
+def test_numbers_are_taken_as_people_write_them() -> None:
+    asked = RangeFile.model_validate({"from": "1k", "to": "3k", "step": "1k"})
+    assert numbers("prompt", asked.model_dump(by_alias=True)) == [1000, 2000, 3000]
+    made = scenario(BATCH, prompt=["1k", "1K", "1.5k"])
+    assert made.numbers["prompt"] == series_of("prompt", (1000, 1024, 1500))
 
 
 def test_a_million_steps_are_not_listed() -> None:
