@@ -109,7 +109,8 @@ class EngineCosts:
             if field.name == "logged":
                 continue
             value, name = getattr(self, field.name), field.name.removesuffix("_s")
-            if not np.all((value >= 0) & (value < float("inf"))):
+            fine = (value >= 0) & (value < float("inf"))
+            if not (fine if isinstance(fine, bool) else np.all(fine)):
                 raise InputError(
                     f"{name.replace('_', ' ')} overhead is {value}", hint="give 0 or more"
                 )
