@@ -12,8 +12,10 @@ import roofline
 from roofline.content import shipped
 from roofline.report import render
 from roofline.report.figures import COLOURS
+from roofline.report.page import environment
 from roofline.report.sections import blocks
 from roofline.table import Result, table
+from roofline.view.block import NO_UNIT, Cell, Grid, Head
 from tests.report.pages import Page, taken_apart
 
 MOST_BYTES = 2_100_000
@@ -253,3 +255,14 @@ def test_the_contents_can_be_skipped_on_every_page(result: Result) -> None:
         page = taken_apart(render(shown))
         target = page.all("a")[0].attributes["href"]
         assert target == f"#{page.all('section')[0].attributes['id']}"
+
+
+def test_a_number_keeps_room_for_a_unit_only_where_another_in_its_column_has_one() -> None:
+    heads = (Head("name"), Head("GPUs", numeric=True), Head("TTFT", numeric=True))
+    rows = (
+        (Cell("a"), Cell("1", NO_UNIT), Cell("2", "ms")),
+        (Cell("b"), Cell("2", NO_UNIT), Cell("–", NO_UNIT)),
+    )
+    template = environment().from_string("{% import 'macros.html' as m %}{{ m.grid(table) }}")
+    page = taken_apart(template.render(table=Grid("t", "T", heads, rows)))
+    assert [cell.attributes["class"] for cell in page.all("td")] == ["n", "n", "n", "n z"]
