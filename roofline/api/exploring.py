@@ -103,7 +103,7 @@ def _price(result: Result) -> float:
     """Dollars for a device and hour, from the price of tokens and their rate; 0 where unknown."""
     static = _static(result)
     rate, price = static["throughput_tok_s"], static.get("usd_per_mtok", 0.0)
-    return price / MILLION * rate * SECONDS_PER_HOUR / result.metadata["gpus"]
+    return price / MILLION * rate * SECONDS_PER_HOUR / float(result.metadata["gpus"])
 
 
 def _static(result: Result) -> dict[str, float]:
@@ -118,4 +118,4 @@ def _agrees(result: Result, points: Table, start: dict[str, Any]) -> bool:
     row = next(r for r in points.rows() if all(r[name] == start[name] for name in start))
     pairs = [(row[name] or 0.0, static[name]) for name in CHECKED if name in static]
     pairs += [] if free is None else [(row["free_bytes"], free)]
-    return all(isclose(found, value, rel_tol=1e-9) for found, value in pairs)
+    return all(isclose(found, value) for found, value in pairs)

@@ -68,9 +68,10 @@ def _said(name: str, best: Row, rows: Sequence[Row], every: Sequence[Row]) -> st
         other = min(rest, key=lambda row: rank(row[name], most))
     factor = best[name] / other[name]
     apart = "the same as" if abs(factor - 1.0) < SAME else f"× {factor:.2f} of"
-    ends = [row.get(f"{name}_{end}") for row in (best, other) for end in ("low", "high")]
-    overlap = all(map(is_number, ends)) and max(ends[0], ends[2]) <= min(ends[1], ends[3])
-    close = "; their 80 % intervals overlap" if overlap and ends[0] < ends[1] else ""
+    every_end = (row.get(f"{name}_{end}") for row in (best, other) for end in ("low", "high"))
+    ends = [end for end in every_end if is_number(end)]
+    overlap = len(ends) == 4 and max(ends[::2]) <= min(ends[1::2]) and ends[0] < ends[1]
+    close = "; their 80 % intervals overlap" if overlap else ""
     return (
         f"{'Most' if most else 'Least'} {mid(heading(name))}: {_named(best, every)}, "
         f"{written(name, best[name])}, {apart} {_named(other, every)}{close}."
