@@ -12,7 +12,7 @@ from roofline.cli import run
 from roofline.report import lanes as configurations
 from roofline.report import render, write
 from roofline.report.lanes import MOST, alike, cut, embedded
-from roofline.report.sections import blocks
+from roofline.report.sections import blocks, pareto
 from roofline.table import Column, Result, Table, table
 from tests.report.hostile import MANY, poisoned
 from tests.report.pages import taken_apart
@@ -94,6 +94,14 @@ def test_a_page_about_one_length_compares_gpus_at_that_length() -> None:
     assert set(kept["prompt"]) == {20}
     assert len(kept) == len(points()) / 2
     assert len(alike(swept(points()), points())) == len(points())
+
+
+def test_what_does_not_fit_is_no_point_and_no_end_of_the_chart() -> None:
+    figure = pareto.draw(configurations.swept(swept(points()), points()))
+    assert figure is not None
+    drawn = [trace for trace in figure.spec["data"] if trace["mode"] == "markers"]
+    assert sum(len(trace["x"]) for trace in drawn) == 10  # of 12, one of each GPU does not fit
+    assert "batch 4, prompt 20" not in figure.summary
 
 
 def test_names_of_any_kind_are_inert() -> None:
