@@ -296,7 +296,7 @@ def test_tables_and_figures_are_as_wide_as_paper_and_come_back(
     write(roofline.analyze(tp=8), path)
     visit = Visit(browser, path, viewport={"width": 1280, "height": 844}, color_scheme="dark")
     screen = visit.page.evaluate(ON_PAPER)
-    assert (screen["zoomed"], screen["folded"]) == (0, 11)
+    assert (screen["zoomed"], screen["folded"]) == (0, 12)
     visit.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     visit.page.wait_for_timeout(500)
     paper = visit.page.evaluate(ON_PAPER)
