@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import roofline
 from roofline.cli import run
 from roofline.report import lanes as configurations
 from roofline.report import render, write
@@ -188,6 +189,21 @@ def test_hostile_names_do_nothing_in_a_browser(browser: Any, tmp_path: Path) -> 
                 chosen.select_option(value=str(place))
             visit.page.wait_for_timeout(200)
         assert visit.page.locator("svg a, svg image, svg script, svg foreignObject").count() == 0
+        visit.is_quiet()
+        visit.context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1440])
+def test_pages_of_plans_and_comparisons_are_no_wider_than_the_window(
+    browser: Any, tmp_path: Path, width: int
+) -> None:
+    result = roofline.compare("llama-3.1-8b", changes=["gpu=h200-sxm", "student=qwen3-8b"])
+    for name, shown in (("plan", planned()), ("compare", result)):
+        write(shown, tmp_path / f"{name}.html")
+        size = {"width": width, "height": 844}
+        visit = Visit(browser, tmp_path / f"{name}.html", viewport=size, color_scheme="dark")
+        assert visit.overflow() <= 0
         visit.is_quiet()
         visit.context.close()
 

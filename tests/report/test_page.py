@@ -164,6 +164,22 @@ def test_text_has_the_contrast_that_accessibility_asks_for(text: str, theme: int
         assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground)
 
 
+@pytest.mark.parametrize("theme", [0, 1])
+@pytest.mark.parametrize(("name", "text"), [("kept", "ink"), ("broken", "muted")])
+def test_text_on_a_tinted_cell_has_that_contrast_too(name: str, text: str, theme: int) -> None:
+    style = (shipped("reports") / "report.css").read_text("utf-8")
+    palette = _palettes(style)[theme]
+    found = re.search(rf"\.{name} \{{ background: color-mix\(in srgb, var\(--(\w+)\) (\d+)%", style)
+    assert found
+    ends = (palette[found[1]], palette["surface"])
+    share = int(found[2]) / 100
+    over, under = ([int(end[at : at + 2], 16) for at in (1, 3, 5)] for end in ends)
+    mixed = [round(share * a + (1 - share) * b) for a, b in zip(over, under, strict=True)]
+    ground = "#" + "".join(f"{channel:02x}" for channel in mixed)
+    light, dark = sorted((_luminance(palette[text]), _luminance(ground)))[::-1]
+    assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
 def test_sections_are_found_in_the_order_of_the_page(either: Result) -> None:
     keys = [block.key for block in blocks(either)]
     assert keys == [
