@@ -3,6 +3,7 @@
 import base64
 import gzip
 import hashlib
+import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -130,6 +131,12 @@ def environment() -> Environment:
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
     environment.filters["embedded"] = lambda value: Markup(to_json(value))
+    environment.filters["united"] = lambda rows: {
+        at for row in rows for at, cell in enumerate(row) if cell.unit.strip()
+    }
+    environment.filters["packed"] = lambda value: Markup(
+        pack(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
+    )
     return environment
 
 

@@ -103,6 +103,7 @@ def _roof_names(facts: RooflineFacts) -> list[dict[str, Any]]:
                 xanchor="right" if place else "left",
                 yanchor="bottom",
                 yshift=0 if place else 12,
+                name="roof",
             )
         )
     ridge = f"ridge {amount(facts.ridge, 'FLOP/B')}"

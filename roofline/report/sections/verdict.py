@@ -23,6 +23,8 @@ CARDS: Final = {
     "usd_per_mtok": "cost",
 }
 """Metrics that have a card, and the derivation of each."""
+LASTING: Final = frozenset({"throughput_tok_s", "usd_per_mtok"})
+"""Metrics that are of a batch that is kept full where the headline has a steady state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ def _card(row: Mapping[str, Any], result: Result) -> Card:
     metric, unit, basis = str(row["metric"]), str(row.get("unit", "")), str(row.get("basis", ""))
     value, explained = amount(row["value"], unit), CARDS[metric]
     spread, said = "low" in row and row["low"] < row["high"], []
+    if metric in LASTING and any(r["metric"] == "tpot_steady_s" for r in result.rows("headline")):
+        said.append("batch kept full")
     if is_number(row.get("serial")):
         said.append(f"{amount(row['serial'], unit)} without overlap")
     if calibrated(result) and not spread:
