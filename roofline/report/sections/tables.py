@@ -62,6 +62,7 @@ def build(result: Result) -> Iterator[Block]:
     if operators := operator_grids(result):
         yield Block(80, "operators", "Operators", "operators.html", grids=operators)
     elsewhere = ELSEWHERE | (PLANNED if "verdict" in result.tables else frozenset())
+    elsewhere |= {"best"} if "layouts" in result.tables else frozenset()  # its cards and sentences
     names = [name for name in result.tables if name not in elsewhere]
     if grids := tuple(grid for name in names for grid in grids_of(result, name)):
         yield Block(85, "tables", "Tables", "folded.html", grids=grids)

@@ -70,4 +70,5 @@ def build(result: Result) -> Block | None:
         return None
     if not any(name in table.columns and _numbers(table, name) for name, _, _ in LOOKS):
         return None
-    return Block(36, "variants", "Variants", "figures.html", None, (draw_variants(table),), (grid,))
+    figures = (draw_variants(table),)
+    return Block(36, "variants-section", "Variants", "figures.html", None, figures, (grid,))
