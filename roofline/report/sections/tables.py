@@ -57,6 +57,11 @@ def build(result: Result) -> Iterator[Block]:
         scored = (*groups(result), *grids_of(result, "reasons"), *grids_of(result, "refused"))
         if scored:
             yield Block(13, "groups", "By engine, GPU and network", "folded.html", grids=scored)
+    elif "groups" in result.tables:  # of own runs, where there is more than one group
+        by = [each for each in groups(result) if each.key != "groups-all"]
+        metrics = len({row["metric"] for row in result.rows("groups")})
+        if several := tuple(each for each in by if len(each.rows) > metrics):
+            yield Block(13, "groups", "Errors by group", "folded.html", grids=several)
     if changes := what_if(result):
         yield Block(70, "what-if", "What would help", "what_if.html", grids=(changes,))
     if operators := operator_grids(result):
