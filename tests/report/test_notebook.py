@@ -245,7 +245,7 @@ class Widget:
 def test_sliders_ask_again_with_what_they_stand_at(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = dict.fromkeys(("HTML", "SelectionSlider", "HBox", "VBox"), Widget)
     monkeypatch.setitem(sys.modules, "ipywidgets", SimpleNamespace(**kinds))
-    given = {"calibration": "none", "prompt": 100, "output": 8}
+    given: dict[str, Any] = {"calibration": "none", "prompt": 100, "output": 8}
     row, shown = sliders(roofline.analyze, batch=4, **given).children
     assert shown.value == html(roofline.analyze(batch=4, **given))
     batch, prompt, _ = row.children

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import roofline
 from roofline.report import write
 from roofline.table import Result, table
 from tests.report.test_browser import Visit
@@ -115,6 +116,38 @@ def test_a_figure_is_saved_with_title_legend_and_points(
     drawn = visit.page.locator("#roofline-chart").bounding_box()
     assert width == round(2 * drawn["width"])
     assert height > 2 * drawn["height"]  # title and legend above it
+    visit.is_quiet()
+    visit.context.close()
+
+
+APART = """
+() => {
+  const plot = document.getElementById("pools");
+  const frame = plot.querySelector(".main-svg").getBoundingClientRect();
+  const boxes = (names) => [...plot.querySelectorAll(names)].map((e) => e.getBoundingClientRect());
+  const [texts, squares] = [boxes(".annotation-text-g"), boxes(".points path")];
+  const over = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
+  return [
+    texts.length,
+    texts.filter((a, i) => texts.some((b, j) => i < j && over(a, b))).length,
+    texts.filter((a) => squares.some((b) => over(a, b))).length,
+    texts.filter((a) => a.left < frame.left - 1 || a.right > frame.right + 1).length,
+  ];
+}
+"""
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_words_of_pools_keep_off_each_other_and_off_gpus(
+    browser: Any, tmp_path: Path, width: int
+) -> None:
+    path = tmp_path / "report.html"
+    asked: dict[str, Any] = {"prefill": "dp8-ep8", "decode": "dp16-ep16", "gpus": 96}
+    write(roofline.disaggregate("deepseek-v3", "h200-sxm", **asked, calibration="none"), path)
+    visit = Visit(browser, path, viewport={"width": width, "height": 844})
+    assert visit.page.evaluate(APART) == [4, 0, 0, 0]
+    assert visit.overflow() <= 0
     visit.is_quiet()
     visit.context.close()
 

@@ -89,7 +89,7 @@ def draw_pools(pools: Sequence[Mapping[str, Any]], sent: Mapping[str, float]) ->
     across = scatter((0.42, 0.57), (-0.5, -0.5), mode="lines+markers", line=wire, marker=head)
     data.append(across | {"name": "KV cache"})
     handed = [amount(sent[name], unit) for name, unit in (("cache", "B"), ("time", "s"))]
-    below = lines([f"{handed[0]} a prompt", f"in {handed[1]}"])
+    below = lines([str(handed[0]), f"in {handed[1]}"])
     names += [
         _text("KV cache", 0.5, -0.3, "center", "bottom", "wire"),
         _text(below, 0.5, -0.7, "center", "top", "muted"),

@@ -37,7 +37,7 @@ def over_time(run: "Run") -> Table:
     while course.bin_s * MOST_BINS <= last:
         course = course.coarser(2.0 * course.bin_s)
     first = int(float(served.arrival.min()) / course.bin_s)
-    edges = np.arange(first, int(last / course.bin_s) + 2) * course.bin_s
+    edges = np.arange(first, int(last / course.bin_s) + 2, dtype=np.float64) * course.bin_s
     columns: dict[str, Array] = {"from_s": edges[:-1], "to_s": edges[1:]}
     for name, start, end in (
         ("running", served.admitted, served.finish),

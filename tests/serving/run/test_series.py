@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,7 +77,7 @@ def test_a_distribution_is_the_empirical_one() -> None:
 
 
 def test_a_load_curve_passes_through_what_is_simulated_at_its_load() -> None:
-    asked = {"workload": "chat", "requests": 300, "calibration": "none"}
+    asked: dict[str, Any] = {"workload": "chat", "requests": 300, "calibration": "none"}
     first = roofline.simulate("llama-3.1-8b", rate=5.0, **asked)
     row = first.rows("by_load")[5]
     again = roofline.simulate("llama-3.1-8b", rate=row["requests_per_s"], **asked)
