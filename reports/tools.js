@@ -131,6 +131,11 @@
       });
       bar.append(button);
     }
+    if (before.matches(".beside > *")) {
+      const place = document.createElement("div"); // the bar is no column of its own
+      before.replaceWith(place);
+      place.append(before);
+    }
     before.before(bar);
   };
 
