@@ -86,13 +86,13 @@ def draw_pools(pools: Sequence[Mapping[str, Any]], sent: Mapping[str, float]) ->
         ]
     head = {"symbol": "triangle-right", "size": [0, 11], "color": colour("wire"), "opacity": 1}
     wire = {"color": colour("wire"), "width": 2}
-    across = scatter((0.42, 0.57), (-0.5, -0.5), mode="lines+markers", line=wire, marker=head)
+    across = scatter((0.42, 0.57), (-1.1, -1.1), mode="lines+markers", line=wire, marker=head)
     data.append(across | {"name": "KV cache"})
     handed = [amount(sent[name], unit) for name, unit in (("cache", "B"), ("time", "s"))]
     below = lines([str(handed[0]), f"in {handed[1]}"])
     names += [
-        _text("KV cache", 0.5, -0.3, "center", "bottom", "wire"),
-        _text(below, 0.5, -0.7, "center", "top", "muted"),
+        _text("KV cache", 0.5, -0.8, "center", "bottom", "wire"),
+        _text(below, 0.5, -1.4, "center", "top", "muted"),
     ]
     bare = {"visible": False, "fixedrange": True}
     height = 78 + ROW * max(rows, 3)
