@@ -88,15 +88,15 @@ def layout_cards(result: Result) -> tuple[Card, ...]:
         title, name, _ = OBJECTIVES.get(objective, ("", "", ""))
         if not is_number(row.get(name)):
             continue
-        full = f"full with {counted(row['largest_batch'], 'sequence')}"
-        batch = result.metadata.get("batch", "")
-        what = f"at {batch} sequences" if objective == "latency" else full
+        held = result.metadata.get("batch") if objective == "latency" else row.get("largest_batch")
+        when = "at" if objective == "latency" else "full with"
+        what = f", {when} {counted(int(held), 'sequence')}" if is_number(held) else ""
         cards.append(
             Card(
                 title,
                 written(name, row[name]),
                 interval(row.get(f"{name}_low"), row.get(f"{name}_high"), "s"),
-                (spoken_layout(layout), f"{counted(row['replicas'], 'replica')}, {what}"),
+                (spoken_layout(layout), f"{counted(row['replicas'], 'replica')}{what}"),
             )
         )
     return tuple(cards)
