@@ -70,6 +70,7 @@ def test_without_a_file_it_shows_the_published_results(capsys: Captured) -> None
     assert max(len(line) for line in out.splitlines()) <= 100
 
 
+@pytest.mark.slow
 def test_every_published_figure_is_predicted_or_says_why_not(capsys: Captured) -> None:
     entries = result_of(capsys)["published_results"]
     assert {entry["name"] for entry in entries} == {result.name for result in RESULTS}
@@ -128,6 +129,7 @@ def test_rows_of_a_file_are_scored_by_engine_and_gpu(capsys: Captured, file: Pat
     assert result["summary"][0].startswith("2 of 4 measured rows are predicted.")
 
 
+@pytest.mark.slow
 def test_a_table_has_the_rows_before_the_published_results(capsys: Captured, file: Path) -> None:
     code, out, _ = ask(capsys, file)
     assert code == 0

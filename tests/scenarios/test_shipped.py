@@ -46,6 +46,7 @@ def test_a_scenario_is_called_as_its_file_and_counts_to_its_size(name: str) -> N
     assert every.feasible
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", scenario_names())
 def test_along_the_frontier_one_objective_is_paid_for_with_the_other(name: str) -> None:
     wanted = scenario_named(name).objectives
