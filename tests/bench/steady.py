@@ -29,9 +29,9 @@ def seconds(arguments: Mapping[str, Any]) -> float:
     """Time of a launch: its calls, and its traffic or its product, whichever takes longer. [s]"""
     arrays = [value for value in arguments.values() if isinstance(value, np.ndarray)]
     traffic = sum(array.nbytes for array in arrays) / BYTES_PER_S
-    product = 0.0
-    if np.ndim(arguments.get("weight")) == 2:
-        product = 2.0 * len(arguments["out"]) * arguments["weight"].size / FLOPS_PER_S
+    weight, product = arguments.get("weight"), 0.0
+    if isinstance(weight, np.ndarray) and weight.ndim == 2:
+        product = 2.0 * len(arguments["out"]) * weight.size / FLOPS_PER_S
     return float(arguments.get("calls", 1) * CALL_S + max(traffic, product))
 
 
