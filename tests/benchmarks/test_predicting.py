@@ -74,6 +74,7 @@ def fitted(kind: str) -> tuple[object, Group]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAKERS)
 def test_rows_by_a_fitted_model(kind: str) -> None:
     model, _ = fitted(kind)
