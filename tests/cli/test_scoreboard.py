@@ -90,6 +90,7 @@ def test_every_published_figure_is_predicted_or_says_why_not(capsys: Captured) -
         assert entry["basis"]
 
 
+@pytest.mark.slow
 def test_a_result_that_is_a_row_is_predicted_as_validate_predicts_that_row(
     capsys: Captured, tmp_path: Path
 ) -> None:
@@ -146,6 +147,7 @@ def test_rows_of_any_quality_or_of_some_are_taken_if_asked(capsys: Captured, fil
     assert result_of(capsys, file, "--where", "engine=mlc-llm")["rows"] == 1
 
 
+@pytest.mark.slow
 def test_csv_has_a_line_for_each_figure(capsys: Captured, file: Path) -> None:
     code, out, _ = ask(capsys, file, "--format", "csv")
     assert code == 0
