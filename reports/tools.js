@@ -52,9 +52,21 @@
 
   const lines = (table) => [...table.rows].map((row) => [...row.cells].map(said));
 
+  // Heads that are each there once: of several intervals each says what it is of.
+  const told = (heads) => {
+    const seen = new Map();
+    return heads.map((head, at) => {
+      const several = heads.filter((other) => other === head).length > 1;
+      const name = several && head === "80 %" ? `${heads[at - 1]} ${head}` : head;
+      seen.set(name, (seen.get(name) || 0) + 1);
+      return seen.get(name) > 1 ? `${name} (${seen.get(name)})` : name;
+    });
+  };
+
   // Columns of a table for other programs: numbers in units without prefixes, a range as two columns.
   const columns = (table) => {
-    const [heads, ...rows] = lines(table);
+    const [first, ...rows] = lines(table);
+    const heads = told(first);
     const out = heads.map(() => []);
     heads.forEach((head, at) => {
       const texts = rows.map((row) => row[at] ?? "");

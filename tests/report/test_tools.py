@@ -96,6 +96,28 @@ def test_a_copied_table_is_what_is_seen_in_the_order_that_is_seen(visit: Visit) 
     assert [line[0].lstrip("'") for line in lines[1:]] == _names(visit)
 
 
+def test_every_head_of_a_saved_table_is_there_once(browser: Any, tmp_path: Path) -> None:
+    rows = [
+        {
+            **{"layout": layout, "ttft_s": 2.0, "ttft_s_low": 1.5, "ttft_s_high": 2.5},
+            **{"tpot_s": 0.02, "tpot_s_low": 0.01, "tpot_s_high": 0.03},
+        }
+        for layout in ("tp1", "tp2")
+    ]
+    path = tmp_path / "report.html"
+    write(Result("other", {"runs": table(rows, UNITS | {"tpot_s": "s"})}), path)
+    visit = Visit(browser, path, viewport={"width": 1280, "height": 800})
+    _, content = _saved(visit, visit.page.get_by_role("button", name="Save as CSV").click)
+    heads, *saved = _rows(content)
+    assert heads == [
+        *("Layout", "TTFT [s]", "TTFT 80 % low [s]", "TTFT 80 % high [s]"),
+        *("TPOT [s]", "TPOT 80 % low [s]", "TPOT 80 % high [s]"),
+    ]
+    assert saved[0] == ["tp1", "2", "1.5", "2.5", "0.02", "0.01", "0.03"]
+    visit.is_quiet()
+    visit.context.close()
+
+
 def test_bounds_keep_their_sign_and_first_columns_their_unit(browser: Any, tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"from_s": 0.5, "served_chance": 0.9999, "layout": "-1+1"},
