@@ -114,7 +114,9 @@ def test_a_run_is_drawn_as_its_tables_say(run: Result) -> None:
 def test_a_load_far_beyond_saturation_leaves_the_curve_its_room(run: Result) -> None:
     """Forty times what it serves: the axis ends near saturation, and an arrow says the rest."""
     limit = run.metadata["saturation_requests_per_s"]
-    drawn = draw_by_load(run.rows("by_load"), {**run.metadata, "offered_requests_per_s": 40 * limit})
+    drawn = draw_by_load(
+        run.rows("by_load"), {**run.metadata, "offered_requests_per_s": 40 * limit}
+    )
     shown = drawn.spec["layout"]
     assert shown["xaxis"]["range"][1] < 2 * limit
     assert [shape["x0"] for shape in shown["shapes"]] == [limit]

@@ -99,8 +99,13 @@ def test_a_copied_table_is_what_is_seen_in_the_order_that_is_seen(visit: Visit) 
 def test_every_head_of_a_saved_table_is_there_once(browser: Any, tmp_path: Path) -> None:
     rows = [
         {
-            **{"layout": layout, "ttft_s": 2.0, "ttft_s_low": 1.5, "ttft_s_high": 2.5},
-            **{"tpot_s": 0.02, "tpot_s_low": 0.01, "tpot_s_high": 0.03},
+            "layout": layout,
+            "ttft_s": 2.0,
+            "ttft_s_low": 1.5,
+            "ttft_s_high": 2.5,
+            "tpot_s": 0.02,
+            "tpot_s_low": 0.01,
+            "tpot_s_high": 0.03,
         }
         for layout in ("tp1", "tp2")
     ]

@@ -130,9 +130,9 @@ def draw_over_time(rows: Sequence[Mapping[str, Any]]) -> Figure:
         "over-time",
         "Requests and cache over the run",
         f"At most {counted(round(max(row['running_most'] for row in rows)), 'request')} ran and "
-        f"{max(row['queue_most'] for row in rows):,.0f} waited; at most {held} of the KV cache of a "
-        f"replica was in use. Lines are means of {amount(width, 's')}, bands go up to the most in "
-        "them.",
+        f"{max(row['queue_most'] for row in rows):,.0f} waited; at most {held} of the KV cache of "
+        f"a replica was in use. Lines are means of {amount(width, 's')}, bands go up to the most "
+        "in them.",
         {"data": data, "layout": figure},
         tuple(legend),
     )
