@@ -66,7 +66,7 @@ def analyze(asked: Analysis) -> Result:
                 "`denoising_steps`": asked.denoising_steps != 0,
                 "`samples` or `beams`": several,
             }
-            | {f"--{name}": getattr(degrees, name) is not None for name in DEGREES}
+            | {f"`{name}`": getattr(degrees, name) is not None for name in DEGREES}
             | {"`stages`": bool(asked.stages), "`microbatches`": asked.microbatches != 0},
         )
         many = asked.gpus or 1

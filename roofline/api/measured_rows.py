@@ -51,18 +51,21 @@ def check(given: Given) -> None:
     if given.gpu:
         naming.device(given.gpu)
     for option, name in (("weights", given.weights), ("kv", given.kv)):
-        with prefixed(f"--{option}"):
+        with prefixed(f"`{option}`"):
             if name:
                 naming.number_format(name, given.engine)
 
 
 def completed(run: MeasuredRun, given: Given) -> Scenario:
-    """The scenario of a run with what options say of it; DocumentError where it is incomplete."""
+    """The scenario of a run with what options say of it; DocumentError where it is incomplete.
+
+    What no prediction knows may leave out what it likes: it is listed, and not predicted.
+    """
     values = {each.name: getattr(given, each.name) for each in fields(given)}
     stated = {name: value for name, value in values.items() if value not in (None, "")}
     told = _placed(_loaded(replace(_named(run.scenario), **stated), given, run))
     missing = [option for option, lacks in _lacking(told).items() if lacks]
-    if missing:
+    if missing and not told.beyond:
         raise DocumentError(
             f"the file does not say {', '.join(_WORDS[option] for option in missing)}",
             hint=f"give {', '.join(missing)}",

@@ -200,7 +200,7 @@ def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
         )
     if degrees.spelled:
         if given:
-            named = ", ".join(f"--{name}" for name in given)
+            named = ", ".join(f"`{name}`" for name in given)
             raise InputError(
                 f"`layout={degrees.spelled!r:.40}` and {named} say the same",
                 hint="give the layout, or its degrees",

@@ -45,7 +45,7 @@ ALIASES: Final[dict[str, tuple[str, ...]]] = {
     "weights": ("--quantization",),
 }
 """Names on a command line that engines and their benchmarks have for parameters."""
-OTHERS: Final = ("backend", "cross_validate", "format", "given", "quality", "where")
+OTHERS: Final = ("backend", "cross_validate", "format", "given", "keep", "quality", "where")
 """Options of commands that no record of parameters is behind."""
 MARKED: Final = re.compile(r"(?<!`)`([a-z][a-z_0-9]*)(?:=([^`\n]*))?`(?!`)")
 """Name of a parameter in a sentence, perhaps with a value."""

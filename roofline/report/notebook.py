@@ -107,8 +107,8 @@ def page(result: Result, height: int) -> Inline:
     """Report of a result, to be shown inline; see `Result.page`."""
     if not isinstance(height, int) or height < 1:
         raise InputError(
-            f"`height` is {height!r:.80}, and the frame of a page has some pixels",
-            hint="give a whole number: `height=800`",
+            f"height is {height!r:.80}, and the frame of a page has some pixels",
+            hint="give a whole number: height=800",
         )
     return Inline(render(result), height)
 

@@ -151,7 +151,7 @@ def test_every_shape_of_a_legend_is_a_marker_of_plotly() -> None:
 
 @pytest.mark.parametrize("height", [0, -5, "800", None, 80.5])
 def test_a_frame_of_no_height_is_one_error(result: Result, height: Any) -> None:
-    with pytest.raises(InputError, match="`height` is"):
+    with pytest.raises(InputError, match="height is"):
         result.page(height)
 
 

@@ -33,7 +33,7 @@ from roofline.errors import InputError
 from roofline.hardware.engine_file import read_engine
 from roofline.hardware.figures import read_kind
 from roofline.hardware.reading import read_gpu, read_node
-from roofline.interop.commands import targets
+from roofline.interop.commands import llmd, targets
 from roofline.interop.results import read_results
 from roofline.interop.traces import read_trace
 from roofline.model.catalog import architecture
@@ -284,6 +284,8 @@ def readers(folder: Path) -> list[Reader]:
     small = [each for each in results if len(each.content) < 8_000]
     scripts = []
     for target, served in commands.CASES.values():
+        if target == llmd.NAME:
+            continue  # values of a chart are written, and not read back
         written = targets.write(target, served, SITE)
         texts = [written.script] if target in targets.ENGINES else list(written.files.values())
         scripts += [Original("command.sh", text.encode()) for text in texts]

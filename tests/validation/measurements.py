@@ -30,7 +30,10 @@ ENGINES: Final[Mapping[str, Mapping[str, str]]] = {
     "attention_decode": {"a100_sxm": "vllm", "h100_sxm": "vllm", SAMPLE: "vllm"},
     "mla_prefill": {"a100_sxm": "trtllm", "h100_sxm": "trtllm", SAMPLE: "trtllm"},
     "mla_decode": {"a100_sxm": "trtllm", "h100_sxm": "trtllm", SAMPLE: "trtllm"},
-    "mla_bmm": {"a100_sxm": "sglang trtllm", "h100_sxm": "sglang trtllm"},
+    "mla_bmm": dict.fromkeys(
+        ("a100_sxm", "l40s", "h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm", "gb200", "gb300"),
+        "sglang trtllm vllm",
+    ),
     "moe": {"a100_sxm": "trtllm", "h100_sxm": "trtllm", SAMPLE: "trtllm"},
     "collectives": {"a100_sxm": "nccl-tests trtllm-custom", "h100_sxm": "nccl-tests trtllm-custom"},
     "deepep": {"h100_sxm": "deepep"},
