@@ -30,8 +30,9 @@ def notes(batch: StaticBatch, replicas: int) -> Iterator[str]:
         turns, size = batch.workload.turns(batch.deployment)
         slow = slowest_number(batch.decode_stages or batch.prefill_stages)
         yield (
-            f"{layout.pp} stages work on {turns} micro-batch{'es' * (turns != 1)} of {size} in turn, and on prompts "
-            f"{batch.workload.together} at a time; operators are those of the slowest stage, "
+            f"{layout.pp} stages work on {turns} micro-batch{'es' * (turns != 1)} of {size} in "
+            f"turn, and on prompts {batch.workload.together} at a time; operators are those of the "
+            "slowest stage, "
             f"{slow + 1} of {layout.pp}, on one micro-batch."
         )
     if deployment.offload.any:

@@ -24,6 +24,7 @@ def test_users_choose_from_the_engines_of_today() -> None:
     )
     with pytest.raises(UnknownNameError) as refused:
         engine("tgi")
+    assert engine("llama.cpp") == engine("LlamaCpp") == engine("llamacpp")
     assert refused.value.hint == "engines: ideal, llamacpp, sglang, trtllm, vllm"
 
 
