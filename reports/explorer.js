@@ -1,8 +1,8 @@
 // Controls over configurations that are priced already: two of them side by side, a map of where an SLO is kept.
-(() => {
+(async () => {
   "use strict";
   const root = document.getElementById("explorer");
-  const given = JSON.parse(document.getElementById("explorer-data").textContent);
+  const given = JSON.parse(await window.roofline.unzip("explorer-data"));
   const { axes, numbers, figures, words } = given;
   const rows = new Map(given.at.map((places, row) => [places.join(), row]));
   const find = (id) => document.getElementById(id);
@@ -12,16 +12,22 @@
   const SIDES = axes.length ? ["A", "B"] : ["A"];
   const GAP = "\u00a0";
 
-  const PREFIXES = { s: [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]], J: [[1e6, "MJ"], [1e3, "kJ"], [1, "J"]] };
+  const PREFIXES = { s: [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]], J: [[1e9, "GJ"], [1e6, "MJ"], [1e3, "kJ"], [1, "J"]] };
   const BINARY = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [1, "B"]];
   const digits = (value) =>
-    Math.abs(value) >= 1000
+    Math.abs(value) >= 100
       ? Math.round(value).toLocaleString("en-US")
       : String(Number(value.toPrecision(3)));
+  // Cents at least, and three digits of what is less than a dollar.
+  const dollars = (value) => {
+    const exact = String(Number(value.toPrecision(3)));
+    if (value < 1 && exact.length > 4) return exact;
+    return value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  };
   const written = (value, unit) => {
     if (value === null || value === undefined) return "–";
     if (unit === "share") return `${digits(100 * value)}${GAP}%`;
-    if (unit.startsWith("$")) return `$${value >= 1 ? value.toFixed(2) : Number(value.toPrecision(3))}`;
+    if (unit.startsWith("$")) return `$${dollars(value)}`;
     const steps = unit === "B" ? BINARY : PREFIXES[unit];
     if (!steps) return `${digits(value)}${unit ? GAP + unit : ""}`;
     const [size, name] = steps.find(([least]) => Math.abs(value) >= least * 0.9995) || steps.at(-1);
@@ -45,6 +51,35 @@
       .join(" ");
   const at = () => sliders.map((slider) => Number(slider.value));
   const rowOf = (lane, places) => rows.get([...lane, ...places].join());
+  // Where only some were kept, a choice that leads to none of them moves the others to the nearest.
+  const nearest = (wanted, held) => {
+    let best = null;
+    given.at.forEach((places) => {
+      if (held.some((i) => places[i] !== wanted[i])) return;
+      const apart = (place, i) => (i < axes.length ? 1000 * (place !== wanted[i]) : Math.abs(place - wanted[i]));
+      const far = places.reduce((sum, place, i) => sum + apart(place, i), 0);
+      if (!best || far < best.far) best = { places, far };
+    });
+    return best.places;
+  };
+  const settle = (control) => {
+    const every = numbers.map((_, i) => axes.length + i);
+    const first = control?.dataset.side === "B" ? "B" : "A";
+    let moved = false;
+    [first, ...SIDES.filter((side) => side !== first)].forEach((side) => {
+      const wanted = [...(axes.length ? chosen(side) : []), ...at()];
+      if (rows.has(wanted.join())) return;
+      const own = control?.dataset.axis ?? (control?.dataset.number && axes.length + Number(control.dataset.number));
+      const places = nearest(wanted, side !== first ? every : own === undefined ? [] : [Number(own)]);
+      selects.forEach((select) => {
+        if (select.dataset.side === side) select.value = String(places[Number(select.dataset.axis)]);
+      });
+      sliders.forEach((slider, i) => (slider.value = String(places[axes.length + i])));
+      moved = true;
+    });
+    return moved;
+  };
+
   const limits = [...root.querySelectorAll("[data-limit]")].map((input) => ({
     input,
     figure: named(figures, input.dataset.limit),
@@ -70,7 +105,7 @@
   };
   const number = (text, tone = "") => element("td", text, { class: `n${tone && ` ${tone}`}` });
 
-  const fill = (lanes, places) => {
+  const fill = (lanes, places, moved) => {
     const table = find("explorer-figures");
     const picked = lanes.map((lane) => rowOf(lane, places));
     const ends = figures.some(({ low }) => low);
@@ -83,7 +118,7 @@
       const cells = [element("th", figure.title, { scope: "row" })];
       picked.forEach((row) => {
         const [low, high] = [figure.low?.[row], figure.high?.[row]];
-        cells.push(number(row === undefined ? "–" : written(figure.value[row], figure.unit)));
+        cells.push(number(written(figure.value[row], figure.unit)));
         const known = typeof low === "number" && typeof high === "number" && low < high;
         if (ends) cells.push(number(known ? between(low, high, figure.unit) : "", "muted"));
       });
@@ -97,10 +132,10 @@
       return line(cells);
     });
     words.forEach((word) => {
-      if (picked.every((row) => row === undefined || !word.texts[word.value[row]])) return;
+      if (picked.every((row) => !word.texts[word.value[row]])) return;
       const cells = [element("th", word.title, { scope: "row" })];
       picked.forEach((row) => {
-        const text = row === undefined ? "–" : word.texts[word.value[row]] || "–";
+        const text = word.texts[word.value[row]] || "–";
         cells.push(element("td", text, { class: "n" }), ...(ends ? [element("td", "")] : []));
       });
       if (SIDES[1]) cells.push(element("td", ""));
@@ -114,13 +149,13 @@
       ...(numbered.length ? [`at ${numbered.join(", ")}`] : []),
       ...(ends ? [`with the central 80${GAP}% where it is known`] : []),
     ].join(", ");
-    find("explorer-said").textContent = SIDES.map((side, i) => {
-      if (picked[i] === undefined) return `${side}: no such configuration was kept.`;
+    const said = SIDES.map((side, i) => {
       const reason = broken(picked[i]);
       if (reason === "memory") return `${side} does not fit into memory.`;
       if (!limited()) return `${side} fits.`;
       return reason ? `${side} misses the SLO: ${reason}.` : `${side} keeps the SLO.`;
-    }).join(" ");
+    });
+    find("explorer-said").textContent = [...said, ...(moved ? ["That was not kept: this is the nearest that was."] : [])].join(" ");
   };
 
   // Every pair of the first two numbers, for side A; other numbers as the sliders have them.
@@ -135,17 +170,23 @@
     const shown = named(figures, "tpot_p99_s") || named(figures, "tpot_s") || figures[0];
     find("explorer-map-caption").textContent =
       `A: ${shown.title} at each ${across.title.toLowerCase()}${down ? ` and ${down.title.toLowerCase()}` : ""}; ✓ ${limited() ? "keeps the SLO" : "fits, and nothing is limited yet"}`;
+    // What was not kept at all has no row and no column.
+    const place = (i, j) => [i, ...(down ? [j] : []), ...places.slice(2)];
+    const all = (values) => values.map((_, i) => i);
+    const rowsOf = down ? all(down.values) : [0];
+    const columns = all(across.values).filter((i) => rowsOf.some((j) => rowOf(lane, place(i, j)) !== undefined));
+    const kept = rowsOf.filter((j) => columns.some((i) => rowOf(lane, place(i, j)) !== undefined));
     table.tHead.replaceChildren(
       line([
         element("th", down ? `${down.title} \\ ${across.title}` : across.title, { scope: "col" }),
-        ...across.values.map((value) => element("th", label(across, value), { scope: "col", class: "n" })),
+        ...columns.map((i) => element("th", label(across, across.values[i]), { scope: "col", class: "n" })),
       ]),
     );
-    const lines = (down ? down.values : [null]).map((value, j) => {
-      const cells = across.values.map((_, i) => {
-        const place = [i, ...(down ? [j] : []), ...places.slice(2)];
-        const row = rowOf(lane, place);
-        const here = place.every((value, k) => value === places[k]) ? " here" : "";
+    const lines = kept.map((j) => {
+      const value = down ? down.values[j] : null;
+      const cells = columns.map((i) => {
+        const row = rowOf(lane, place(i, j));
+        const here = place(i, j).every((each, k) => each === places[k]) ? " here" : "";
         if (row === undefined) return number("·", `muted${here}`);
         const reason = broken(row);
         const text = reason === "memory" ? "✗ memory" : `${reason ? `✗ ${reason}` : "✓"} ${written(shown.value[row], shown.unit)}`;
@@ -187,8 +228,9 @@
   };
 
   let waiting = false;
-  const update = () => {
+  const update = (control) => {
     waiting = false;
+    const moved = settle(control);
     const places = at();
     sliders.forEach((slider, i) => {
       const text = written(numbers[i].values[places[i]], numbers[i].unit);
@@ -196,12 +238,12 @@
       slider.setAttribute("aria-valuetext", text);
     });
     const lanes = SIDES.map((side) => (axes.length ? chosen(side) : []));
-    fill(lanes, places);
+    fill(lanes, places, moved && Boolean(control));
     map(lanes[0], places);
     curve(lanes, places);
   };
-  root.addEventListener("input", () => {
-    if (!waiting) requestAnimationFrame(update);
+  root.addEventListener("input", ({ target }) => {
+    if (!waiting) requestAnimationFrame(() => update(target));
     waiting = true;
   });
   root.hidden = false;

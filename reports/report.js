@@ -28,11 +28,16 @@
     return new Uint8Array(words.buffer, 0, words.byteLength - missing);
   };
 
-  const load = async () => {
-    const bytes = unpacked(document.getElementById("library").textContent.trim());
+  // Text of an element that holds it packed.
+  const unzip = async (id) => {
+    const bytes = unpacked(document.getElementById(id).textContent.trim());
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).text();
+  };
+
+  const load = async () => {
     const script = document.createElement("script");
-    script.textContent = await new Response(stream).text();
+    script.textContent = await unzip("library");
     // A map library inside plotly.js adds a style sheet that no figure here needs and the policy
     // refuses. The style elements that plotly.js itself adds are empty and filled rule by rule.
     document.createElement = (...given) => {
@@ -89,7 +94,8 @@
   const settle = (plot, layout) => {
     const frame = plot.querySelector(".nsewdrag").getBoundingClientRect();
     const boxes = (names) => [...plot.querySelectorAll(names)].map((e) => e.getBoundingClientRect());
-    const taken = boxes(".scatterlayer .points path");
+    const points = boxes(".scatterlayer .points path");
+    const taken = [...points];
     const texts = [];
     plot.querySelectorAll(".scatterlayer .js-line").forEach((line) => {
       const place = line.getScreenCTM();
@@ -107,7 +113,20 @@
       drawing.querySelector(".annotation-text-g").getBoundingClientRect(),
     ]);
     const moves = (i) => layout.annotations[i].showarrow;
-    named.forEach(([i, box]) => moves(i) || layout.annotations[i].name === "slope" || texts.push(box));
+    const cost = (box) => taken.reduce((sum, other) => sum + covered(box, other), 0);
+    named.forEach(([i, box]) => {
+      const entry = layout.annotations[i];
+      if (moves(i) || entry.name === "slope") return;
+      // The name of a flat roof goes along it to where no point is.
+      let [best, least] = [box, entry.name === "roof" && points.some((each) => covered(box, each)) ? cost(box) : 0];
+      for (let along = 8; least > 0 && box.left - along > frame.left; along += 8) {
+        const tried = { left: box.left - along, right: box.right - along, top: box.top, bottom: box.bottom };
+        const worth = cost(tried) + along / 8;
+        if (worth < least) [best, least] = [tried, worth];
+      }
+      if (best !== box) changes[`annotations[${i}].xshift`] = (entry.xshift || 0) + best.left - box.left;
+      texts.push(best);
+    });
     named.filter(([i]) => moves(i)).forEach(([i, box]) => {
       const { ax, ay, xanchor } = layout.annotations[i];
       const [right, left] = [Math.abs(ax), -Math.abs(ax)];
@@ -124,12 +143,12 @@
           // Near its point, and on the side where it was meant.
           const far = 30 * step + 3 * Math.abs(start - meant) + (dx === ax ? 0 : 20);
           // Two names over each other cannot be read; a name over a line can.
-          const cost =
+          const worth =
             far +
             100 * out +
-            taken.reduce((sum, other) => sum + covered(tried, other), 0) +
+            cost(tried) +
             texts.reduce((sum, other) => sum + 20 * covered(tried, other), 0);
-          if (!best || cost < best.cost - 1) best = { cost, dx: dx + start - meant, dy, left: dx < 0, tried };
+          if (!best || worth < best.worth - 1) best = { worth, dx: dx + start - meant, dy, left: dx < 0, tried };
         }
       }
       texts.push(best.tried);
@@ -230,6 +249,25 @@
   addEventListener("hashchange", open);
   open();
 
+  // The contents say where the reader is: in the last section whose heading is above the upper third.
+  const contents = [...document.querySelectorAll("nav a")];
+  const places = contents.map((link) => document.getElementById(link.hash.slice(1)));
+  let current = null;
+  const locate = () => {
+    const end = innerHeight + scrollY >= root.scrollHeight - 2;
+    const above = places.filter((section) => section.getBoundingClientRect().top < innerHeight / 3);
+    const link = contents[end ? contents.length - 1 : Math.max(above.length - 1, 0)];
+    if (!link || link === current) return;
+    current?.removeAttribute("aria-current");
+    current = link;
+    link.setAttribute("aria-current", "true");
+    const list = link.closest("ul");
+    list.scrollLeft += link.getBoundingClientRect().left - list.getBoundingClientRect().left - list.clientWidth / 3;
+  };
+  addEventListener("scroll", locate, { passive: true });
+  addEventListener("resize", locate);
+  locate();
+
   const unfold = document.getElementById("unfold");
   if (unfold) {
     unfold.hidden = false;
@@ -245,6 +283,7 @@
 
   // What a control draws with: the data of a figure as its specification has them.
   window.roofline = {
+    unzip,
     data: (key) => structuredClone(specs.get(document.getElementById(key))?.data),
     redraw: (key, data) => {
       const plot = document.getElementById(key);

@@ -39,7 +39,9 @@ def simulate(asked: Simulation) -> Result:
 
     Returns:
         Result: Tables ``headline`` (latencies), ``throughput``, ``objectives``, ``server``,
-            ``cache``, ``workload``, and ``requests`` where asked for.
+            ``cache``, ``workload``, ``distribution`` (of latencies), ``over_time`` (requests and
+            cache), ``by_load`` (TTFT up to saturation, in an open loop), and ``requests`` where
+            asked for.
     """
     policy = asked.policy
     if policy is not None:

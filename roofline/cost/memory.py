@@ -7,10 +7,11 @@ import numpy as np
 
 from roofline.cost.activations import activation_peak, naive_score_bytes
 from roofline.cost.deployment import Deployment
+from roofline.cost.kernels.form import longest
 from roofline.cost.layout import Stage, different, pipeline
 from roofline.cost.placement import kv_heads_per_device
 from roofline.cost.weights import adapter_bytes, outside_bytes, weight_bytes
-from roofline.cost.work import Number, Part, anywhere
+from roofline.cost.work import Number, Part, anywhere, chosen, plus, scaled
 from roofline.model.architecture import (
     Attention,
     Block,
@@ -303,11 +304,12 @@ def held(
         each = kv_bytes_per_sequence(deployment, context, stage=stage)
         if further:
             each = each + further * kv_bytes_per_sequence(deployment, own, stage=stage)
-        cache = mine * each * cached
-        outside = offload.weights * layers + offload.kv * cache
-        under_way = min(2.0 / sum(count for _, count in stage.layers), 1.0) * outside
+        cache: Number = mine * each if cached else 0.0
+        kept_outside = scaled(offload.kv, cache)
+        outside = plus(scaled(offload.weights, layers), kept_outside)
+        under_way = scaled(outside, min(2.0 / sum(count for _, count in stage.layers), 1.0))
         lora = deployment.options.lora.kept * adapter_bytes(deployment, stage.layers)
-        on_device = (whole - offload.weights * layers + lora, cache - offload.kv * cache)
+        on_device = (whole - offload.weights * layers + lora, cache - kept_outside)
         parts.append((*on_device, outside, under_way, lora))
     held_weights, *others, adapters, number = _fullest(parts)
     kv, host, buffer = others
@@ -335,8 +337,6 @@ def _fullest(parts: Sequence[tuple[Number, ...]]) -> tuple[Number, ...]:
     """Weights, cache, what is outside, its buffer, adapters, of the fullest stage; its number."""
     if len(parts) == 1:
         return (*parts[0], 0.0)
-    taken = np.stack(np.broadcast_arrays(*(part[0] + part[1] + part[3] for part in parts)))
-    most = np.argmax(taken, axis=0)
-    columns = zip(*parts, strict=True)
-    picked = (np.choose(most, list(column)) for column in columns)
-    return (*(np.asarray(value)[()] for value in picked), np.asarray(most, float)[()])
+    most = longest(*(part[0] + part[1] + part[3] for part in parts))
+    columns = (chosen(most, column) for column in zip(*parts, strict=True))
+    return (*columns, most.astype(np.float64)[()])

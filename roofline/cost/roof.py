@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from roofline.cost.calibration.remembered import at_once
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, KernelGains
+from roofline.cost.kernels.form import longest
 from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
 from roofline.cost.work import Number, Op, plus
 from roofline.hardware.machine import Gpu
@@ -82,8 +83,7 @@ class Time:
     @property
     def bound(self) -> NDArray[np.intp]:
         """Index into `BOUNDS` of what takes longest; the first one of equals."""
-        times = np.broadcast_arrays(self.compute, self.memory, self.wire, self.host)
-        return np.asarray(np.argmax(np.stack(times), axis=0))
+        return longest(self.compute, self.memory, self.wire, self.host)
 
 
 def _larger(a: Number, b: Number) -> Number:

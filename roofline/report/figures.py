@@ -174,13 +174,29 @@ def linear_ticks(high: float, unit: str, most: int = 5, low: float = 0.0) -> dic
     """Ticks from 0, or from another end, in steps of 1, 2 or 5.
 
     >>> linear_ticks(2.4, "")["ticktext"], linear_ticks(3.1, "", low=1.5)["ticktext"]
-    (['0', '0.5', '1', '1.5', '2'], ['1.5', '2', '2.5', '3'])
+    (['0', '0.5', '1.0', '1.5', '2.0'], ['1.5', '2.0', '2.5', '3.0'])
+    >>> linear_ticks(0.62, "$", low=0.38)["ticktext"]
+    ['$0.40', '$0.45', '$0.50', '$0.55', '$0.60']
     """
     decade = math.floor(math.log10((high - low) / most))
     sizes = [float(f"{step}e{decade + more}") for more in (0, 1) for step in (1, 2, 5)]
     step = next(size for size in sizes if (high - low) / size <= most)
     first, last = math.ceil(low / step), math.floor(high / step)
-    return _ticks([step * place for place in range(first, last + 1)], unit)
+    ticks = _ticks([step * place for place in range(first, last + 1)], unit)
+    return {**ticks, "ticktext": _even(ticks["ticktext"])}
+
+
+def _even(texts: list[str]) -> list[str]:
+    """Numbers with as many decimals as any other of their unit, so that none looks rounder."""
+    parts = [text.partition("\N{NO-BREAK SPACE}") for text in texts]
+    most: dict[str, int] = {}
+    for number, _, unit in parts:
+        most[unit] = max(most.get(unit, 0), len(number.partition(".")[2]))
+    for at, (number, gap, unit) in enumerate(parts):
+        whole, _, decimals = number.partition(".")
+        if number != "0" and most[unit]:
+            texts[at] = f"{whole}.{decimals:0<{most[unit]}}{gap}{unit}"
+    return texts
 
 
 def _ticks(values: list[float], unit: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import hashlib
+import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -85,7 +86,7 @@ def render(result: Result) -> str:
     blocks = sections.blocks(result)
     folder = shipped("reports")
     style = (folder / "report.css").read_text("utf-8")
-    needed = ["report.js", *(block.script for block in blocks if block.script)]
+    needed = ["report.js", "tools.js", *(block.script for block in blocks if block.script)]
     script = "".join((folder / name).read_text("utf-8") for name in needed)
     plotly = library() if any(block.figures for block in blocks) else None
     return (
@@ -130,6 +131,12 @@ def environment() -> Environment:
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
     environment.filters["embedded"] = lambda value: Markup(to_json(value))
+    environment.filters["united"] = lambda rows: {
+        at for row in rows for at, cell in enumerate(row) if cell.unit.strip()
+    }
+    environment.filters["packed"] = lambda value: Markup(
+        pack(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
+    )
     return environment
 
 

@@ -16,11 +16,12 @@ from roofline.cost.calibration.remembered import Remembered
 from roofline.cost.calibration.remembered import together as look_up
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
+from roofline.cost.kernels.form import longest
 from roofline.cost.measured import Measured
 from roofline.cost.pipeline import finish, finish_with, pace, period
 from roofline.cost.roof import BOUNDS
 from roofline.cost.step import Group
-from roofline.cost.work import Array, Number, Op, anywhere, plus
+from roofline.cost.work import Array, Number, Op, anywhere, chosen, plus
 from roofline.errors import RooflineError
 from roofline.model.architecture import Architecture, Attention, Block
 from roofline.serving.quadrature import Answers, ContextSums, between_nodes, context_nodes
@@ -130,11 +131,13 @@ class GridStep:
 
     def of_slowest(self, value: Callable[[Priced], Number]) -> Array:
         """A number of the stage that takes longest; of equals the first."""
-        values = [self.wide(value(stage)) for stage in self.different]
-        if len(values) == 1:
-            return values[0]
-        most = np.argmax(np.stack([self.wide(each.seconds()) for each in self.different]), axis=0)
-        return np.asarray(np.take_along_axis(np.stack(values), most[None], axis=0)[0])
+        values = [value(stage) for stage in self.different]
+        return self.wide(values[0] if len(values) == 1 else chosen(self._slowest, values))
+
+    @cached_property
+    def _slowest(self) -> NDArray[np.intp]:
+        """Place among the different stages of the one that takes longest."""
+        return longest(*(stage.seconds() for stage in self.different))
 
     def bound_times(self) -> list[Array]:
         """Time of the slowest stage by what binds it, one entry for each of `BOUNDS`. [s]"""
@@ -158,14 +161,9 @@ def _bound_times(stage: Priced) -> list[Number]:
             for place in there or [0]:
                 out[place] = plus(out[place], took)
             continue
-        if len(there) == 2:
-            first, second = there
-            part = np.where(limits[second] > limits[first], took, 0.0)
-            out[first], out[second] = plus(out[first], took - part), plus(out[second], part)
-            continue
-        binds = np.argmax(np.stack(np.broadcast_arrays(*(limits[each] for each in there))), axis=0)
+        binds = longest(*(limits[each] for each in there))
         for number, place in enumerate(there):
-            out[place] = plus(out[place], np.where(binds == number, took, 0.0))
+            out[place] = plus(out[place], took * (binds == number))
     return out
 
 
@@ -275,8 +273,7 @@ class FirstTokens:
         """Place in `LIMITS` of what takes most of a full step."""
         times = [self.costs.prefill_gain * each for each in self.full.bound_times()]
         software = self.costs.prefill_step_s + self.launching_s
-        most = np.argmax(np.stack([*times, software]), axis=0)
-        return np.asarray(most, np.float64)
+        return longest(*times, software).astype(np.float64)
 
     @cached_property
     def basis(self) -> Array:
@@ -387,15 +384,8 @@ class DecodeSteps:
             answers, rows: As for `mean`.
             software_s: What the engine adds to it. [s]
         """
-        found = np.zeros(np.broadcast(rows, answers.last).shape)
-        most = self.costs.decode_gain * self.mean(BOUNDS[0], answers, rows) + found
-        times = [self.costs.decode_gain * self.mean(name, answers, rows) for name in BOUNDS[1:]]
-        for place, took in enumerate([*times, software_s], 1):
-            if isinstance(took, float):
-                continue
-            found[took > most] = place
-            np.maximum(most, took, out=most)
-        return found
+        times = [self.costs.decode_gain * self.mean(name, answers, rows) for name in BOUNDS]
+        return longest(*times, software_s).astype(np.float64)
 
     def basis(self, answers: Answers, rows: NDArray[np.intp]) -> Array:
         """Place in `roofline.table.BASES` of the worst of it, at the nodes around answers."""
@@ -406,7 +396,7 @@ class DecodeSteps:
         for level in range(int(least) + 1, int(worst.max()) + 1):
             there = np.zeros((worst.shape[0], worst.shape[1] + 1), np.intp)
             np.cumsum(worst >= level, axis=1, out=there[:, 1:])
-            out[there[rows, last] > there[rows, answers.first]] = level
+            np.maximum(out, level * (there[rows, last] > there[rows, answers.first]), out=out)
         return out
 
     def _rows(self, value: Number) -> Array:

@@ -175,7 +175,7 @@ class ContextSums:
             [6.0]
         """
         gaps = np.diff(nodes)
-        rise = np.diff(values, axis=1) / gaps
+        rise = (values[:, 1:] - values[:, :-1]) / gaps
         whole = gaps * (values[:, :-1] + rise * ((gaps + 1.0) / 2.0))
         start = np.zeros_like(whole)
         np.cumsum(whole[:, :-1], axis=1, out=start[:, 1:])

@@ -17,7 +17,7 @@ from roofline.errors import DocumentError, InputError
 from roofline.report import render
 from roofline.study.points import result_of
 from roofline.study.store.parts import KEY
-from tests.report.pages import taken_apart
+from tests.report.pages import taken_apart, unpacked
 
 SCENARIO = """
 schema_version: 1
@@ -217,7 +217,7 @@ def test_an_analysis_can_be_explored_from_where_it_is(tmp_path: Path) -> None:
     assert chosen[0] == "h100-sxm"
     sliders = [e for e in page.all("input") if e.attributes["type"] == "range"]
     data = next(e for e in page.all("script") if e.attributes.get("id") == "explorer-data")
-    numbers = json.loads(data.text)["numbers"]
+    numbers = json.loads(unpacked(data.text))["numbers"]
     at = [
         n["values"][int(s.attributes["value"] or 0)] for n, s in zip(numbers, sliders, strict=True)
     ]
@@ -231,7 +231,7 @@ def test_an_analysis_can_be_explored_from_where_it_is(tmp_path: Path) -> None:
         {"counts": "many"},
         {"counts": {"feasible": []}},
         {"units": "s"},
-        {"units": {"ttft_s": [1]}},
+        {"units": {"ttft_idle_s": [1]}},
         {"constraints": 10**400},
         {"engine_costs": {"vllm": {"title": "vLLM", "step_s": 1.0}}},
     ],

@@ -1,5 +1,7 @@
 """A page taken apart by the standard library's parser."""
 
+import base64
+import gzip
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
@@ -54,3 +56,8 @@ def taken_apart(page: str) -> Page:
     parser.close()
     assert not parser.open
     return parser
+
+
+def unpacked(text: str) -> bytes:
+    """What a script of the page unpacks: base 85 with a comma for the less-than sign, gzip."""
+    return gzip.decompress(base64.b85decode(text.strip().replace(",", "<")))

@@ -149,6 +149,32 @@ NAMES_APART = """
   return [boxes.length, outside.length, crossed.length];
 }
 """
+ROOFS_OVER_POINTS = """
+() => {
+  const plot = document.getElementById("roofline-chart");
+  const points = [...plot.querySelectorAll(".scatterlayer .points path")]
+    .map((point) => point.getBoundingClientRect());
+  const names = [...plot.querySelectorAll(".annotation")]
+    .filter((drawing) => /FLOP\\/s/.test(drawing.textContent))
+    .map((drawing) => drawing.querySelector(".annotation-text-g").getBoundingClientRect());
+  return [names.length, names.filter((a) => points.some((b) =>
+    Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1)).length];
+}
+"""
+CONTENTS = """
+() => {
+  const links = [...document.querySelectorAll("nav a")];
+  const list = document.querySelector("nav ul").getBoundingClientRect();
+  const seen = (box) => box.left >= list.left - 1 && box.right <= list.right + 1;
+  return {
+    top: list.top >= 0 && list.bottom < 120,
+    current: links.filter((link) => link.ariaCurrent).map((link) => link.textContent),
+    here: links.filter((link) => link.ariaCurrent).every((l) => seen(l.getBoundingClientRect())),
+    cut: links.filter((link) => !seen(link.getBoundingClientRect())).length,
+  };
+}
+"""
 BADGES_BESIDE = """
 () => {
   const plot = document.getElementById("time-0");
@@ -177,6 +203,34 @@ def test_names_of_points_are_apart_and_on_the_figure(
     names, outside, crossed = visit.page.evaluate(NAMES_APART)
     assert names >= 6
     assert (outside, crossed) == (0, 0)
+    roofs, over = visit.page.evaluate(ROOFS_OVER_POINTS)
+    assert roofs >= 1
+    assert over == 0
+    visit.context.close()
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_contents_stay_and_say_where_the_reader_is(
+    browser: Any, tmp_path: Path, predicted: Result, width: int
+) -> None:
+    path = tmp_path / "report.html"
+    write(predicted, path)
+    visit = Visit(browser, path, viewport={"width": width, "height": 844})
+    assert visit.page.evaluate(CONTENTS)["current"] == ["Verdict"]
+    for section in ("Time", "Derivations", "Reproduce"):
+        key = section.lower()
+        visit.page.evaluate(
+            f"document.getElementById('{key}').scrollIntoView({{behavior: 'instant'}})"
+        )
+        visit.page.wait_for_timeout(200)
+        found = visit.page.evaluate(CONTENTS)
+        assert found["top"]
+        assert found["here"]
+        if section != "Derivations":  # shorter than the window: the end of the page comes first
+            assert found["current"] == [section]
+        if width == 1440:
+            assert found["cut"] == 0
+    visit.is_quiet()
     visit.context.close()
 
 
@@ -210,12 +264,19 @@ ON_PAPER = """
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "llama-3.1-70b --gpu h100-sxm --gpus 8 --batch 64 --weights fp8",
+        "deepseek-v3 --gpu h200-sxm --gpus 8 --engine sglang --isl 4k --osl 1k",
+        "qwen3-30b-a3b --tp 2 --pue 1.25 --usd-per-kwh 0.12 --carbon fr",
+    ],
+)
 def test_a_page_is_eight_screens_and_no_higher_column_than_another_is_empty(
-    browser: Any, tmp_path: Path
+    browser: Any, tmp_path: Path, asked: str
 ) -> None:
     path = tmp_path / "report.html"
-    asked = "analyze llama-3.1-70b --gpu h100-sxm --gpus 8 --batch 64 --weights fp8 --report"
-    assert run([*asked.split(), str(path)]) == 0
+    assert run(["analyze", *asked.split(), "--report", str(path)]) == 0
     visit = Visit(browser, path, viewport={"width": 1440, "height": 900})
     assert visit.page.evaluate("document.documentElement.scrollHeight") <= 8 * 900
     left, memory, right = (
@@ -235,7 +296,7 @@ def test_tables_and_figures_are_as_wide_as_paper_and_come_back(
     write(roofline.analyze(tp=8), path)
     visit = Visit(browser, path, viewport={"width": 1280, "height": 844}, color_scheme="dark")
     screen = visit.page.evaluate(ON_PAPER)
-    assert (screen["zoomed"], screen["folded"]) == (0, 11)
+    assert (screen["zoomed"], screen["folded"]) == (0, 12)
     visit.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     visit.page.wait_for_timeout(500)
     paper = visit.page.evaluate(ON_PAPER)

@@ -1,13 +1,19 @@
 """Configurations on a page: what can be chosen, what the script gets, and the controls at work."""
 
+import random
+from dataclasses import replace
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import roofline
+from roofline.cli import run
 from roofline.report import lanes as configurations
 from roofline.report import render, write
-from roofline.report.lanes import MOST, alike, embedded
+from roofline.report.lanes import MOST, alike, cut, embedded
+from roofline.report.sections import blocks, pareto
 from roofline.table import Column, Result, Table, table
 from tests.report.hostile import MANY, poisoned
 from tests.report.pages import taken_apart
@@ -64,6 +70,19 @@ def test_the_script_gets_every_row_at_its_place() -> None:
     assert not tpot["more"]
 
 
+def test_a_figure_that_is_cut_short_is_shown_as_the_whole_one() -> None:
+    numbers = random.Random(1)
+    values = [10 ** numbers.uniform(-4, 7) for _ in range(5000)]
+    # Rounded to five digits first, and then to three, they would be one off.
+    values += [0.0102497, 0.0102503, 2075.49, 12.3449951, 1.00499]
+    for value in values:
+        whole, short = (Decimal(repr(number)) for number in (value, cut(value)))
+        for digits in (3, value):
+            place = Decimal(1).scaleb(whole.adjusted() - 2) if digits == 3 else Decimal("0.01")
+            assert short.quantize(place, ROUND_HALF_UP) == whole.quantize(place, ROUND_HALF_UP)
+        assert short.quantize(1, ROUND_HALF_UP) == whole.quantize(1, ROUND_HALF_UP)
+
+
 def test_a_page_holds_so_many_rows_and_says_how_many_it_leaves_out() -> None:
     table = points(copies=300)
     assert configurations.swept(swept(table), table).left_out == len(table) - MOST
@@ -76,6 +95,14 @@ def test_a_page_about_one_length_compares_gpus_at_that_length() -> None:
     assert set(kept["prompt"]) == {20}
     assert len(kept) == len(points()) / 2
     assert len(alike(swept(points()), points())) == len(points())
+
+
+def test_what_does_not_fit_is_no_point_and_no_end_of_the_chart() -> None:
+    figure = pareto.draw(configurations.swept(swept(points()), points()))
+    assert figure is not None
+    drawn = [trace for trace in figure.spec["data"] if trace["mode"] == "markers"]
+    assert sum(len(trace["x"]) for trace in drawn) == 10  # of 12, one of each GPU does not fit
+    assert "batch 4, prompt 20" not in figure.summary
 
 
 def test_names_of_any_kind_are_inert() -> None:
@@ -128,6 +155,14 @@ def test_a_plan_has_a_section_for_everything() -> None:
     assert len([e for e in page.all("div") if "plot" in str(e.attributes.get("class"))]) == 4
 
 
+def test_a_plan_goes_from_the_price_to_the_kernels() -> None:
+    hour = {"from_h": 0, "to_h": 24, "gpu_hours": 24.0, "rate_per_s": 1.0}
+    day = {"by_hour": table([hour], {}), "fleets": table([{"fleet": "fixed", "most_gpus": 1}], {})}
+    result = planned()
+    found = [block.key for block in blocks(replace(result, tables={**result.tables, **day}))]
+    assert found[:5] == ["verdict", "alternatives", "fleets", "rates", "sensitivity-section"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("place", range(0, len(MANY), 15))
 def test_texts_of_a_plan_are_inert(place: int) -> None:
@@ -154,6 +189,21 @@ def test_hostile_names_do_nothing_in_a_browser(browser: Any, tmp_path: Path) -> 
                 chosen.select_option(value=str(place))
             visit.page.wait_for_timeout(200)
         assert visit.page.locator("svg a, svg image, svg script, svg foreignObject").count() == 0
+        visit.is_quiet()
+        visit.context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1440])
+def test_pages_of_plans_and_comparisons_are_no_wider_than_the_window(
+    browser: Any, tmp_path: Path, width: int
+) -> None:
+    result = roofline.compare("llama-3.1-8b", changes=["gpu=h200-sxm", "student=qwen3-8b"])
+    for name, shown in (("plan", planned()), ("compare", result)):
+        write(shown, tmp_path / f"{name}.html")
+        size = {"width": width, "height": 844}
+        visit = Visit(browser, tmp_path / f"{name}.html", viewport=size, color_scheme="dark")
+        assert visit.overflow() <= 0
         visit.is_quiet()
         visit.context.close()
 
@@ -224,5 +274,94 @@ def test_it_fits_a_narrow_screen_and_is_quick(browser: Any, tmp_path: Path, sche
     assert visit.overflow() <= 0
     curve = visit.page.locator("#explorer-curve .scatterlayer .points path")
     assert curve.count() == 6
+    visit.is_quiet()
+    visit.context.close()
+
+
+def kept() -> Table:
+    """Few of the points: fast at 1 and 4, slow at 2, each at one length."""
+    places = {("fast", 1, 10), ("fast", 4, 10), ("slow", 2, 20)}
+    every = points()
+    return every.of_rows(
+        [row for row in every.rows() if (row["gpu"], row["batch"], row["prompt"]) in places]
+    )
+
+
+def test_a_page_of_few_says_that_only_these_can_be_chosen() -> None:
+    assert "With --keep all every one is here" in render(swept(kept(), keep="pareto"))
+    assert "can be chosen:" in render(swept(kept()))
+    assert "can be chosen:" not in render(swept(points(), keep="pareto"))
+
+
+@pytest.mark.browser
+def test_where_few_were_kept_every_choice_leads_to_one(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    write(swept(kept(), keep="pareto", objectives=(("tpot_s", False),)), path)
+    visit = Visit(browser, path)
+    page = visit.page
+    batch, prompt = page.locator("#explorer input[type=range]").all()
+    side = page.locator("select[data-side=A]")
+
+    def shown() -> tuple[str, str, str]:
+        page.wait_for_timeout(100)
+        at = (batch.get_attribute("aria-valuetext"), prompt.get_attribute("aria-valuetext"))
+        return (side.evaluate("e => e.options[e.selectedIndex].text"), *map(str, at))
+
+    assert shown() == ("fast", "1", "10")
+    assert figures(visit)["TPOT"][0] == "11.0\u00a0ms"
+    side.select_option(label="slow")
+    assert shown() == ("slow", "2", "20")
+    assert "nearest" in page.locator("#explorer-said").inner_text()
+    batch.fill("2")
+    assert shown() == ("fast", "4", "10")
+    prompt.fill("1")
+    assert shown() == ("slow", "2", "20")
+    page.locator("select[data-side=B]").select_option(label="fast")
+    assert shown()[0] == "fast"  # none but fast is there
+    assert page.locator("#explorer-map td").all_inner_texts() == [
+        "✓ 11.0\u00a0ms",
+        "✓ 22.0\u00a0ms",
+    ]
+    assert "–" not in [cell for cells in figures(visit).values() for cell in cells]
+    visit.is_quiet()
+    visit.context.close()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_the_controls_say_what_the_command_line_says(
+    browser: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, numbers = tmp_path / "page.html", random.Random(5)
+    assert run(["analyze", "llama-3.1-8b", "--price", "1.7", "--report", str(path)]) == 0
+    visit = Visit(browser, path)
+    selects = visit.page.locator("select[data-side=A]").all()
+    sliders = visit.page.locator("#explorer input[type=range]").all()
+    for _ in range(6):
+        for select in selects:
+            options = select.locator("option").all_inner_texts()
+            select.select_option(label=numbers.choice(options))
+        for slider in sliders:
+            most = int(slider.get_attribute("max"))
+            slider.fill(str(numbers.randint(0, most)))
+        visit.page.wait_for_timeout(200)
+        gpu, layout, weights = (
+            select.evaluate("e => e.options[e.selectedIndex].text") for select in selects
+        )
+        batch, prompt = (s.get_attribute("aria-valuetext").replace(",", "") for s in sliders)
+        asked = ["--gpu", gpu, "--layout", layout, "--weights", weights]
+        asked += ["--batch", batch, "--prompt", prompt]
+        asked += ["--price", "1.7"] if gpu == "h100-sxm" else []
+        capsys.readouterr()
+        fits = run(["analyze", "llama-3.1-8b", *asked, "--format", "md"]) == 0
+        lines = capsys.readouterr().out.split("Static batch")[1].splitlines()
+        cells = [[c.strip() for c in line.strip("|").split("|")] for line in lines]
+        told = {row[0]: row[1] for row in cells if len(row) > 1}
+        shown = figures(visit)
+        for name in ("TTFT", "TPOT", "Latency", "Throughput", "Cost per Mtok", "Energy per Mtok"):
+            number = shown[name][0].replace("\u00a0", " ").replace("token/s", "tok/s")
+            assert number == told[name].replace("\u00a0", " "), (name, asked)
+        said = visit.page.locator("#explorer-said").inner_text()
+        assert ("A does not fit" not in said) == fits
     visit.is_quiet()
     visit.context.close()

@@ -12,11 +12,13 @@ import roofline
 from roofline.content import shipped
 from roofline.report import render
 from roofline.report.figures import COLOURS
+from roofline.report.page import environment
 from roofline.report.sections import blocks
 from roofline.table import Result, table
+from roofline.view.block import NO_UNIT, Cell, Grid, Head
 from tests.report.pages import Page, taken_apart
 
-MOST_BYTES = 2_100_000
+MOST_BYTES = 2_150_000
 
 
 def _hash(text: str) -> str:
@@ -162,6 +164,22 @@ def test_text_has_the_contrast_that_accessibility_asks_for(text: str, theme: int
         assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground)
 
 
+@pytest.mark.parametrize("theme", [0, 1])
+@pytest.mark.parametrize(("name", "text"), [("kept", "ink"), ("broken", "muted")])
+def test_text_on_a_tinted_cell_has_that_contrast_too(name: str, text: str, theme: int) -> None:
+    style = (shipped("reports") / "report.css").read_text("utf-8")
+    palette = _palettes(style)[theme]
+    found = re.search(rf"\.{name} \{{ background: color-mix\(in srgb, var\(--(\w+)\) (\d+)%", style)
+    assert found
+    ends = (palette[found[1]], palette["surface"])
+    share = int(found[2]) / 100
+    over, under = ([int(end[at : at + 2], 16) for at in (1, 3, 5)] for end in ends)
+    mixed = [round(share * a + (1 - share) * b) for a, b in zip(over, under, strict=True)]
+    ground = "#" + "".join(f"{channel:02x}" for channel in mixed)
+    light, dark = sorted((_luminance(palette[text]), _luminance(ground)))[::-1]
+    assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
 def test_sections_are_found_in_the_order_of_the_page(either: Result) -> None:
     keys = [block.key for block in blocks(either)]
     assert keys == [
@@ -253,3 +271,14 @@ def test_the_contents_can_be_skipped_on_every_page(result: Result) -> None:
         page = taken_apart(render(shown))
         target = page.all("a")[0].attributes["href"]
         assert target == f"#{page.all('section')[0].attributes['id']}"
+
+
+def test_a_number_keeps_room_for_a_unit_only_where_another_in_its_column_has_one() -> None:
+    heads = (Head("name"), Head("GPUs", numeric=True), Head("TTFT", numeric=True))
+    rows = (
+        (Cell("a"), Cell("1", NO_UNIT), Cell("2", "ms")),
+        (Cell("b"), Cell("2", NO_UNIT), Cell("–", NO_UNIT)),
+    )
+    template = environment().from_string("{% import 'macros.html' as m %}{{ m.grid(table) }}")
+    page = taken_apart(template.render(table=Grid("t", "T", heads, rows)))
+    assert [cell.attributes["class"] for cell in page.all("td")] == ["n", "n", "n", "n z"]

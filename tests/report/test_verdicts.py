@@ -4,7 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.report.page import render
-from roofline.report.sections import blocks, parity, slo_verdict, sweep_verdict, tornado
+from roofline.report.sections import (
+    blocks,
+    compare_verdict,
+    parity,
+    slo_verdict,
+    sweep_verdict,
+    tornado,
+)
 from roofline.report.sections.derivations import derivation_facts
 from roofline.report.sections.reproduce import reproduce_facts
 from roofline.report.sections.sweep_verdict import named, winners
@@ -64,6 +71,76 @@ def test_a_sweep_of_which_nothing_is_feasible_says_so() -> None:
     none = table([row | {"feasible": False} for row in result.tables["points"].rows()], {})
     text = render(replace(result, tables={"points": none}))
     assert "No configuration keeps all limits" in text
+
+
+def test_a_sweep_tells_one_prompt_and_the_steady_state_and_a_static_batch_where_it_is_asked() -> (
+    None
+):
+    result = swept()
+    felt = {"ttft_idle_s": 0.1, "tpot_steady_s": 0.06, "ttft_s": 20.0}
+    points = table([row | felt for row in result.tables["points"].rows()], {})
+    full = replace(result, tables={"points": points})
+    cards = [card.name for card in sweep_verdict.sweep_verdict(full, winners(full)).cards]
+    # TPOT has a limit, the TTFT of a static batch has none.
+    assert cards == ["GPUs", "Cost per Mtok", "TTFT idle", "TPOT steady", "TPOT"]
+    (block,) = [block for block in blocks(full) if block.key == "verdict"]
+    heads = [head.text for head in block.grids[0].heads]
+    assert "TTFT idle" in heads
+    assert "TTFT" not in heads
+
+
+def compared(*rows: dict[str, Any]) -> Result:
+    """Variants, the first of them the base, of a TTFT of 100 ms and what else is said."""
+    usual = {"ttft_idle_s": 0.1, "tpot_steady_s": 0.01, "steady_tok_s": 1000.0, "fits": True}
+    usual |= {"steady_usd_per_mtok": 1.0}
+    tables = {
+        "variants": table([usual | row for row in rows], {}),
+        "factors": table([{"variant": row["variant"]} for row in rows[1:]], {}),
+    }
+    given = {"rank": "steady", "batch": 16, "prompt": 2048, "output": 256, "basis": "datasheet"}
+    return Result("compare", tables, metadata=given)
+
+
+def test_a_variant_that_is_better_in_everything_is_the_verdict() -> None:
+    better = {"ttft_idle_s": 0.05, "tpot_steady_s": 0.005, "steady_tok_s": 2000.0}
+    result = compared({"variant": "old"}, {"variant": "new", "steady_usd_per_mtok": 0.5, **better})
+    facts = compare_verdict.compare_verdict(result)
+    assert facts.status == "Best in all: new"
+    assert [card.said for card in facts.cards] == [
+        (f"× {factor} of the base",) for factor in ("0.50", "0.50", "0.50", "2.00")
+    ]
+    assert facts.sentences[0] == "Least cost per Mtok: new, $0.50, × 0.50 of the base, old."
+
+
+def test_variants_that_each_have_their_best_are_told_apart() -> None:
+    quick = {"variant": "quick", "tpot_steady_s": 0.005, "steady_usd_per_mtok": 2.0}
+    facts = compare_verdict.compare_verdict(compared({"variant": "base"}, quick))
+    assert facts.status == "No one is best in all"
+    assert [card.said for card in facts.cards] == [("the base",)] * 4
+    said = dict(sentence.replace(NO_BREAK, " ").split(": ", 1) for sentence in facts.sentences)
+    assert said["Least TPOT steady"] == "quick, 5.00 ms, × 0.50 of the base, base."
+    assert said["Least cost per Mtok"] == "the base, base, $1.00, × 0.50 of quick."
+    assert said["Least TTFT idle"] == "the base, base, 100 ms, the same as quick."
+
+
+def test_a_variant_that_is_no_better_loses_and_one_that_does_not_fit_is_not_asked() -> None:
+    huge = {"variant": "huge", "fits": False, "steady_usd_per_mtok": 0.1}
+    worse = {"variant": "worse", "tpot_steady_s": 0.02, "steady_tok_s": 1004.0}
+    facts = compare_verdict.compare_verdict(compared({"variant": "base"}, worse, huge))
+    assert facts.status == "Nothing is better than the base, base"  # 0.4 % is the same
+    assert facts.sentences[-1] == "huge does not fit in memory."
+    none = compared({"variant": "base", "fits": False}, {**huge})
+    assert not compare_verdict.compare_verdict(none).good
+
+
+def test_intervals_that_overlap_are_said() -> None:
+    base = {"variant": "a", "tpot_steady_s_low": 0.008, "tpot_steady_s_high": 0.012}
+    near = {"tpot_steady_s": 0.009, "tpot_steady_s_low": 0.007, "tpot_steady_s_high": 0.011}
+    far = {"tpot_steady_s": 0.005, "tpot_steady_s_low": 0.004, "tpot_steady_s_high": 0.006}
+    for other, overlap in ((near, True), (far, False)):
+        facts = compare_verdict.compare_verdict(compared(base, {"variant": "b", **other}))
+        (said,) = [sentence for sentence in facts.sentences if "TPOT" in sentence]
+        assert ("intervals overlap" in said) == overlap
 
 
 def test_sweeps_beside_each_other_have_a_winner_each_for_their_own_aims() -> None:
@@ -155,7 +232,8 @@ def test_a_plan_that_does_not_fit_says_what_was_tried() -> None:
 
 
 def test_each_page_has_one_verdict() -> None:
-    for result in (planned(), swept(), simulated(stable=True, met=True)):
+    two = compared({"variant": "a"}, {"variant": "b"})
+    for result in (planned(), swept(), simulated(stable=True, met=True), two):
         assert [block.key for block in blocks(result)].count("verdict") == 1
 
 

@@ -33,7 +33,7 @@ from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.decode import scheduled
 from roofline.cost.kernels.form import Dims, Machine, machine, take
 from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
-from roofline.cost.work import Array, Number, Op, plus
+from roofline.cost.work import Array, Number, Op, plus, root_sum_square
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 
@@ -209,11 +209,11 @@ class GpuCalibration:
         if wanted.then is not None:
             time = time + self._beside(wanted.then, gpu, device)
         time = np.maximum(time, _least(op, gpu))
-        spread = np.hypot(own, found.spread)
+        spread = root_sum_square(own, found.spread)
         known = np.maximum(known, _distance(found))
         if wanted.assumed:
             unlike = np.ones(len(time), dtype=np.bool_) if wanted.rows is None else wanted.rows
-            spread = np.where(unlike, np.hypot(spread, GUESS), spread)
+            spread = np.where(unlike, root_sum_square(spread, GUESS), spread)
             known = np.where(unlike, ASSUMED, known)
         priced = _shaped(op, time, spread, known)
         start = _start(wanted, found.fit.model, priced.seconds)
@@ -254,7 +254,7 @@ class GpuCalibration:
                 return None
             time, own, known = predict(found.fit.model, dims, machine(gpu, "bf16"))
             known = np.maximum(known, TRANSFERRED * found.foreign)
-            priced = _shaped(op, time, np.hypot(own, found.spread), known.astype(float))
+            priced = _shaped(op, time, root_sum_square(own, found.spread), known.astype(float))
             return replace(priced, found=found)
         wanted, best = payload_of(op), None
         if wanted is None:

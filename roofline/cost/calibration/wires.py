@@ -13,7 +13,7 @@ from roofline.cost.kernels.collective import collective_dims
 from roofline.cost.kernels.exchange import exchange_dims
 from roofline.cost.kernels.form import machine
 from roofline.cost.measured import Measured
-from roofline.cost.work import Array, Number, Op
+from roofline.cost.work import Array, Number, Op, root_sum_square
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 
@@ -86,7 +86,7 @@ def wire_seconds(payload: Payload, gpu: Gpu, found: Found, most: float) -> Measu
     if found.foreign or found.borrowed:
         known = np.maximum(known, TRANSFERRED)
     time = np.where(payload.size > most, np.inf, np.where(payload.ranks > 1, time, 0.0))
-    return Measured(time, np.hypot(own, found.spread), known, found)
+    return Measured(time, root_sum_square(own, found.spread), known, found)
 
 
 def alltoall_of(

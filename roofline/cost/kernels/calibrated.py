@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.kernels.form import Dims, Form, Machine, take
 from roofline.cost.kernels.residual import TOUCHING, Hull, Residual, located, outside, value
-from roofline.cost.work import Array
+from roofline.cost.work import Array, root_sum_square
 from roofline.table import BASES
 
 CHUNK: Final = 8192
@@ -115,7 +115,7 @@ def log_sd(model: Calibrated, dims: Dims, machine: Machine) -> Array:
     for rows in _chunks(len(out)):
         some = take(dims, rows)
         own = _by_regime(model, model.form.regime(some, machine, model.constants))
-        out[rows] = np.hypot(own, WIDEN * outside(model.hull, octaves(model.form, some)))
+        out[rows] = root_sum_square(own, WIDEN * outside(model.hull, octaves(model.form, some)))
     return out
 
 
@@ -137,7 +137,7 @@ def predict(
         formula = model.form.seconds(some, machine, model.constants) * model.scale
         time[rows] = formula * np.exp(table)
         own = _by_regime(model, model.form.regime(some, machine, model.constants))
-        spread[rows] = np.hypot(own, WIDEN * beyond)
+        spread[rows] = root_sum_square(own, WIDEN * beyond)
         if not model.transferred:
             known[rows] = np.where(beyond > TOUCHING, EXTRAPOLATED, INTERPOLATED)
     return time, spread, known

@@ -253,7 +253,7 @@ def branched(branches: Branches, columns: Array) -> Array:
     [2.0, 3.0]
     """
     trees, wide = branches.values.shape
-    first = wide * np.arange(trees, dtype=np.int32)[:, None]
+    first = wide * np.arange(trees)[:, None]
     leaves, found = branches.values.ravel(), np.empty(len(columns))
     # A bound is halfway between sizes that differ by far more than what float32 tells apart.
     turned = np.ascontiguousarray(columns.T, np.float32)
@@ -262,10 +262,10 @@ def branched(branches: Branches, columns: Array) -> Array:
     for start in range(0, len(columns), BLOCK):
         rows = slice(start, start + BLOCK)
         some = np.ascontiguousarray(turned[:, rows])
-        places = np.zeros((trees, some.shape[1]), np.int32)
+        places = np.zeros((trees, some.shape[1]), np.min_scalar_type(wide - 1))
         for column, bound in zip(asks, bounds, strict=True):
-            places <<= 1
-            places |= some.take(column, axis=0) > bound
+            places += places
+            places += (some.take(column, axis=0) > bound).view(np.uint8)
         found[rows] = leaves.take(places + first).sum(axis=0)
     return found
 

@@ -86,6 +86,7 @@ def build(result: Result) -> Block | None:
     folded = {
         grid.key: len(grid.rows)
         for grid in grids
-        if grid.key in ("assumptions-table", "kernels-table") and len(grid.rows) > FEW
+        if (grid.key in ("assumptions-table", "kernels-table") and len(grid.rows) > FEW)
+        or (grid.key == "roofs-table" and calibrated(result))  # figures are not computed with it
     }
     return Block(20, "assumptions", "Assumptions", "assumptions.html", folded, grids=grids)

@@ -1,6 +1,7 @@
 """Configurations to choose from: two side by side, at any batch and length that was priced."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
 
 from roofline.report.figures import colour, layout
@@ -43,6 +44,8 @@ class ExplorerFacts:
     limited: tuple[tuple[str, str, float | None], ...]
     """Figures that can have a limit: column, title and limit to begin with. [ms]"""
     left_out: int
+    gaps: str
+    """Sentence where some combinations of the choices are not there; else empty."""
 
 
 def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
@@ -74,7 +77,17 @@ def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
         at=tuple(number.values.index(best[number.name]) for number in lanes.numbers),
         limited=tuple(limited),
         left_out=lanes.left_out,
+        gaps=_gaps(result, lanes),
     )
+
+
+def _gaps(result: Result, lanes: Lanes) -> str:
+    if len(lanes.rows) == prod(len(each.values) for each in (*lanes.axes, *lanes.numbers)):
+        return ""
+    some = result.metadata.get("keep", "all") != "all"
+    missing = "Only what the sweep kept" if some else "Not every combination"
+    more = " With --keep all every one is here." if some else ""
+    return f"{missing} can be chosen: a choice that leads to none moves the others.{more}"
 
 
 def draw_curve(lanes: Lanes) -> Figure | None:

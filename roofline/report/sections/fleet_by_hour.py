@@ -71,4 +71,4 @@ def build(result: Result) -> Block | None:
     fixed = result.rows("fleets")[0]["most_gpus"]
     figures = (draw_hours(hours, fixed),)
     grids = (*grids_of(result, "fleets"), *grids_of(result, "by_hour"))
-    return Block(14, "fleets", "Over the rate curve", "figures.html", None, figures, grids)
+    return Block(15, "fleets", "Over the rate curve", "figures.html", None, figures, grids)

@@ -50,13 +50,14 @@ def groups(lanes: Lanes, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Ma
 
 
 def draw(lanes: Lanes) -> Figure | None:
-    """All configurations with both figures; None where there are fewer than two."""
+    """Configurations that fit with both figures; None where there are fewer than two."""
     rate = lanes.rate
     rows = [
         row
         for row in lanes.rows[:MOST]
         if is_number(row.get(SPEED)) and is_number(row.get(rate)) and row[SPEED] > 0 < row[rate]
     ]
+    rows = [row for row in rows if row.get("fits", True)] or rows
     if len(rows) < 2:
         return None
     looks = list(zip(groups(lanes, rows).items(), LOOKS, strict=False))

@@ -48,7 +48,7 @@ def draw_roofline(facts: RooflineFacts) -> Figure:
         ),
     }
     legend = tuple(
-        Key(phase, phase if phase in SYMBOLS else "rest", SYMBOLS.get(phase, "square"))
+        Key(phase, phase if phase in SYMBOLS else "rest", SYMBOLS.get(phase, "square"), soft=True)
         for phase in phases
     )
     if facts.calibrated:
@@ -103,6 +103,7 @@ def _roof_names(facts: RooflineFacts) -> list[dict[str, Any]]:
                 xanchor="right" if place else "left",
                 yanchor="bottom",
                 yshift=0 if place else 12,
+                name="roof",
             )
         )
     ridge = f"ridge {amount(facts.ridge, 'FLOP/B')}"

@@ -19,11 +19,14 @@ PLAIN: Final = frozenset({"", "plain", "auto", None})
 """Names that say nothing."""
 NUMBERS: Final = ("batch", "rate_per_s", "concurrency", "prompt", "output")
 CARDS: Final = (
-    *("gpus", "usd_per_mtok", "ttft_p99_s", "ttft_s", "tpot_p99_s", "tpot_s"),
+    *("gpus", "usd_per_mtok", "ttft_idle_s", "ttft_p99_s", "ttft_s"),
+    *("tpot_steady_s", "tpot_p99_s", "tpot_s"),
     *("throughput_per_gpu_tok_s", "output_per_gpu_tok_s"),
 )
 SHOWN: Final = 6
 """Cards at most. [1]"""
+FELT: Final = {"ttft_s": "ttft_idle_s", "tpot_s": "tpot_steady_s"}
+"""Times of a batch whose prompts all arrive at once, and what a user of a server feels instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ def _at(row: Mapping[str, Any]) -> str:
 def _cards(row: Mapping[str, Any], result: Result) -> tuple[Card, ...]:
     limits = result.metadata.get("limits")
     limits = limits if isinstance(limits, dict) else {}
-    names = [name for name in CARDS if is_number(row.get(name))]
+    names = [name for name in _figures(result, [row]) if is_number(row.get(name))]
     names = [name for name in names if f"{name.removesuffix('_s')}_p99_s" not in names]
     return tuple(
         Card(
@@ -114,14 +117,23 @@ def _cards(row: Mapping[str, Any], result: Result) -> tuple[Card, ...]:
     )
 
 
-def _grid(best: Sequence[Winner], points: Table) -> Grid:
+def _figures(result: Result, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Figures to show of some rows: a static batch's where it is asked about, or alone is known."""
+    wanted = {str(name) for name, _ in result.metadata.get("objectives", ())}
+    wanted |= set(result.metadata.get("limits") or {})
+    known = {name for name in CARDS if any(is_number(row.get(name)) for row in rows)}
+    return [name for name in CARDS if name in wanted or FELT.get(name) not in known]
+
+
+def _grid(best: Sequence[Winner], points: Table, result: Result) -> Grid:
     """Winners beside each other."""
+    shown = [name for name in _figures(result, [each.row for each in best]) if name != "gpus"]
     rows = [
         {
             "scenario": each.scenario,
             "aim": each.aim,
             "configuration": ", ".join(part for part in (named(each.row), _at(each.row)) if part),
-            **{name: each.row.get(name) for name in CARDS if name != "gpus"},
+            **{name: each.row.get(name) for name in shown},
             "basis": str(each.row.get("basis") or ""),
         }
         for each in best
@@ -138,5 +150,5 @@ def build(result: Result) -> Block | None:
     if points is None or "headline" in result.tables:
         return None
     best = winners(result) if len(points) else ()
-    grids = (_grid(best, points),) if len(best) > 1 else ()
+    grids = (_grid(best, points, result),) if len(best) > 1 else ()
     return Block(10, "verdict", "Verdict", "answer.html", sweep_verdict(result, best), grids=grids)

@@ -1,5 +1,6 @@
 """Factors of each variant on the figures of the base, side by side."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 from roofline.report.figures import colour, layout, linear_axis, name_axis, rule, scatter
@@ -10,19 +11,34 @@ from roofline.view.text import is_number, label
 from roofline.view.words import heading
 
 LOOKS: Final = (
-    ("ttft_s", "prefill", "circle"),
-    ("tpot_s", "decode", "diamond"),
-    ("throughput_tok_s", "ink", "square"),
-    ("usd_per_mtok", "compute", "open"),
+    ("prefill", "circle"),
+    ("decode", "diamond"),
+    ("ink", "square"),
+    ("compute", "open"),
 )
+FIGURES: Final = {
+    "steady": ("ttft_idle_s", "tpot_steady_s", "steady_tok_s", "steady_usd_per_mtok"),
+    "static": ("ttft_s", "tpot_s", "throughput_tok_s", "usd_per_mtok"),
+}
+"""TTFT, TPOT, throughput and price, by how variants are ranked."""
 ROW: Final = 40
 """Height of a variant. [px]"""
+
+
+def ranked(result: Result) -> Result:
+    """The same with the factors by which variants are ranked alone."""
+    table, rank = result.tables["factors"], result.metadata.get("rank")
+    shown = ("variant", *FIGURES["steady" if rank == "steady" else "static"])
+    columns = {name: table.columns[name] for name in shown if name in table.columns}
+    return replace(result, tables={**result.tables, "factors": Table(columns)})
 
 
 def draw_variants(table: Table) -> Figure:
     """A row for each variant on one axis of factors; 1 is the base."""
     names = [str(name) for name in table["variant"]]
-    found = [look for look in LOOKS if look[0] in table.columns and _numbers(table, look[0])]
+    figures = [name for name in table.columns if name != "variant"]
+    looks = zip(figures, LOOKS, strict=False)
+    found = [(name, *look) for name, look in looks if _numbers(table, name)]
     every = [value for name, _, _ in found for value in table[name] if is_number(value)]
     most = max(1.0, *every)
     spec = {
@@ -65,9 +81,11 @@ def _marks(table: Table, name: str, tint: str, symbol: str) -> dict[str, Any]:
 
 def build(result: Result) -> Block | None:
     """Section of the page."""
-    grid, table = factors(result), result.tables.get("factors")
-    if grid is None or table is None:
+    if factors(result) is None:
         return None
-    if not any(name in table.columns and _numbers(table, name) for name, _, _ in LOOKS):
+    shown = ranked(result)
+    grid, table = factors(shown), shown.tables["factors"]
+    if grid is None or not any(_numbers(table, name) for name in table.columns):
         return None
-    return Block(36, "variants", "Variants", "figures.html", None, (draw_variants(table),), (grid,))
+    figures = (draw_variants(table),)
+    return Block(36, "variants-section", "Variants", "figures.html", None, figures, (grid,))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.work import Array
+from roofline.cost.work import Array, root_sum_square
 from roofline.serving.phases import DecodeSteps
 from roofline.serving.static import CENTRAL
 from roofline.serving.static_columns import APPROXIMATE, PromptTimes, steady_tpot
@@ -36,11 +36,16 @@ class Columns(Mapping[str, Any]):
     points: Points = field(repr=False)
     """Batches and lengths."""
     _known: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Figures on the axes of the points that they depend on."""
 
     def __getitem__(self, name: str) -> Any:
         """Values of one column."""
+        return self.points.each(self.of(name))
+
+    def of(self, name: str) -> Any:
+        """Values of one column, on the axes of the points that it depends on."""
         if name not in self._known:
-            self._known[name] = self.points.each(FIGURES[name](self))
+            self._known[name] = FIGURES[name](self)
         return self._known[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -63,16 +68,16 @@ class Columns(Mapping[str, Any]):
 
     def taken(self, rows: NDArray[np.intp]) -> "Columns":
         """Some of the points; what is known of them stays known."""
-        known = {name: values[rows] for name, values in self._known.items()}
+        known = {name: self.points.each(values)[rows] for name, values in self._known.items()}
         return Columns(self.prices, self.index[rows], self.points.taken(rows), known)
 
     def at(self, **figures: Array) -> "Columns":
         """The points with some figures stated, from which the others follow."""
-        known = {name: self[name] for name in ("ttft_log_sd", "decodes")}
+        known = {name: self.of(name) for name in ("ttft_log_sd", "decodes")}
         return Columns(self.prices, self.index, self.points, known | figures)
 
     def decoded(
-        self, figure: Callable[[Points, DecodeSteps, Rows], Array], without: Array
+        self, figure: Callable[[Points, DecodeSteps, Rows], Array], without: Array | float
     ) -> Array:
         """A figure of decode steps for every point, or what it is without any.
 
@@ -81,21 +86,26 @@ class Columns(Mapping[str, Any]):
         """
         steps = self.prices.decode
         if len(steps) == 1:
-            return self.points.each(figure(self.points, steps[0][1], slice(None)))
-        out, begin = without.copy(), -np.inf
+            return figure(self.points, steps[0][1], slice(None))
+        out, begin = self.points.each(np.asarray(without, np.float64)).copy(), -np.inf
         until = self.points.prompt + self.points.output - 1.0
         for end, each in steps:
             rows = np.flatnonzero((until > begin) & (until <= end))
             if len(rows):
                 out[rows] = figure(self.points.taken(rows), each, rows)
             begin = end
-        return out
+        return out.reshape(self.points.shape)
+
+    def decoding(self, figure: Array, without: Array | float) -> Array:
+        """A figure of points that decode, and what the others have instead."""
+        decodes = self.of("decodes")
+        return figure if decodes.all() else np.where(decodes, figure, without)
 
     def factor(self, log_sd: str) -> Array:
         """Upper end of the central 80 % over the figure of that spread; nan where it has none."""
         key = f"{log_sd} factor"
         if key not in self._known:
-            spread = self[log_sd]
+            spread = self.of(log_sd)
             self._known[key] = np.exp(CENTRAL * np.where(spread > 0.0, spread, np.nan))
         return np.asarray(self._known[key])
 
@@ -132,35 +142,34 @@ def _between(name: str) -> Callable[[Columns], Array]:
         answers = points.answers(steps.contexts)
         return points.batches.at(lambda rows: np.asarray(steps.mean(name, answers, rows)))
 
-    return lambda c: c.decoded(mean, np.zeros(c.rows))
+    return lambda c: c.decoded(mean, 0.0)
 
 
 def _gap(c: Columns) -> Array:
     """Time between tokens; 0 where there is none."""
-    costs = c.prices.costs
-    return np.where(c["decodes"], costs.decode_step(c["kernels_s"], c.points.batch), 0.0)
+    batch, _, _ = c.points.axes
+    return c.decoding(np.asarray(c.prices.costs.decode_step(c.of("kernels_s"), batch)), 0.0)
 
 
 def _tpot_steady(c: Columns) -> Array:
     """Time between tokens of a server that is kept full; none where nothing is cached."""
     if not c.prices.lane.kv_cache:
-        return np.full(c.rows, np.nan)
+        return np.full((1,), np.nan)
     at_nodes = c.prices.prompts
     times = (at_nodes.first_s, at_nodes.second_s, at_nodes.further_s)
     prompts = PromptTimes(*map(c.points.on, times))
     batch, _, output = c.points.axes
-    gap_s = c["gap_s"].reshape(c.points.shape)
-    each = steady_tpot(decode_s=gap_s, prompts=prompts, batch=batch, output=output)
-    return np.where(c["decodes"], c.points.each(each), np.nan)
+    each = steady_tpot(decode_s=c.of("gap_s"), prompts=prompts, batch=batch, output=output)
+    return c.decoding(each, np.nan)
 
 
 def _tpot_steady_log_sd(c: Columns) -> Array:
     """Log standard deviation with the approximation's; errors of both phases go together."""
-    there = c["tpot_steady_s"] > 0.0
-    share = c["gap_s"] / np.where(there, c["tpot_steady_s"], 1.0)
-    prices = (1.0 - share) * c["ttft_log_sd"] + share * c["tpot_log_sd"]
+    there = c.of("tpot_steady_s") > 0.0
+    share = c.of("gap_s") / np.where(there, c.of("tpot_steady_s"), 1.0)
+    prices = (1.0 - share) * c.of("ttft_log_sd") + share * c.of("tpot_log_sd")
     known = np.maximum(prices, c.prices.costs.tpot_log_sd)
-    return np.where(there & (known > 0.0), np.hypot(known, APPROXIMATE), 0.0)
+    return np.where(there & (known > 0.0), root_sum_square(known, APPROXIMATE), 0.0)
 
 
 def _idle(name: str) -> Callable[[Columns], Array]:
@@ -175,9 +184,8 @@ def _idle(name: str) -> Callable[[Columns], Array]:
 
 def _tpot_log_sd(c: Columns) -> Array:
     costs = c.prices.costs
-    share = costs.decode_gain * c["kernels_s"] / np.where(c["decodes"], c["gap_s"], 1.0)
-    spread = costs.log_sd(_between("log_sd")(c), share)
-    return np.where(c["decodes"], spread, 0.0)
+    share = costs.decode_gain * c.of("kernels_s") / c.decoding(c.of("gap_s"), 1.0)
+    return c.decoding(np.asarray(costs.log_sd(_between("log_sd")(c), share)), 0.0)
 
 
 def _decode_bound(c: Columns) -> Array:
@@ -186,13 +194,14 @@ def _decode_bound(c: Columns) -> Array:
         answers, nearest = points.answers(steps.contexts), points.batches.nearest()
         return steps.bound(answers, nearest, software.reshape(points.shape))
 
-    return np.where(c["decodes"], c.decoded(bound, np.full(c.rows, -1.0)), -1.0)
+    return c.decoding(c.decoded(bound, -1.0), -1.0)
 
 
 def _latency_log_sd(c: Columns) -> Array:
     """Errors of both phases are taken to go together."""
-    rest = c["gap_s"] * (c.points.output - 1.0) * c["tpot_log_sd"]
-    return np.asarray((c["ttft_s"] * c["ttft_log_sd"] + rest) / c["latency_s"])
+    _, _, output = c.points.axes
+    rest = c.of("gap_s") * (output - 1.0) * c.of("tpot_log_sd")
+    return np.asarray((c.of("ttft_s") * c.of("ttft_log_sd") + rest) / c.of("latency_s"))
 
 
 def usd_per_mtok(deployment: Deployment, rate: Array) -> Array:
@@ -205,18 +214,18 @@ def usd_per_mtok(deployment: Deployment, rate: Array) -> Array:
 def _joule_per_mtok(c: Columns) -> Array:
     deployment = c.prices.lane.deployment
     watts = deployment.node.gpu.tdp_w * deployment.devices
-    return np.asarray(watts / c["each_tok_s"] * MILLION)
+    return np.asarray(watts / c.of("each_tok_s") * MILLION)
 
 
 def _basis(c: Columns) -> Array:
-    worst = c.points.each(c.points.nearest_on(c.prices.table("basis")))
+    worst = c.points.nearest_on(c.prices.table("basis"))
     if c.prices.costs.step_s:
         worst = np.maximum(worst, BASES.index("interpolated"))
 
     def basis(points: Points, steps: DecodeSteps, _: Rows) -> Array:
         return steps.basis(points.answers(steps.contexts), points.batches.nearest())
 
-    return np.where(c["decodes"], np.maximum(worst, c.decoded(basis, worst)), worst)
+    return np.maximum(worst, c.decoding(c.decoded(basis, worst), worst))
 
 
 def _end(name: str, log_sd: str, side: float) -> Callable[[Columns], Array]:
@@ -224,7 +233,7 @@ def _end(name: str, log_sd: str, side: float) -> Callable[[Columns], Array]:
 
     def figure(c: Columns) -> Array:
         wide = c.factor(log_sd)
-        return np.asarray(c[name] * wide if side > 0 else c[name] / wide)
+        return np.asarray(c.of(name) * wide if side > 0 else c.of(name) / wide)
 
     return figure
 
@@ -242,25 +251,25 @@ SPREADS: Final[Mapping[str, str]] = {
 """Figures that have an interval, and whose spread it is."""
 
 FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
-    "index": lambda c: c.index,
-    "batch": lambda c: c.points.batch,
-    "prompt": lambda c: c.points.prompt,
-    "output": lambda c: c.points.output,
-    "gpus": lambda c: np.full(c.rows, float(c.prices.lane.gpus)),
+    "index": lambda c: c.index.reshape(c.points.shape),
+    "batch": lambda c: c.points.axes[0],
+    "prompt": lambda c: c.points.axes[1],
+    "output": lambda c: c.points.axes[2],
+    "gpus": lambda c: np.full((1,), float(c.prices.lane.gpus)),
     "ttft_s": lambda c: c.points.on(c.prices.table("seconds")),
     "ttft_idle_s": _idle("seconds"),
     # An answer of one token has no time between tokens.
-    "decodes": lambda c: (c.points.output > 1.0) & bool(c.prices.decode),
+    "decodes": lambda c: (c.points.axes[2] > 1.0) & bool(c.prices.decode),
     "kernels_s": _between("seconds"),
     "gap_s": _gap,
-    "tpot_s": lambda c: np.where(c["decodes"], c["gap_s"], np.nan),
+    "tpot_s": lambda c: c.decoding(c.of("gap_s"), np.nan),
     "tpot_steady_s": _tpot_steady,
-    "latency_s": lambda c: c["ttft_s"] + c["gap_s"] * (c.points.output - 1.0),
-    "each_tok_s": lambda c: c.points.batch * c.points.output / c["latency_s"],
-    "throughput_tok_s": lambda c: c["each_tok_s"] * c.prices.lane.replicas,
-    "throughput_per_gpu_tok_s": lambda c: c["each_tok_s"] / c.prices.lane.deployment.devices,
-    "user_tok_s": lambda c: 1.0 / c["tpot_s"],
-    "usd_per_mtok": lambda c: usd_per_mtok(c.prices.lane.deployment, c["each_tok_s"]),
+    "latency_s": lambda c: c.of("ttft_s") + c.of("gap_s") * (c.points.axes[2] - 1.0),
+    "each_tok_s": lambda c: c.points.axes[0] * c.points.axes[2] / c.of("latency_s"),
+    "throughput_tok_s": lambda c: c.of("each_tok_s") * c.prices.lane.replicas,
+    "throughput_per_gpu_tok_s": lambda c: c.of("each_tok_s") / c.prices.lane.deployment.devices,
+    "user_tok_s": lambda c: 1.0 / c.of("tpot_s"),
+    "usd_per_mtok": lambda c: usd_per_mtok(c.prices.lane.deployment, c.of("each_tok_s")),
     "joule_per_mtok": _joule_per_mtok,
     "ttft_log_sd": lambda c: c.points.on(c.prices.table("log_sd")),
     "tpot_log_sd": _tpot_log_sd,

@@ -274,7 +274,7 @@ def _run(values: Array) -> int:
 
 
 def room(lane: Lane, points: Points) -> dict[str, NDArray[Any]]:
-    """Columns of memory of the fullest device: ``memory_bytes``, ``free_bytes`` and ``fits``.
+    """Memory of the fullest device, on axes: ``memory_bytes``, ``free_bytes`` and ``fits``.
 
     Bytes are in use, and left of what the engine takes, negative where the point does not fit [B];
     it fits on the devices and, as far as is known, on their host.
@@ -295,14 +295,13 @@ def room(lane: Lane, points: Points) -> dict[str, NDArray[Any]]:
     fixed = (
         parts.weights + parts.activations + deployment.engine.runtime_bytes + deployment.graph_bytes
     )
-    free = budget - (fixed + parts.buffer) - parts.kv
-    fits = np.asarray(free) >= 0.0
+    free = np.asarray(budget - (fixed + parts.buffer) - parts.kv)
+    fits = free >= 0.0
     most = host_memory(deployment)
     if most is not None:
         on_host = parts.host * min(lane.gpus, deployment.node.gpus)
         fits = fits & (np.asarray(on_host) <= most)
-    columns = {"memory_bytes": budget - free, "free_bytes": free, "fits": fits}
-    return {name: points.each(np.asarray(column)) for name, column in columns.items()}
+    return {"memory_bytes": np.asarray(budget - free), "free_bytes": free, "fits": fits}
 
 
 def _step_tokens(lane: Lane, batch: Array, prompt: Array, longest: Array) -> Number:
