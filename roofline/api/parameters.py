@@ -235,8 +235,8 @@ class Engined(Tuned):
     """Engine, and the kernels that price it."""
 
     engine: str = parameter(
-        "vllm, trtllm, sglang, ideal.",
-        text="Whose memory policy: ``vllm``, ``trtllm``, ``sglang``, ``ideal``.",
+        "vllm, trtllm, sglang, llamacpp, ideal.",
+        text="Whose memory policy: ``vllm``, ``trtllm``, ``sglang``, ``llamacpp``, ``ideal``.",
         default="vllm",
         completes="engines",
     )

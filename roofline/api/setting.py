@@ -322,6 +322,7 @@ def deployed(
             kv_format,
             device,
             also=parameters.formats(checkpoint),
+            integers=engine_named(engine).integers,
         ),
         engine=engine_named(engine),
         layout=layout,

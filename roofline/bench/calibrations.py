@@ -28,7 +28,6 @@ from roofline.cost.kernels.prefill import prefill_dims
 from roofline.cost.measured import AUTO, NONE, USUAL
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
-from roofline.hardware.engine import engine_names
 from roofline.hardware.machine import Gpu, Node
 
 if TYPE_CHECKING:
@@ -173,7 +172,7 @@ def _variant(name: str, fitted: "Fitted") -> str:
 def _kernels(engine: str) -> str:
     """Engine whose kernels one has: those of its family, vLLM's where none of its own are known."""
     known = engine_named(engine)
-    if known.name in engine_names():
+    if known.name == IDEAL or known.name in {label.provider for label in labels()}:
         return known.name
     return known.family or "vllm"
 

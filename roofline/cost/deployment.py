@@ -135,9 +135,7 @@ class Deployment:
     def __post_init__(self) -> None:
         """Refuse layouts that cannot be, and kernels that the network has no use for."""
         naive = self.options.attention == "naive"
-        if naive and any(
-            isinstance(block.mixer, (Mla, CompressedAttention)) for block in self.architecture.kinds
-        ):
+        if naive and self._keeps_latents:
             raise InputError(
                 f"attention with scores in memory is not priced for {self.architecture.name}",
                 hint="it is for plain attention; leave `attention` at flash",
@@ -185,12 +183,35 @@ class Deployment:
             )
 
     @property
+    def _keeps_latents(self) -> bool:
+        """True where attention is of a kind that has no price with scores in memory."""
+        kinds = self.architecture.kinds
+        return any(isinstance(block.mixer, (Mla, CompressedAttention)) for block in kinds)
+
+    @property
+    def naive(self) -> bool:
+        """True where scores of attention go through device memory: asked for, or the engine's way.
+
+        Latents, and contexts that devices share, have no price but that of fused kernels.
+        """
+        if self.options.attention == "naive":
+            return True
+        fused = self.engine.flash_attention or self._keeps_latents or np.any(self.layout.cp != 1)
+        return not fused
+
+    @property
+    def fusion(self) -> Fusing:
+        """Passes over activations that are kernels of their own, as of `Options`."""
+        asked = self.options.fusion
+        return "none" if asked == "engine" and not self.engine.fuses else asked
+
+    @property
     def kernel_gains(self) -> KernelGains:
         """Factors on measured kernels where the engine runs them; none at datasheet rates."""
         if self.calibration is None:
             return ALONE
         gains = self.calibration.profile.gains
-        if self.options.fusion == "none":  # part of what engines save is that they fuse
+        if self.fusion == "none":  # part of what engines save is that they fuse
             gains = replace(gains, passes=1.0, start_pass=1.0)
         return gains if self.options.cuda_graphs else eager(gains)
 

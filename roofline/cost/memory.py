@@ -289,9 +289,11 @@ def held(
     """
     layout, offload = deployment.layout, deployment.offload
     mine = np.ceil(batch / layout.dp)
+    if most := deployment.engine.micro_batch_tokens:
+        step_tokens = np.minimum(step_tokens, most * layout.dp)
     rows, tokens = np.ceil(step_rows / layout.dp), step_tokens / (layout.dp * layout.cp)
     activations = activation_peak(deployment, tokens, rows)
-    if deployment.options.attention == "naive":
+    if deployment.naive:
         new = tokens / np.maximum(rows, 1.0)
         activations = activations + naive_score_bytes(deployment, rows, new, context)
     activations = activations + _passed_around(deployment, context, step_tokens)

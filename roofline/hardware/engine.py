@@ -39,6 +39,8 @@ def engine(name: str) -> Engine:
         DocumentError: Its file has a mistake.
     """
     plain = name.lower()
+    if plain.replace(".", "") in engine_names():
+        plain = plain.replace(".", "")  # llama.cpp
     if plain not in engine_names(unlisted=True):
         known = engine_names()
         close = did_you_mean(plain, known)

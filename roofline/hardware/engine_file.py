@@ -47,6 +47,10 @@ class _SamplerFile(schema.Sourced):
     value: Sampler
 
 
+class _ChoiceFile(schema.Sourced):
+    value: bool
+
+
 _Release = Annotated[str, Field(pattern=r"^\d+\.\d+$")]
 
 
@@ -75,6 +79,12 @@ class _EngineFile(schema.Strict):
     graph_memory: schema.Sourced
     block_tokens: schema.Sourced
     graph_kernels: bool = False
+    fuses: _ChoiceFile = _ChoiceFile(value=True, source="assumed")
+    integers: _ChoiceFile = _ChoiceFile(value=False, source="assumed")
+    copies_above: schema.Sourced | None = None
+    wide: _ChoiceFile = _ChoiceFile(value=False, source="assumed")
+    flash_attention: _ChoiceFile = _ChoiceFile(value=True, source="assumed")
+    micro_batch: schema.Sourced | None = None
     sampler: _SamplerFile = _SamplerFile(value="sort", source="assumed")
     decode_reach: schema.Sourced | None = None
     sources: dict[str, schema.SourceEntry] = Field(default_factory=dict)
@@ -133,6 +143,12 @@ def read_engine(path: Path) -> Engine:
         first=file.first.value,
         reservation=sourced("reservation", ""),
         graph_kernels=file.graph_kernels,
+        fuses=file.fuses.value,
+        integers=file.integers.value,
+        copies_above=int(sourced("copies_above", "")) if file.copies_above else 0,
+        wide=file.wide.value,
+        flash_attention=file.flash_attention.value,
+        micro_batch_tokens=int(sourced("micro_batch", "")) if file.micro_batch else 0,
         sampler=file.sampler.value,
         decode_reach_bytes_per_s=sourced("decode_reach", "B/s")
         if file.decode_reach

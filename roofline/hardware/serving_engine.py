@@ -88,6 +88,23 @@ class Engine:
     sequences are preempted where pages run out. [1]"""
     graph_kernels: bool = False
     """True if it runs the kernels of a step in CUDA graphs, and fused."""
+    fuses: bool = True
+    """True if passes over activations are fused: norms with the add before them, rotations, gates
+    with their activation. False for one kernel for each operation."""
+    integers: bool = False
+    """True if weights in llama.cpp's blocks are multiplied as integers of 8 bits, where the device
+    has units for that; False if they are converted to the width of the activations."""
+    copies_above: int = 0
+    """Tokens of a step above which weights of fewer bits are converted into a copy in device memory
+    that the product reads; 0 where they are converted inside the product. [token]"""
+    wide: bool = False
+    """True if operators hand activations on in fp32, so that products convert what they read and
+    write."""
+    flash_attention: bool = True
+    """True if scores of attention stay on chip; False if they go through device memory."""
+    micro_batch_tokens: int = 0
+    """Most tokens of a micro-batch in a pipeline, which are as many as that makes of a step, one
+    behind the other; 0 for one micro-batch in each stage, always. [token]"""
     sampler: Sampler = "sort"
     """Algorithm of top-k and top-p: ``"sort"`` of the logits, or ``"rejection"`` of draws."""
     decode_reach_bytes_per_s: float = float("inf")

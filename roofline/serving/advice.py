@@ -75,16 +75,17 @@ def changes(batch: StaticBatch, beside: Sequence[GridStep] = ()) -> tuple[Change
 def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Workload]]:
     deployment, workload = batch.deployment, batch.workload
     gpu, formats = deployment.node.gpu, deployment.precision
+    integers = deployment.engine.integers
     for name in ("fp8", "int4"):
         if precision.named(name).bits < formats.weights.bits:
             network = deployment.architecture.stored_as(name)
             also = parameters.formats(network)
-            changed = precision.resolve(name, formats.kv.name, gpu, also=also)
+            changed = precision.resolve(name, formats.kv.name, gpu, also=also, integers=integers)
             requantised = replace(deployment, architecture=network, precision=changed)
             yield f"{name} weights", f"`weights={name}`", requantised, workload
     if formats.kv.bits > 8 and workload.kv_cache:
         also = parameters.formats(deployment.architecture)
-        changed = precision.resolve(formats.weights.name, "fp8", gpu, also=also)
+        changed = precision.resolve(formats.weights.name, "fp8", gpu, also=also, integers=integers)
         yield "fp8 KV cache", "`kv=fp8`", replace(deployment, precision=changed), workload
     with suppress(RooflineError):
         twice = replace(workload, batch=2 * workload.batch)

@@ -85,7 +85,7 @@ def request_energy(batch: StaticBatch) -> RequestEnergy:
     work, limit = batch.workload, batch.deployment.node.gpu.tdp_w
     prompts_s = sum(each.seconds for each in batch.prefill.values())
     prompts_j = float(within_limit(limit, _units(limit, batch.prefill.values()), prompts_s))
-    turns, _ = work.turns(batch.deployment.layout)
+    turns, _ = work.turns(batch.deployment)
     tokens_j = turns * _units(limit, batch.decode.values())
     tokens_j = float(within_limit(limit, tokens_j, batch.tpot_s))
     return RequestEnergy(

@@ -27,11 +27,12 @@ def notes(batch: StaticBatch, replicas: int) -> Iterator[str]:
         yield from _shared(batch)
         yield from _wires(batch)
     if layout.pp > 1:
-        turns, size = batch.workload.turns(layout)
+        turns, size = batch.workload.turns(batch.deployment)
         slow = slowest_number(batch.decode_stages or batch.prefill_stages)
         yield (
-            f"{layout.pp} stages work on {turns} micro-batches of {size} in turn, and on prompts "
-            f"{batch.workload.together} at a time; operators are those of the slowest stage, "
+            f"{layout.pp} stages work on {turns} micro-batch{'es' * (turns != 1)} of {size} in "
+            f"turn, and on prompts {batch.workload.together} at a time; operators are those of the "
+            "slowest stage, "
             f"{slow + 1} of {layout.pp}, on one micro-batch."
         )
     if deployment.offload.any:
@@ -66,7 +67,7 @@ def _shared(batch: StaticBatch) -> Iterator[str]:
     mixtures = [b.feedforward for b in network.kinds if isinstance(b.feedforward, Moe)]
     if layout.ep > 1 and mixtures:
         part = mixtures[0]
-        _, size = work.turns(layout)
+        _, size = work.turns(deployment)
         rows = float(busiest(float(size), part, layout.ep, deployment.options.routing)[0])
         even = size * part.active / float(layout.ep)
         yield (
@@ -143,7 +144,7 @@ def hiding_batch(deployment: Deployment, workload: Workload) -> int:
     context = np.asarray((workload.prompt + 1 + workload.longest) / 2)
 
     def hidden(batch: int) -> bool:
-        _, size = replace(workload, batch=batch, prefill_batch=0).turns(deployment.layout)
+        _, size = replace(workload, batch=batch, prefill_batch=0).turns(deployment)
         stages = through(deployment, workload.decode(context, float(size)))
         return all(
             float(stage.parts.host) <= float(stage.parts.local) + float(stage.parts.wire)

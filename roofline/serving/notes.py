@@ -103,7 +103,7 @@ def conventions(
     )
     if not work.kv_cache and attends:
         out.append("Without a KV cache every token computes its whole context again: cubic.")
-    if options.attention == "naive":
+    if batch.deployment.naive:
         out.append("Naive attention writes and reads the T×S scores in device memory.")
     out += _kinds(batch, latent_forms(batch) if forms is None else forms)
     if not batch.deployment.node.gpu.usd_per_hour:
@@ -211,7 +211,7 @@ def _kinds(batch: StaticBatch, forms: Mapping[str, Phases]) -> list[str]:
         spread = "uniform routing"
         if routing.loads or routing.skew:
             spread = "the loads given" if routing.loads else f"power-law routing {routing.skew:g}"
-        _, size = work.turns(deployment.layout)
+        _, size = work.turns(deployment)
         met = float(touched(float(size), part.experts, part.active, routing))
         out.append(
             f"A decode step of {size} token{'s' * (size != 1)} touches {met:.3g} of "

@@ -27,7 +27,7 @@ from roofline.model.architecture import Architecture, Attention, Block
 from roofline.serving.quadrature import Answers, ContextSums, between_nodes, context_nodes
 from roofline.serving.room import prompts_in_a_step
 from roofline.serving.stages import LaidOut, Priced, laid_out
-from roofline.serving.workload import turns
+from roofline.serving.workload import turns_of
 
 ENGINE: Final = "engine"
 """Name of what an engine's software adds to a step: scheduling, sampling, launches."""
@@ -62,7 +62,7 @@ def together(
     if layout.pp == 1:
         usual = batch
     else:
-        _, usual = turns(batch, layout)
+        _, usual = turns_of(batch, deployment)
         if not layout.microbatches:
             usual = np.minimum(usual, prompts_in_a_step(deployment, new))
     return np.where(asked > 0, np.minimum(batch, asked), usual) if asked.any() else usual
@@ -447,7 +447,7 @@ def decode_steps(
     deployment: Deployment, batch: Number, contexts: Array, *, kv_cache: bool = True
 ) -> DecodeSteps:
     """Decode steps of batches as `decode_between`, at contexts that are given. [token]"""
-    number, size = turns(batch, deployment.layout)
+    number, size = turns_of(batch, deployment)
     rows = max(np.ndim(size), np.ndim(deployment.layout.tp))
     wide = contexts[None, :] if rows else contexts
     step = grid_step(deployment, size, 1.0 if kv_cache else wide, wide)

@@ -95,9 +95,9 @@ class Workload:
         new = 1.0 if self.kv_cache else context
         return Group(sequences, new, context)
 
-    def turns(self, layout: Layout) -> tuple[int, int]:
+    def turns(self, deployment: Deployment) -> tuple[int, int]:
         """Micro-batches that take turns in a pipeline, and sequences of each. [1]"""
-        number, size = turns(float(self.batch), layout)
+        number, size = turns_of(float(self.batch), deployment)
         return int(number), int(size)
 
 
@@ -112,18 +112,31 @@ def branches(deployment: Deployment, workload: Workload) -> int:
     return workload.samples * beams
 
 
-def turns(batch: Number, layout: Layout) -> tuple[Number, Number]:
+def turns_of(batch: Number, deployment: Deployment) -> tuple[Number, Number]:
+    """The same on a deployment, whose engine may say how large micro-batches are. [1]"""
+    return turns(batch, deployment.layout, float(deployment.engine.micro_batch_tokens))
+
+
+def turns(batch: Number, layout: Layout, most: float = 0.0) -> tuple[Number, Number]:
     """Micro-batches that take turns in a pipeline, and sequences of each; one without it. [1]
 
     Args:
         batch: Sequences. [1]
         layout: Stages, and micro-batches if they were asked for.
+        most: Most sequences, or tokens, of a micro-batch, which then is as large as they allow; 0
+            for one in each stage. [1]
 
     Examples:
         >>> number, size = turns(10.0, Layout(pp=4))
         >>> float(number), float(size)
         (4.0, 3.0)
+        >>> number, size = turns(1200.0, Layout(pp=4), most=512.0)
+        >>> float(number), float(size)
+        (3.0, 400.0)
     """
+    if most and not layout.microbatches:
+        size = np.ceil(batch / np.ceil(batch / most))
+        return np.ceil(batch / size), size
     if layout.pp == 1:
         return 1.0, batch
     size = np.ceil(batch / np.minimum(float(layout.microbatches or layout.pp), batch))

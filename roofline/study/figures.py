@@ -118,7 +118,11 @@ def deployment(setup: Setup, conditions: Conditions) -> Deployment:
         architecture=network,
         node=default_node(setup.gpu, setup.tp),
         precision=precision.resolve(
-            network.weight_format, setup.kv_format, setup.gpu, also=parameters.formats(network)
+            network.weight_format,
+            setup.kv_format,
+            setup.gpu,
+            also=parameters.formats(network),
+            integers=conditions.engine.integers,
         ),
         engine=conditions.engine,
         layout=Layout(tp=setup.tp),

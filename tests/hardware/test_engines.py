@@ -18,11 +18,14 @@ EVERY = engine_names(unlisted=True)
 
 
 def test_users_choose_from_the_engines_of_today() -> None:
-    assert engine_names() == ["ideal", "sglang", "trtllm", "vllm"]
-    assert {"vllm-2024", "trtllm-2023", "fastertransformer", "llama.cpp", "unknown"} < set(EVERY)
+    assert engine_names() == ["ideal", "llamacpp", "sglang", "trtllm", "vllm"]
+    assert {"vllm-2024", "trtllm-2023", "fastertransformer", "llama.cpp-2024", "unknown"} < set(
+        EVERY
+    )
     with pytest.raises(UnknownNameError) as refused:
         engine("tgi")
-    assert refused.value.hint == "engines: ideal, sglang, trtllm, vllm"
+    assert engine("llama.cpp") == engine("LlamaCpp") == engine("llamacpp")
+    assert refused.value.hint == "engines: ideal, llamacpp, sglang, trtllm, vllm"
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -66,7 +66,7 @@ def test_first_tokens_come_when_the_events_say(case: tuple[str, Layout], work: W
     kind, layout = case
     deployment = laid(NETWORKS[kind], layout)
     batch = static_batch(deployment, work)
-    number, size = work.turns(layout) if layout.pp > 1 else (1, work.batch)
+    number, size = work.turns(deployment) if layout.pp > 1 else (1, work.batch)
     sizes = [size] * (work.batch // size)
     sizes += [work.batch % size] * (work.batch % size > 0)
     assert len(sizes) == number
@@ -92,7 +92,7 @@ def test_next_tokens_come_as_often_as_the_events_say(
 ) -> None:
     kind, layout = case
     deployment, work = laid(NETWORKS[kind], layout), replace(work, output=2)
-    number, size = work.turns(layout)
+    number, size = work.turns(deployment)
     priced = through(deployment, work.decode(float(work.longest), float(size)))
     rounds = completions([[_exact(stage.seconds()) for stage in priced]] * number, rounds=31)
     steady = float(rounds[30][-1] - rounds[10][-1]) / 20 / 1e9

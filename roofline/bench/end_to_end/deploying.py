@@ -37,6 +37,7 @@ def deployment(case: Case) -> Deployment:
             case.kv,
             device,
             also=parameters.formats(network),
+            integers=engine_named(case.engine).integers,
         ),
         engine=engine_named(case.engine),
         layout=case.layout,

@@ -1,7 +1,8 @@
 """From measured rows to the profiles of engines that are shipped.
 
 ``python -m roofline.bench.end_to_end.making e2e.csv.gz`` writes
-``hwspecs/calibrations/engines/``.
+``hwspecs/calibrations/engines/``; with the name of an engine behind it that engine's alone, where
+no constant of another's depends on its rows: one that runs no CUDA graphs.
 """
 
 import hashlib
@@ -22,6 +23,7 @@ from roofline.bench.end_to_end.predicting import FITTED, prepared
 from roofline.bench.end_to_end.profiles import ErrorFile, Told
 from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
+from roofline.errors import InputError
 
 if TYPE_CHECKING:
     import pandas
@@ -29,26 +31,42 @@ if TYPE_CHECKING:
 NOTHING: Final = "no measured row: priors of an engine that runs CUDA graphs"
 
 
-def made(frame: "pandas.DataFrame", source: str) -> Mapping[str, tuple[Array, Array, Told]]:
+def made(
+    frame: "pandas.DataFrame", source: str, only: str = ""
+) -> Mapping[str, tuple[Array, Array, Told]]:
     """Constants, their spread and what they rest on, for each engine and the kernels they share.
 
     Args:
         frame: Measurements; rows of a quality that is not in `FITTED` are left out, and those that
             nobody knows how to read.
         source: Which file, in words.
+        only: Profile that is fitted alone; empty for all. Its engine's kernels are those measured
+            alone, so that it shares no constant with others.
+
+    Raises:
+        InputError: The engine of that profile runs the kernels that all share, or has no rows.
     """
     rows, _ = read(frame[frame["quality"].isin(FITTED)].reset_index(drop=True))
     found, _ = prepared([row for row in rows if not unsure(row)])
+    if only:
+        found = [each for each in found if each.engine.profile == only]
+        if not found or any(each.engine.graph_kernels for each in found):
+            raise InputError(
+                f"{only!r:.40} has no rows, or shares constants with other engines",
+                hint="fit all profiles",
+            )
     near, sd = fit(found, linear(found, cells(found), profiles.load()[0]))
     logs = near.start
     scored = held_out.cross_validate(found, near=near)
     missed = _missed(found, scored)
     spreads = held_out.spread(found, cells(found), missed)
     out = {}
-    for name in PROFILES:
+    for name in (only,) if only else PROFILES:
         mine = [place for place, each in enumerate(found) if each.engine.profile == name]
         own = {key: value for key, value in spreads.items() if key and key[0] == name}
         out[name] = logs, sd, _told(found, scored, mine, own, source)
+    if only:
+        return out
     rest = {key: value for key, value in spreads.items() if not key or key[0] not in PROFILES}
     modern = [place for place, each in enumerate(found) if each.engine.graph_kernels]
     out[SHARED] = logs, sd, _told(found, scored, modern, rest, source)
@@ -95,15 +113,15 @@ def _told(
     )
 
 
-def main(path: Path) -> None:
-    """Fit all profiles to a file of measurements, and write them."""
+def main(path: Path, only: str = "") -> None:
+    """Fit all profiles to a file of measurements, or one of them, and write them."""
     import pandas as pd
 
     source = f"rows of {path.name} whose quality is {' or '.join(FITTED)}; each names its source"
-    for name, (logs, sd, told) in made(pd.read_csv(path), source).items():
+    for name, (logs, sd, told) in made(pd.read_csv(path), source, only).items():
         place = profiles.write(name, logs, sd, told)
         sys.stdout.write(f"{place.name}: {told.rows} rows\n")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:3])

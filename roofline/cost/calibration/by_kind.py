@@ -33,6 +33,7 @@ from roofline.cost.work import Op
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import STREAMS
 from roofline.model.precision import named
+from roofline.model.precision.blocks import INPUTS
 
 WEIGHT_ONLY: Final[Mapping[float, str]] = {8.0: "int8_wo", 4.0: "int4_wo"}
 """Measured products of 16-bit activations with integer weights, by their bits without scales."""
@@ -61,6 +62,10 @@ def linear(op: Op, gpu: Gpu) -> KernelQuery | None:
         return KernelQuery("gemm", variants[::-1] if blocks else variants, dims, "fp8")
     if op.arithmetic in ("int8", "fp8", "fp4"):
         activations = named(op.formats.get("activations", "fp8")).width
+        if op.formats.get("activations") == INPUTS:
+            # Products with vectors take what reading weights takes, and inputs are another's.
+            form = gemm.linear(activations, stored=width)
+            return KernelQuery("gemm", ("bfloat16",), dims, "int8", form, unmeasured(stored))
         if op.arithmetic == "fp4" and stored == "nvfp4":
             return KernelQuery("gemm", ("nvfp4",), dims, "fp4")
         if op.arithmetic == "int8" and stored == "int8":

@@ -66,11 +66,11 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
     # What kernels of a network without these do not do.
     apart = {} if part.index is None else {"sparse": 1.0, "top_k": float(part.index.top_k)}
     apart |= {} if deployment.architecture.causal else {"square": 1.0}
-    apart |= {"naive": 1.0} if deployment.options.attention == "naive" else {}
+    apart |= {"naive": 1.0} if deployment.naive else {}
     for group in p.groups:
         _, count, new, context = group
-        widths = {"width": p.width, "kv_width": precision.kv.width, "value_dim": v}
-        if deployment.options.attention == "naive":
+        widths = {"width": p.stream_width, "kv_width": precision.kv.width, "value_dim": v}
+        if deployment.naive:
             work = naive_attention(
                 count, new, context, window=window, chunk=chunk, **shape, **widths
             )

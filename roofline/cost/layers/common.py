@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from roofline.cost import linear
 from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.deployment import Deployment, Fusing
@@ -12,8 +14,11 @@ from roofline.cost.layers.adapters import adapted
 from roofline.cost.work import NOTHING, Formula, Kind, Made, Number, Op, Part, Work, anywhere, by
 from roofline.model.architecture import Block, Linear
 from roofline.model.precision import Product, dequantisation, quantisation
+from roofline.model.precision.blocks import BLOCKS, INPUTS
 from roofline.units import BITS_PER_BYTE
 
+FP32_WIDTH: Final = 4.0
+"""Bytes of an fp32 number. [B]"""
 Sequences: TypeAlias = tuple[str, Number, Number, Number]
 """Name, count [1], new tokens and context [token] of a group of sequences."""
 
@@ -44,12 +49,17 @@ class Pass:
     @property
     def fusion(self) -> Fusing:
         """Passes over activations that are kernels of their own, as of `Options`."""
-        return self.deployment.options.fusion
+        return self.deployment.fusion
 
     @property
     def width(self) -> float:
         """Bytes per activation. [B]"""
         return self.deployment.precision.activations.width
+
+    @property
+    def stream_width(self) -> float:
+        """Bytes per activation as operators hand it on. [B]"""
+        return FP32_WIDTH if self.deployment.engine.wide else self.width
 
     def made(self, role: str) -> Product:
         """Product of the matrix of a role: its format in memory and its arithmetic."""
@@ -98,6 +108,14 @@ def product(
             part = Work(flops=part.flops, made=part.made[:1])
         called = f"{name}-outliers" if number else name
         yield Op(called, "gemm", part, layers, arithmetic, dims=shape, formats=formats)
+    if made.quantised is not None and made.quantised.name == INPUTS:
+        yield scaled(name, m, n, k, layers)
+    engine = p.deployment.engine
+    copies = bool(engine.copies_above) and made.dequantises and not made.stored.unfused
+    if copies:
+        yield dequantised(made, name, m, n, k, layers, engine.copies_above)
+    if engine.wide and made.quantised is None:
+        yield converted(made, name, m, n, k, layers, engine.copies_above if copies else 1)
     if joined := p.deployment.options.lora.modules(p.block, name):
         yield from adapted(p, name, m, n, k, layers, joined)
 
@@ -111,6 +129,60 @@ def quantised(made: Product, name: str, m: Number, k: Number, layers: int) -> Op
     )
     dims = {"m": m, "reads": k, "writes": k}
     return Op(f"quantise-{name}", "pointwise", work, layers, dims=dims)
+
+
+def scaled(name: str, m: Number, n: Number, k: Number, layers: int) -> Op:
+    """Scales of blocks in a product of integers, on the vector units beside the matrix units.
+
+    The sum of a block of 32 is an integer that is converted, multiplied by the scales of both
+    blocks and added: three instructions for each output, issued as often as two FLOP of fp32.
+    Source: vec_dot_q8_0_q8_1_mma, ``ggml/src/ggml-cuda/mmq.cuh`` of llama.cpp; rates of
+    instructions: CUDA C++ Programming Guide, arithmetic instructions.
+
+    Args:
+        name, layers: Of the product, and how often.
+        m, n, k: Its rows, and output and input width of the matrix. [1]
+    """
+    dims = {"m": m, "n": n, "k": k, "block": float(BLOCKS[INPUTS][1])}
+    work = Work(flops=6.0 * m * n * (k / dims["block"]), made=by(_SCALED, dims))
+    return Op(f"scale-{name}", "pointwise", work, layers, "fp32")
+
+
+def dequantised(
+    made: Product, name: str, m: Number, n: Number, k: Number, layers: int, above: int
+) -> Op:
+    """Weights are read and a copy in the format of the activations is written, before a product.
+
+    The product reads the copy where it is priced to read the weights: hidden by its arithmetic
+    from some hundred tokens on, and left out. Source: ggml_cuda_op_mul_mat_cublas of llama.cpp.
+
+    Args:
+        made, name, layers: The product, its name, and how often.
+        m, n, k: Its rows, and output and input width of the matrix. [1]
+        above: Rows up to which weights are converted inside the product instead. [1]
+    """
+    whole = n * k * (made.stored.width + made.activations.width)
+    moved = np.where(np.asarray(m) > above, whole, 0.0)[()]
+    work = other("weight_bytes", "weights read and copy written", moved)
+    return Op(f"dequantise-{name}", "pointwise", work, layers)
+
+
+def converted(
+    made: Product, name: str, m: Number, n: Number, k: Number, layers: int, above: int
+) -> Op:
+    """Inputs of a product are narrowed from fp32, and its outputs widened to it.
+
+    Source: ggml_cuda_op_mul_mat_cublas of llama.cpp, whose operators read and write fp32; its
+    products with vectors read and write fp32 themselves.
+
+    Args:
+        made, name, layers, m, n, k: As of `dequantised`.
+        above: Rows up to which the product does that itself. [1]
+    """
+    moved = (n + k) * (FP32_WIDTH + made.activations.width) * m
+    moved = np.where(np.asarray(m) > above, moved, 0.0)[()]
+    work = other("activation_bytes", "inputs narrowed and outputs widened", moved)
+    return Op(f"convert-{name}", "pointwise", work, layers)
 
 
 def split(p: Pass, matrix: Linear, layers: int) -> Iterator[Op]:
@@ -134,6 +206,9 @@ def elementwise(
 ) -> Op:
     """One pass over activations."""
     m = p.tokens if tokens is None else tokens
+    if p.deployment.engine.wide:
+        wider = p.stream_width / p.width
+        reads, writes = wider * reads, wider * writes
     work = linear.pointwise(m, reads=reads, writes=writes, width=p.width, parameters=parameters)
     return Op(name, "pointwise", work, layers, dims={"m": m, "reads": reads, "writes": writes})
 
@@ -145,7 +220,7 @@ def rotary(p: Pass, turned: Number, layers: int) -> Iterator[Op]:
     negation of one half, the halves joined, a sum. Source: ``apply_rotary_pos_emb`` and
     ``rotate_half`` of Hugging Face transformers.
     """
-    if p.fusion != "none":
+    if p.deployment.options.fusion != "none":
         yield elementwise(p, "rotary", turned, turned, layers)
         return
     half = turned / 2.0
@@ -235,6 +310,7 @@ def norm(p: Pass, name: str, parameters: float, layers: int, streams: int = 1) -
 
 
 _QUANTISED: Final = Formula(activation_bytes="m · (read + written)")
+_SCALED: Final = Formula(flops="6 · m · n · (k / block)")
 _STORE: Final = Formula(activation_bytes="m · read · width", kv_bytes="m · cached · kv_width")
 _INDEX_STORE: Final = Formula(kv_bytes="m · entry_bytes")
 

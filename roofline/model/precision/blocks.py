@@ -38,6 +38,15 @@ Source: the structures ``block_*`` of ggml, ``ggml/src/ggml-common.h`` of
 https://github.com/ggml-org/llama.cpp.
 """
 
+MULTIPLIED: Final = frozenset(BLOCKS) - {"q8-1", "q8-k", "iq1-m", "tq1-0", "tq2-0"}
+"""Formats whose values are multiplied as integers of 8 bits, with inputs in blocks of ``q8-1``.
+
+Source: ggml_cuda_should_use_mmq, ``ggml/src/ggml-cuda/mmq.cu`` at 027ef876: on NVIDIA devices with
+int8 tensor cores always, since pull request 8075 (June 2024).
+"""
+INPUTS: Final = "q8-1"
+"""Format that their inputs are converted to."""
+
 
 @cache
 def in_blocks(name: str) -> Format:

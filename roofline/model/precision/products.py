@@ -2,17 +2,20 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.errors import MissingRateError, UnknownNameError
 from roofline.hardware.machine import SPARSE, Gpu
+from roofline.model.precision.blocks import INPUTS, MULTIPLIED
 from roofline.model.precision.formats import FORMATS, KV_FORMATS, Format
 from roofline.model.precision.naming import named
 from roofline.units import BITS_PER_BYTE
 
+INTEGERS: Final = frozenset({"int8", "fp32"})
+"""Arithmetic of a product of integers in blocks, and of the scales of blocks."""
 Value: TypeAlias = float | NDArray[np.float64]
 """A number, or one for each scenario."""
 
@@ -86,12 +89,23 @@ class Precision:
         return self.products[wanted]
 
 
-def product(stored: Format, activations: Format, gpu: Gpu) -> Product:
+def product(stored: Format, activations: Format, gpu: Gpu, *, integers: bool = False) -> Product:
     """Choose the arithmetic of weights and activations on a GPU.
 
     Formats the GPU cannot multiply fall back to one named path, the arithmetic of the activations
     on converted weights, which vLLM, TensorRT-LLM and SGLang have; the note says so.
+
+    Args:
+        stored, activations: Formats of the weights and between operators.
+        gpu: Where it runs.
+        integers: True where llama.cpp's blocks are multiplied as integers of 8 bits.
     """
+    if integers and stored.name in MULTIPLIED and gpu.flops_per_s.keys() >= INTEGERS:
+        note = (
+            f"{stored.name} weights are multiplied in int8 with inputs of {INPUTS}, 8 bits in "
+            "blocks of 32: at most the int8 rate, and scales of blocks take a share of it"
+        )
+        return Product(stored, "int8", activations, named(INPUTS), note)
     if stored.dense:
         return _thinned(product(named(stored.dense), activations, gpu), stored, gpu)
     sixteen = activations.name
@@ -132,7 +146,9 @@ def _thinned(dense: Product, stored: Format, gpu: Gpu) -> Product:
     return replace(dense, stored=stored, arithmetic=arithmetic, note=note)
 
 
-def resolve(weights: str, kv: str, gpu: Gpu, *, also: Iterable[str] = ()) -> Precision:
+def resolve(
+    weights: str, kv: str, gpu: Gpu, *, also: Iterable[str] = (), integers: bool = False
+) -> Precision:
     """Choose arithmetic for the formats asked for, on a GPU.
 
     Args:
@@ -140,6 +156,7 @@ def resolve(weights: str, kv: str, gpu: Gpu, *, also: Iterable[str] = ()) -> Pre
         kv: Format of the cache, or ``"auto"``: that of the activations.
         gpu: Where it runs.
         also: Other formats that some linear layers of the network have.
+        integers: True where llama.cpp's blocks are multiplied as integers of 8 bits.
 
     Raises:
         UnknownNameError: A format is not known, or not one a cache can have.
@@ -152,7 +169,9 @@ def resolve(weights: str, kv: str, gpu: Gpu, *, also: Iterable[str] = ()) -> Pre
         )
     activations = _activations(stored, gpu)
     formats = {each.name: each for each in (stored, activations, *map(named, also))}
-    products = {name: product(each, activations, gpu) for name, each in formats.items()}
+    products = {
+        name: product(each, activations, gpu, integers=integers) for name, each in formats.items()
+    }
     cache = activations if kv == "auto" else named(kv)
     if cache.name not in KV_FORMATS and cache is not activations:
         raise UnknownNameError(

@@ -82,7 +82,7 @@ def tpot(batch: StaticBatch) -> Derivation:
     name = "mean decode step" + " of the slowest stage" * (len(stages) > 1)
     one = step(name, batch.decode, batch)
     if len(stages) > 1:
-        turns, size = work.turns(batch.deployment.layout)
+        turns, size = work.turns(batch.deployment)
         engine = batch.decode[ENGINE].seconds if ENGINE in batch.decode else 0.0
         told = f"{len(stages)} stages, each so priced, mean over the answer"
         return derived(

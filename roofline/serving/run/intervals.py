@@ -25,7 +25,7 @@ from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.served import Served
 from roofline.serving.stages import Priced, slowest, through
 from roofline.serving.static import CENTRAL
-from roofline.serving.workload import turns
+from roofline.serving.workload import turns_of
 
 if TYPE_CHECKING:
     from roofline.serving.run.result import Run
@@ -109,7 +109,7 @@ def doubt_of(
         prompt: Tokens that a prompt has in a step. [token]
         misses: As of `Doubt`; may be empty.
     """
-    _, size = turns(np.array(max(batch, 1.0)), deployment.layout)
+    _, size = turns_of(np.array(max(batch, 1.0)), deployment)
     decode = _spreads(slowest(through(deployment, Group(size, 1.0, max(context, 1.0)))))
     groups = float(deployment.layout.dp)
     tokens = max(prompt / groups, 1.0)

@@ -21,7 +21,7 @@ from roofline.cost.step import CACHE, Group
 from roofline.cost.work import Array, Number, Op, Work
 from roofline.model.architecture import Attention, Mla
 from roofline.serving.stages import LaidOut, laid_out
-from roofline.serving.workload import turns
+from roofline.serving.workload import turns_of
 
 Points = NDArray[np.complex128]
 NOTHING: Final = Work()
@@ -107,7 +107,7 @@ def attended_part(
         return attends(op) and windowed == (window is not None)
 
     # Groups of devices have as many sequences each as the one with most of them.
-    turn = turns(batches, layout)
+    turn = turns_of(batches, deployment)
     number, size = (np.broadcast_to(each, batches.shape) for each in turn)
     groups = float(layout.dp)
     pairs, place = np.unique(
@@ -121,20 +121,20 @@ def attended_part(
 
 def alone_part(deployment: Deployment, batches: Array) -> StepPart:
     """Operators but attention in steps that only decode."""
-    _, size = turns(batches, deployment.layout)
+    _, size = turns_of(batches, deployment)
     return StepPart("alone", Group(size, 1.0, np.ones_like(batches), GROUP), rest)
 
 
 def others_part(deployment: Deployment, tokens: Array) -> StepPart:
     """Operators but attention in steps of so many new tokens, for one row of logits."""
     layout = deployment.layout
-    _, size = turns(tokens, layout)
+    _, size = turns_of(tokens, deployment)
     return StepPart("others", Group(layout.dp, size / layout.dp, size / layout.dp, GROUP), rest)
 
 
 def head_part(deployment: Deployment, rows: Array) -> StepPart:
     """Operators but attention in steps of so many rows of logits, each of its own sequence."""
-    _, size = turns(rows, deployment.layout)
+    _, size = turns_of(rows, deployment)
     each = np.ones_like(rows)
     return StepPart("head", Group(size, each, each, GROUP), rest)
 
@@ -142,7 +142,10 @@ def head_part(deployment: Deployment, rows: Array) -> StepPart:
 def chunk_part(deployment: Deployment, chunks: Array, cached: Array) -> StepPart:
     """Attention of every chunk after every number of cached tokens."""
     new, before = (each.ravel() for each in np.meshgrid(chunks, cached, indexing="ij"))
-    return StepPart("chunks", Group(deployment.layout.dp, new, before + new, GROUP), attends)
+    number, size = turns_of(new, deployment) if deployment.engine.micro_batch_tokens else (1.0, new)
+    # Micro-batches see more of the chunk one after the other, and half of it on average.
+    context = before + (new + new / number) / 2.0
+    return StepPart("chunks", Group(deployment.layout.dp, size, context, GROUP), attends)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, KernelGains
-from roofline.cost.pipeline import pace, period
+from roofline.cost.pipeline import finish, pace, period
 from roofline.cost.work import Array, Number, distinct, union
 from roofline.errors import InputError
 from roofline.serving.asking import check_decodes
@@ -38,7 +38,7 @@ from roofline.serving.simulate.kernels import (
 )
 from roofline.serving.simulate.server import Server
 from roofline.serving.spacing import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
-from roofline.serving.workload import turns
+from roofline.serving.workload import turns_of
 
 EVERY_BATCH: Final = 256
 EVERY_FEW: Final = 32
@@ -377,8 +377,9 @@ def _alone(kernels: StepKernels, batches: Array) -> Array:
 
 def _period(kernels: StepKernels, count: Array, stages: Sequence[Number]) -> Array:
     """Steps of so many sequences or tokens, of all micro-batches, by time of each stage. [s]"""
-    number, _ = turns(count, kernels.deployment.layout)
-    return np.broadcast_to(period(stages, number), count.shape).copy()
+    number, _ = turns_of(count, kernels.deployment)
+    through = finish if kernels.deployment.engine.micro_batch_tokens else period
+    return np.broadcast_to(through(stages, number), count.shape).copy()
 
 
 def _others(kernels: StepKernels) -> Callable[[Array], Array]:
@@ -428,7 +429,12 @@ def _attention(
 def _chunked(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
     """Attention of chunks for each of their tokens, of shape (chunks, cached). [s]"""
     shape, groups = (len(chunks), len(cached)), kernels.deployment.layout.dp
-    whole = pace(kernels.seconds(chunk_part(kernels.deployment, chunks, cached)))
+    stages = kernels.seconds(chunk_part(kernels.deployment, chunks, cached))
+    if kernels.deployment.engine.micro_batch_tokens:
+        number, _ = turns_of(np.repeat(chunks, len(cached)), kernels.deployment)
+        whole = finish(stages, number)
+    else:
+        whole = pace(stages)
     return np.broadcast_to(whole, len(chunks) * len(cached)).reshape(shape) / (
         groups * chunks[:, None]
     )

@@ -114,5 +114,5 @@ def test_batches_and_regions_share_no_prefixes() -> None:
 
 def test_pages_that_are_looked_up_have_sixteen_tokens_or_more() -> None:
     sizes = {name: page_of(engine(name), sharing=True) for name in engine_names()}
-    assert sizes == {"vllm": 16, "sglang": 16, "trtllm": 32, "ideal": 16}
+    assert sizes == {"vllm": 16, "sglang": 16, "trtllm": 32, "ideal": 16, "llamacpp": 16}
     assert page_of(engine("sglang"), sharing=False) == 1
