@@ -290,8 +290,8 @@ def notes(run: Run) -> tuple[str, ...]:
         out.append(
             f"Drafted by {drafting.draft.title}: {drafting.tree}, of which "
             f"{drafting.tree.tokens:.2f} tokens a round are expected, drawn for every round. A "
-            "step is a round. Contexts and pages grow as they do on average, and drafted tokens "
-            "take nothing of the token budget."
+            "step is a round: each sequence has room for its drafted tokens in the cache, and they "
+            "count in the token budget. Contexts and pages grow as they do on average."
         )
     if said := formed(run):
         out.append(said)

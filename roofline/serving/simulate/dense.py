@@ -128,6 +128,7 @@ def rules(
         decode_first=server.first == "decode",
         max_sequences=server.max_sequences,
         budget=server.token_budget or UNLIMITED,
+        drafted=server.drafted,
         pages=server.kv_tokens if contiguous else server.pages,
         page=1 if contiguous else server.page,
         contiguous=contiguous,

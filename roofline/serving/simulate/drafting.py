@@ -5,9 +5,9 @@ were accepted, and one. How many is drawn for every round of a request before it
 else of the load changes it. The loop then serves requests of as many steps as they have rounds, at
 the price of a round.
 
-What that leaves out: contexts and pages grow by a token a round in the loop. Rounds are priced, and
-the cache is cut, for how much longer sequences are on average; drafted tokens take nothing of the
-token budget, and a later turn finds fewer pages of an answer. Of a batch that nobody joins the time
+Each sequence has room in the cache, and in the token budget, for what it drafts. What that leaves
+out: contexts and pages grow by a token a round in the loop. Rounds are priced, and the cache is cut,
+for how much longer sequences are on average; a later turn finds fewer pages of an answer. Of a batch that nobody joins the time
 between tokens is that of `roofline.serving.speculative` within 1 %.
 """
 
@@ -156,8 +156,18 @@ class Rounds:
     def server(self, plain: Server) -> Server:
         """Server whose memory holds the draft too, and longer sequences than the loop knows.
 
-        InfeasibleError where what drafts leaves no room.
+        It has room for all that is drafted, in the cache and in the steps. InfeasibleError where
+        what drafts leaves no room.
         """
+        drafted = self.drafting.tree.nodes
+        sequences = min(plain.max_sequences, (plain.token_budget or UNLIMITED) // (1 + drafted))
+        if sequences < 1:
+            raise InfeasibleError(
+                f"a step of {plain.token_budget} tokens does not hold the {1 + drafted} that verify "
+                "a draft",
+                hint="draft fewer tokens, or raise `token_budget`",
+            )
+        plain = replace(plain, drafted=drafted, max_sequences=sequences)
         if plain.kv_tokens >= UNLIMITED:
             return plain
         draft, context = self.drafting.draft, self.context
@@ -165,7 +175,9 @@ class Rounds:
         weights, cache = held(draft, self.target, int(groups), round(context), depth)
         token = kv_bytes_per_sequence(self.target, context) / context
         pool = plain.kv_tokens / groups * token - weights
-        room = groups * pool / (token + cache / context) * context / (context + self.later)
+        # A sequence is longer than the loop knows, and what it drafts comes after that.
+        known = (context + drafted) / (context + drafted + self.later)
+        room = groups * pool / (token + cache / context) * known
         if room < plain.page:
             raise InfeasibleError(
                 f"{draft.title} leaves no room for a cache",

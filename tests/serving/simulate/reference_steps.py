@@ -218,16 +218,24 @@ class Reference:
                     return (hits if loads else hits[:-1]), loads, one.goal - 1
         return hits, loads, (len(hits) + len(loads)) * self.server.page
 
+    def paged(self, tokens: int) -> int:
+        """Pages of a sequence of so many tokens with the drafted ones after them."""
+        return math.ceil((tokens + self.server.drafted) / self.server.page)
+
+    def begins(self, one: Asked) -> bool:
+        """Whether its last drafted token of the next step lies in a page that it has not."""
+        return self.paged(one.stored + 1) > self.paged(one.stored)
+
     def pledged(self, one: Asked) -> int:
         share = one.prompt + int(self.server.reservation * (one.output - 1))
-        return math.ceil(max(one.goal, share) / self.server.page) - one.hits
+        return self.paged(max(one.goal, share)) - one.hits
 
     def admit(self, one: Asked) -> bool:
         server = self.server
         if server.kv == "contiguous":
             return self.lay(one)
         hits, loads, done = ([], [], one.goal) if one.swapped else self.known(one)
-        needed = math.ceil(one.goal / server.page) - len(hits)
+        needed = self.paged(one.goal) - len(hits)
         unused = sum(self.kept[key].users == 0 for key in hits)
         if needed > self.free_pages() + len(self.idle) - unused - self.begun:
             return False
@@ -303,7 +311,7 @@ class Reference:
     def room_to_decode(self) -> bool:
         calm = True
         while self.decoding and self.server.kv == "pages":
-            wanted = sum(one.stored % self.server.page == 0 for one in self.decoding)
+            wanted = sum(map(self.begins, self.decoding))
             if wanted <= self.free_pages() + len(self.idle):
                 break
             calm = False
@@ -334,7 +342,7 @@ class Reference:
         self.waiting.sort(key=lambda one: one.order)
 
     def prefill(self, decoding: int) -> tuple[list[tuple[Asked, int, int]], bool]:
-        left = self.budget - decoding
+        left = self.budget - decoding * (1 + self.server.drafted)
         chunks: list[tuple[Asked, int, int]] = []
 
         def compute(one: Asked, most: int) -> int:
@@ -373,8 +381,7 @@ class Reference:
         decode_first = self.server.first == "decode"
         idle = not (self.decoding or self.partial)
         calm = self.room_to_decode() if decode_first else True
-        page = self.server.page
-        self.begun = sum(one.stored % page == 0 for one in self.decoding) * decode_first
+        self.begun = sum(map(self.begins, self.decoding)) * decode_first
         held = self.holds(idle)
         if calm and not held:
             chunks, blocked = self.prefill(len(self.decoding) if decode_first else 0)
@@ -384,7 +391,7 @@ class Reference:
             self.room_to_decode()
         batch = list(self.decoding) if decode else []
         for one in batch:
-            if self.server.kv == "pages" and one.stored % self.server.page == 0:
+            if self.server.kv == "pages" and self.begins(one):
                 self.take(one, 1)
         context = sum(one.stored + 1 for one in batch)
         out = self.outcome

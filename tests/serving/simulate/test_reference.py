@@ -90,6 +90,23 @@ def test_skipping_steps_changes_nothing(part: int) -> None:
             raise AssertionError(f"seed {seed}: {setting} {driven}") from error
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_skipping_steps_changes_nothing_where_each_sequence_has_room_for_drafts(part: int) -> None:
+    for seed in range(part, TRACES, 4):
+        given, table, setting, driven = case(seed)
+        drafted = 1 + seed % 5
+        budget = setting.token_budget and max(
+            setting.token_budget, setting.max_sequences * (1 + drafted)
+        )
+        setting = replace(setting, drafted=drafted, token_budget=budget)
+        ours = simulate(given, table, setting, **driven)
+        try:
+            same(ours, reference(given, table, setting, **driven))
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {setting} {driven}") from error
+
+
 def cut(given: Requests, at: list[int]) -> list[Requests]:
     """Requests in parts; empty ones are parts too."""
     ends = [0, *sorted(at), len(given)]

@@ -118,7 +118,7 @@ def _room_to_decode(g: Rules, s: State) -> bool:
 @compiled
 def _wanted(g: Rules, s: State, ahead: int) -> int:
     """Pages that sequences begin in a decode step, so many steps ahead."""
-    return int(s.phases[(1 - s.counts[0].clock - ahead) % g.page])
+    return int(s.phases[(1 - g.drafted - s.counts[0].clock - ahead) % g.page])
 
 
 @compiled
@@ -157,7 +157,7 @@ def _preempt(g: Rules, s: State) -> None:
 def _prefill(p: Prices, g: Rules, s: State, decoding: int) -> tuple[int, int, float, bool]:
     """Plan the prompts of a step: tokens, chunks, their attention [s], whether memory is short."""
     r, n = s.rows, s.counts[0]
-    left = g.budget - decoding
+    left = g.budget - decoding * (1 + g.drafted)
     new, chunks, attention_s = 0, 0, 0.0
     if n.partial >= 0:
         i = n.partial
@@ -225,7 +225,7 @@ def _undisturbed(g: Rules, s: State) -> tuple[int, float]:
             if s.fills[at]:
                 most = ahead
                 break
-    left = g.budget - (n.decoding if g.decode_first else 0)
+    left = g.budget - (n.decoding * (1 + g.drafted) if g.decode_first else 0)
     if g.hold:
         most = min(most, g.hold - n.held) if n.held else 1
     if g.look > 1:
@@ -296,7 +296,7 @@ def _growth(g: Rules, s: State, steps: int, decoding: int) -> tuple[int, int]:
     """
     whole, rest = steps // g.page, steps % g.page
     grown, over, rest_grown, rest_over = 0, 0, 0, 0
-    at = (1 - s.counts[0].clock) % g.page
+    at = (1 - g.drafted - s.counts[0].clock) % g.page
     for ahead in range(g.page if whole else rest):
         grown += s.phases[at]
         over += grown

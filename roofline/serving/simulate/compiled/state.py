@@ -29,6 +29,7 @@ class Rules(NamedTuple):
     decode_first: bool
     max_sequences: int
     budget: int
+    drafted: int
     pages: int
     page: int
     contiguous: bool
