@@ -52,7 +52,7 @@ REQUESTS: Final = 8000
 SIMULATED: Final = (
     "workload", "trace", "drop_over_length", "clip", "rate", "cv", "prompt", "output", "requests",
     "warmup", "slo", "seed", "engine", "calibration", "profile", "draft", "acceptance",
-    "draft_length", "temperature", "top_k", "top_p", "adapters", "lora_rank", "lora_targets",
+    "acceptance_spread", "draft_length", "temperature", "top_k", "top_p", "adapters", "lora_rank", "lora_targets",
     "max_loras", "adapter_skew", "mla", "routing_skew", "overlap", "no_cuda_graphs",
     "memory_utilization",
 )  # fmt: skip
@@ -244,7 +244,7 @@ def _problem(asked: Planning) -> Problem:
     said = (*said, *cut)
     check_number(made)
     objectives, left_out = meant(parse_slo(usual if asked.slo is None else asked.slo), made)
-    accepted = rates_of(asked.acceptance) if asked.draft else None
+    accepted = rates_of(asked.acceptance, asked.acceptance_spread) if asked.draft else None
     demand = Demand(made, load.rate, load.rate, load.warmup, load.name, accepted)
     speculation = None
     if accepted is not None:

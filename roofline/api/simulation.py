@@ -80,8 +80,10 @@ def simulate(asked: Simulation) -> Result:
     fleet = Fleet(prices, server, replicas)
     if asked.draft:
         drafts = draft_of(asked.draft, deployment, None, None, asked.calibration)
-        tree = chain(rates_of(asked.acceptance), asked.draft_length or USUAL_DRAFT)
-        fleet = drafting_fleet(fleet, deployment, made, Drafting(drafts, tree, asked.seed))
+        rates = rates_of(asked.acceptance, asked.acceptance_spread)
+        tree = chain(rates, asked.draft_length or USUAL_DRAFT)
+        drafting = Drafting(drafts, tree, asked.seed, rates)
+        fleet = drafting_fleet(fleet, deployment, made, drafting)
     if deployment.options.lora.moves and (load.concurrency or bool((made.after >= 0).any())):
         raise InputError(
             "requests that wait for answers, with adapters that are loaded on demand: what a load "
@@ -119,6 +121,7 @@ def check_undrafted(asked: Simulation | Planning) -> None:
     if not asked.draft:
         unused = {
             "`acceptance`": asked.acceptance != "",
+            "`acceptance_spread`": asked.acceptance_spread != 0,
             "`draft_length`": bool(asked.draft_length),
         }
         refuse_unused("plain decoding", unused)

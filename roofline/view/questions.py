@@ -37,7 +37,7 @@ ASKED: Final[Mapping[str, str]] = {
     "scoreboard": "group published_results",
     "analyze": "headline static_batch facility memory capacity adapters ops",
     "disaggregate": "headline pools pools_memory transfer alternatives",
-    "speculate": "headline drafts batches memory published",
+    "speculate": "headline schedule by_request round_work drafts batches memory published",
     "paging": "headline schemes",
     "compare": "variants speed factors training",
     "layouts": "layouts",

@@ -15,7 +15,7 @@ from roofline.serving.requests import Requests
 from roofline.serving.run import series, tables
 from roofline.serving.run.intervals import Intervals
 from roofline.serving.run.serve import Fleet
-from roofline.serving.simulate.drafting import in_rounds
+from roofline.serving.simulate.drafting import Drafting, in_rounds
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.steady import ERRORS, arriving, lacking, share_of
 from roofline.serving.static import CENTRAL
@@ -289,7 +289,8 @@ def notes(run: Run) -> tuple[str, ...]:
         drafting = run.fleet.drafting
         out.append(
             f"Drafted by {drafting.draft.title}: {drafting.tree}, of which "
-            f"{drafting.tree.tokens:.2f} tokens a round are expected, drawn for every round. A "
+            f"{drafting.tree.tokens:.2f} tokens a round are expected, drawn for every round"
+            f"{_unlike(drafting)}. A "
             "step is a round: each sequence has room for its drafted tokens in the cache, and they "
             "count in the token budget. Contexts and pages grow as they do on average."
         )
@@ -350,6 +351,17 @@ def _grounds(deployment: Deployment) -> str:
 
 LOADS: Final = ((0.7, "open to 70 %"), (0.85, "open to 85 %"))
 """Shares of saturation up to which errors of the closed form are known."""
+
+
+def _unlike(drafting: Drafting) -> str:
+    """How far requests differ in what they accept; empty where they are alike."""
+    rates = drafting.acceptance
+    if rates is None or not rates.spread:
+        return ""
+    return (
+        f" by the acceptance of each request, whose standard deviation is {rates.spread:.2g} "
+        "(assumed; Beta distribution)"
+    )
 
 
 def formed(run: "Run") -> str:

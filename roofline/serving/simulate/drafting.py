@@ -1,8 +1,8 @@
 """Speculative decoding of traffic: rounds in place of decode steps.
 
 A round drafts, and one step of the target verifies; each sequence has as many tokens from it as
-were accepted, and one. How many is drawn for every round of a request before it is served: nothing
-else of the load changes it. The loop then serves requests of as many steps as they have rounds, at
+were accepted, and one. How many is drawn for every round of a request before it is served, by its own acceptance
+where requests differ: nothing else of the load changes it. The loop then serves requests of as many steps as they have rounds, at
 the price of a round.
 
 Each sequence has room in the cache, and in the token budget, for what it drafts. What that leaves
@@ -11,6 +11,7 @@ for how much longer sequences are on average; a later turn finds fewer pages of 
 between tokens is that of `roofline.serving.speculative` within 1 %.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,8 +22,10 @@ from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.step import Group
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError
+from roofline.serving.acceptance import Acceptance
 from roofline.serving.draft_trees import Tree
 from roofline.serving.drafts import Draft, check_layout, held, pass_
+from roofline.serving.request_acceptance import of_requests
 from roofline.serving.requests import Requests
 from roofline.serving.rounds import drafter, verification
 from roofline.serving.simulate.prices import StepPrices
@@ -42,6 +45,20 @@ class Drafting:
     """Drafter, and its draft of a round."""
     seed: int = 0
     """Same seed, same rounds. [1]"""
+    acceptance: Acceptance | None = None
+    """Rates of a chain whose requests differ; None where all are alike."""
+
+    def ends(self, requests: int) -> Array:
+        """Draws from 0 to 1 at which a round has a token more: positions × requests, or × 1. [1]
+
+        One draw for each request says how it compares with the others.
+        """
+        if self.acceptance is None or math.isinf(self.acceptance.concentration):
+            alike: Array = np.cumsum(self.chances[:-1]) / self.chances.sum()
+            return alike[:, None]
+        quantile = np.random.default_rng((self.seed, 1)).random(requests)
+        rates = of_requests(self.acceptance, self.tree.depth, quantile)
+        return 1.0 - np.cumprod(rates, axis=0)
 
     @property
     def chances(self) -> Array:
@@ -57,11 +74,15 @@ def in_rounds(given: Requests, drafting: Drafting) -> Requests:
     The last round is cut where the answer ends.
     """
     random = np.random.default_rng(drafting.seed)
-    ends = np.cumsum(drafting.chances[:-1]) / drafting.chances.sum()
+    ends = drafting.ends(len(given))
     left, rounds = given.output - 1, np.zeros(len(given), np.int64)
     open_ = np.flatnonzero(left > 0)
     while len(open_):
-        drawn = np.searchsorted(ends, random.random((len(open_), TOGETHER)), side="right")
+        draws = random.random((len(open_), TOGETHER))
+        if ends.shape[1] == 1:
+            drawn = np.searchsorted(ends[:, 0], draws, side="right")
+        else:
+            drawn = sum(np.asarray(draws >= each[open_, None], np.int64) for each in ends)
         made = np.cumsum(1 + drawn, axis=1)
         rounds[open_] += 1 + (made[:, :-1] < left[open_, None]).sum(axis=1)
         left[open_] -= made[:, -1]

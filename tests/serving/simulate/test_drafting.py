@@ -136,9 +136,46 @@ def test_what_drafts_takes_memory() -> None:
     )
     assert free.server(server).kv_tokens == 100_000
     assert taking.server(server).kv_tokens < 100_000
-    assert replace(free, later=1000.0).server(server).kv_tokens == 50_000
+    # 1,000 tokens and 4 drafted ones that the loop knows of, 1,000 that it does not.
+    assert replace(free, later=1000.0).server(server).kv_tokens == int(100_000 * 1004 / 2004)
     with pytest.raises(InfeasibleError, match="no room"):
         taking.server(replace(server, kv_tokens=2000))
+
+
+def test_a_sequence_is_admitted_with_room_for_what_it_drafts() -> None:
+    # Prompts of 30 fill 2 pages of 16, with 4 drafted tokens 3: of 6 pages, 3 or 2 sequences.
+    given = requests(0.0, [30] * 3, 2)
+    tight = Server(max_sequences=8, kv_tokens=96, token_budget=512)
+    table = PLAIN.prices
+    plain, room = (
+        serve(Fleet(table, replace(tight, drafted=drafted)), given) for drafted in (0, 4)
+    )
+    assert (plain.admitted == 0).sum() == 3
+    assert (room.admitted == 0).sum() == 2
+    with pytest.raises(InputError, match="needs 80 of cache"):  # 60 + 1 + 4 tokens in 5 pages
+        serve(
+            Fleet(table, replace(tight, kv_tokens=64, drafted=4)), requests(0.0, [60], 2)
+        )
+
+
+def test_drafted_tokens_count_in_the_budget() -> None:
+    # Three of four decode 5 tokens each: of 20, 5 are left for the last prompt of 10, then none.
+    given = requests([0.0, 0.0, 0.0, 1e-6], [6, 6, 6, 10], 40)
+    small = Server(max_sequences=4, token_budget=20)
+    steps = {}
+    for drafted in (0, 4):
+        served = serve(Fleet(PLAIN.prices, replace(small, drafted=drafted)), given)
+        steps[drafted] = float(served.first_token[3] - served.first_token[0])
+    step = float(PLAIN.prices.decode_s[0, 0])
+    assert steps[4] - steps[0] > 0.5 * step  # one more step: 5 + 5 in place of 10
+
+
+def test_a_server_runs_no_more_sequences_than_a_step_verifies() -> None:
+    rounds = Rounds(drafting(length=4), TARGET, PLAIN.prices, context=1000.0, later=0.0)
+    made = rounds.server(replace(SERVER, token_budget=64))
+    assert (made.max_sequences, made.drafted) == (12, 4)
+    with pytest.raises(InfeasibleError, match="verify a draft"):
+        rounds.server(Server(max_sequences=1, token_budget=4))
 
 
 def test_pipelines_are_refused() -> None:
