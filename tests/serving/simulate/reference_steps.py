@@ -69,6 +69,33 @@ class Outcome:
     external: int = 0
 
 
+@dataclass
+class Drafts:
+    """Drafts that follow the batch: lengths by sequences that decode, and who accepts what."""
+
+    lengths: list[int]
+    rates: list[list[float]]
+    keys: list[int]
+    tokens: list[int]
+
+    def chance(self, number: int, position: int) -> float:
+        """SplitMix64 of a key and a position, its upper 53 bits."""
+        mask = 2**64 - 1
+        x = (self.keys[number] + position * 0x9E3779B97F4A7C15) & mask
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
+        return ((x ^ (x >> 31)) >> 11) / 2**53
+
+    def yields(self, number: int, position: int, length: int) -> int:
+        rates = self.rates[number]
+        right = 0
+        for at in range(length):
+            if self.chance(number, position + at) >= rates[at]:
+                break
+            right += 1
+        return right + 1
+
+
 class Reference:
     def __init__(
         self,
@@ -79,7 +106,10 @@ class Reference:
         transferred: bool = False,
         ranks: list[int] | None = None,
         ramp_s: float = 0.0,
+        drafts: "Drafts | None" = None,
     ) -> None:
+        self.drafts = drafts
+        self.real = {i: 0 for i in range(len(given))}  # tokens, where a step may yield several
         self.starts = [i * ramp_s / concurrency for i in range(concurrency) if ramp_s]
         self.started = 0 if ramp_s else concurrency
         self.prices, self.server, self.clients = prices, server, concurrency
@@ -342,7 +372,8 @@ class Reference:
         self.waiting.sort(key=lambda one: one.order)
 
     def prefill(self, decoding: int) -> tuple[list[tuple[Asked, int, int]], bool]:
-        left = self.budget - decoding * (1 + self.server.drafted)
+        drafted = self.drafts.lengths[decoding] if self.drafts else self.server.drafted
+        left = self.budget - decoding * (1 + drafted)
         chunks: list[tuple[Asked, int, int]] = []
 
         def compute(one: Asked, most: int) -> int:
@@ -406,6 +437,9 @@ class Reference:
         for one in batch:
             one.stored += 1
             one.made += 1
+            if self.drafts:
+                number, length = one.number, self.drafts.lengths[len(batch)]
+                self.real[number] += self.drafts.yields(number, self.real[number], length)
         for one, tokens, _ in chunks:
             one.stored += tokens
         tokens = len(batch) + sum(one.stored == one.goal for one, _, _ in chunks)
@@ -438,27 +472,34 @@ class Reference:
         out.stored += self.physical()
         out.peak = max(out.peak, held)
 
+    def whole(self, one: Asked) -> bool:
+        """Whether it has its last token."""
+        if self.drafts:
+            return self.real[one.number] >= self.drafts.tokens[one.number]
+        return one.made == one.output
+
     def finish_step(
         self, batch: list[Asked], chunks: list[tuple[Asked, int, int]], joining: list[Asked]
     ) -> None:
         self.planned = []
-        ended = sorted((one for one in batch if one.made == one.output), key=lambda o: o.number)
+        ended = sorted((one for one in batch if self.whole(one)), key=lambda o: o.number)
         self.decoding = [one for one in self.decoding if one not in ended]
         prefilled = []
         for one, _, _ in chunks:
             if one.stored == one.goal:
                 prefilled.append(one)
                 one.made += 1
+                self.real[one.number] += 1
             else:
                 self.partial = one
         for one in prefilled + joining:
             if math.isnan(one.first):
                 one.first = self.now + self.behind
-        ended += [one for one in prefilled if one.made == one.output]
+        ended += [one for one in prefilled if self.whole(one)]
         for one in ended:
             self.end(one)
         for one in prefilled + joining:
-            if one.made < one.output:
+            if not self.whole(one):
                 one.swapped = False
                 self.decoding.append(one)
 
