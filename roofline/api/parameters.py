@@ -464,7 +464,11 @@ class Offered(Question):
         default=0.0,
         unit="1",
     )
-    draft_length: int = parameter("Tokens drafted in a row; 0 for 4.", default=0, unit="token")
+    draft_length: int | str = parameter(
+        "Tokens drafted in a row; auto: the best for the running batch; 0 for 4.",
+        default=0,
+        unit="token",
+    )
 
 
 class Analysis(

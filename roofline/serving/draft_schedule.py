@@ -53,12 +53,22 @@ class Schedule:
 
     def ranges(self) -> list[tuple[int, int, int]]:
         """First and last batch of each length, and the length. [1] [1] [token]"""
-        starts = np.flatnonzero(np.diff(self.lengths, prepend=-1))
-        ends = [*starts[1:], len(self.lengths)]
-        return [
-            (int(start) + 1, int(end), int(self.lengths[start]))
-            for start, end in zip(starts, ends, strict=True)
-        ]
+        return ranges(self.lengths)
+
+
+def ranges(lengths: Integers) -> list[tuple[int, int, int]]:
+    """First and last batch, counted from 1, of as many tokens drafted. [1] [1] [token]
+
+    Examples:
+        >>> ranges(np.array([4, 4, 2]))
+        [(1, 2, 4), (3, 3, 2)]
+    """
+    starts = np.flatnonzero(np.diff(lengths, prepend=-1))
+    ends = [*starts[1:], len(lengths)]
+    return [
+        (int(start) + 1, int(end), int(lengths[start]))
+        for start, end in zip(starts, ends, strict=True)
+    ]
 
 
 def schedule(

@@ -210,7 +210,9 @@ def operations(
 
     def round_of(tree: Tree) -> Operations:
         drafting = sum(map(drafted, passes(draft, tree)), np.zeros(2))
-        flops, moved = zip(drafting, stepped(verifying(target), 1.0 + tree.nodes), plain, strict=True)
+        flops, moved = zip(
+            drafting, stepped(verifying(target), 1.0 + tree.nodes), plain, strict=True
+        )
         return Operations(tree.tokens, *map(float, flops), *map(float, moved))
 
     plain = stepped(target, 1.0)

@@ -121,7 +121,13 @@ def work(made: Speculation) -> Table:
             f"of a verification and of a step; the device's ridge point is at {ridge:.0f}",
         ),
         ("refused_share", 1.0 - accepted / drafted, None, "", "of the drafted tokens"),
-        ("gain_bound", made.round.bound, None, "", "of the speed-up, if verifying took a plain step"),
+        (
+            "gain_bound",
+            made.round.bound,
+            None,
+            "",
+            "of the speed-up, if verifying took a plain step",
+        ),
         ("speed_up", made.round.speed_up, None, "", "of TPOT, as predicted"),
     ]
     return table(

@@ -119,6 +119,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "Distribution of latencies over requests",
         "request_share=Requests within, ttft_s, tpot_s, latency_s",
     ),
+    "draft_lengths": Shown("Draft length by load", "from_batch=From batch, to_batch=To, drafted"),
     "drafts": Shown(
         "What else could be drafted",
         "drafted, depth=Deep, expected_tokens=Tokens, draft_s, verify_s, tpot_s, speed_up, asked, "

@@ -1,5 +1,7 @@
 """Draft length by load, and the work of a round, against brute force and hand counts."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ def test_no_length_makes_tokens_faster_than_that_of_the_batch(kind: str) -> None
         one = made(kind, length=1, work=Workload(batch, 512, 12))
         times = [one.plain.tpot_s, *(choice.round.tpot_s for choice in one.choices)]
         length = int(found.lengths[batch - 1])
-        # The plain step of a sheet is between the contexts of a static batch within a part in 1,000.
+        # A sheet has the plain step of a static batch within a part in 1,000.
         assert times[length] <= min(times) * WORTH * 1.001
         assert found.tpot_s[batch - 1] == pytest.approx(times[length], rel=2e-3)
 
@@ -43,7 +45,7 @@ def test_ranges_cover_every_batch_once() -> None:
     ranges = found.ranges()
     assert ranges[0][0] == 1
     assert ranges[-1][1] == 200
-    for (_, last, length), (first, _, other) in zip(ranges, ranges[1:], strict=False):
+    for (_, last, length), (first, _, other) in pairwise(ranges):
         assert first == last + 1
         assert length != other
     for first, last, length in ranges:

@@ -120,6 +120,9 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
     }
     if (loads := series.by_load(run)) is not None:
         every["by_load"] = loads
+    drafting = run.fleet.drafting
+    if drafting is not None and drafting.lengths is not None:
+        every["draft_lengths"] = tables.draft_lengths(drafting.lengths)
     if run.facility is not None:
         every["facility"] = consumption([tables.drawn(run, done, run.facility)])
     if with_requests:
@@ -287,9 +290,11 @@ def notes(run: Run) -> tuple[str, ...]:
         )
     if run.fleet.drafting is not None:
         drafting = run.fleet.drafting
+        how = f"{drafting.tree}, of which {drafting.tree.tokens:.2f} tokens a round are expected"
+        if drafting.lengths is not None:
+            how = f"up to {drafting.tree}, as many as are best for the sequences that decode"
         out.append(
-            f"Drafted by {drafting.draft.title}: {drafting.tree}, of which "
-            f"{drafting.tree.tokens:.2f} tokens a round are expected, drawn for every round"
+            f"Drafted by {drafting.draft.title}: {how}, drawn for every round"
             f"{_unlike(drafting)}. A "
             "step is a round: each sequence has room for its drafted tokens in the cache, and they "
             "count in the token budget. Contexts and pages grow as they do on average."
@@ -371,6 +376,8 @@ def formed(run: "Run") -> str:
     """
     fleet, requests = run.fleet, run.requests
     if not run.load.rate or run.load.peak or lacking(requests, fleet.server):
+        return ""
+    if fleet.drafting is not None and fleet.drafting.lengths is not None:
         return ""
     if fleet.drafting is not None:
         requests = in_rounds(requests, fleet.drafting)

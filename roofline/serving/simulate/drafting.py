@@ -26,9 +26,12 @@ from roofline.serving.acceptance import Acceptance
 from roofline.serving.draft_trees import Tree
 from roofline.serving.drafts import Draft, check_layout, held, pass_
 from roofline.serving.request_acceptance import of_requests
-from roofline.serving.requests import Requests
+from roofline.serving.requests import Integers, Requests
 from roofline.serving.rounds import drafter, verification
+from roofline.serving.simulate.compiled.state import Paced
+from roofline.serving.simulate.dense import straight
 from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.run import UNPACED
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import UNLIMITED, Server
 
@@ -47,18 +50,44 @@ class Drafting:
     """Same seed, same rounds. [1]"""
     acceptance: Acceptance | None = None
     """Rates of a chain whose requests differ; None where all are alike."""
+    lengths: Integers | None = None
+    """Tokens drafted by sequences that decode, from none on, of which ``tree`` is the longest; None
+    where that is drafted always. [token]"""
 
-    def ends(self, requests: int) -> Array:
-        """Draws from 0 to 1 at which a round has a token more: positions × requests, or × 1. [1]
+    @property
+    def differ(self) -> bool:
+        """Whether requests have acceptances of their own."""
+        return self.acceptance is not None and not math.isinf(self.acceptance.concentration)
+
+    def rates(self, requests: int) -> Array:
+        """Acceptance of each position of a chain, positions × requests, or × 1. [1]
 
         One draw for each request says how it compares with the others.
         """
-        if self.acceptance is None or math.isinf(self.acceptance.concentration):
-            alike: Array = np.cumsum(self.chances[:-1]) / self.chances.sum()
-            return alike[:, None]
-        quantile = np.random.default_rng((self.seed, 1)).random(requests)
-        rates = of_requests(self.acceptance, self.tree.depth, quantile)
-        return 1.0 - np.cumprod(rates, axis=0)
+        assert self.acceptance is not None, "a draft of which no rates are known"
+        draws = np.random.default_rng((self.seed, 1)).random(requests if self.differ else 1)
+        return of_requests(self.acceptance, self.tree.depth, draws)
+
+    def ends(self, requests: int) -> Array:
+        """Draws from 0 to 1 at which a round has a token more: positions × requests, or × 1. [1]"""
+        if self.differ:
+            return 1.0 - np.cumprod(self.rates(requests), axis=0)
+        alike: Array = np.cumsum(self.chances[:-1]) / self.chances.sum()
+        return alike[:, None]
+
+    def paced(self, given: Requests) -> Paced:
+        """Requests whose rounds are counted as they run, as their drafts follow the batch."""
+        if self.lengths is None:
+            return UNPACED
+        keys = np.random.default_rng((self.seed, 2)).integers(0, 2**64, len(given), dtype=np.uint64)
+        return Paced(
+            self.lengths,
+            np.ascontiguousarray(self.rates(len(given)).T),
+            keys,
+            given.output,
+            np.zeros(len(given), np.int64),
+            np.zeros(len(given), np.int64),
+        )
 
     @property
     def chances(self) -> Array:
@@ -71,8 +100,11 @@ class Drafting:
 def in_rounds(given: Requests, drafting: Drafting) -> Requests:
     """Requests whose answers are counted in rounds, the prefill's token apart.
 
-    The last round is cut where the answer ends.
+    The last round is cut where the answer ends. Where drafts follow the batch nobody knows yet:
+    as many as tokens, at most.
     """
+    if drafting.lengths is not None:
+        return given
     random = np.random.default_rng(drafting.seed)
     ends = drafting.ends(len(given))
     left, rounds = given.output - 1, np.zeros(len(given), np.int64)
@@ -139,13 +171,28 @@ def round_prices(
         InputError: The layout has stages or shares contexts.
     """
     check_layout(target.layout)
-    tree, draft = drafting.tree, drafting.draft
-    shape = (len(prices.batches), len(prices.contexts))
-    batch = np.repeat(prices.batches, shape[1])
+    draft, batches = drafting.draft, prices.batches
+    shape = (len(batches), len(prices.contexts))
+    batch = np.repeat(batches, shape[1])
     cached = np.tile(prices.contexts, shape[0]) - 1.0 + later
-    whole = verification(target, tree, batch, cached).seconds()
-    for each in drafter(draft, target, batch, cached)(tree):
-        whole = whole + each.seconds
+
+    def rounds(tree: Tree) -> Array:
+        """Batches × contexts."""
+        whole = verification(target, tree, batch, cached).seconds()
+        for each in drafter(draft, target, batch, cached)(tree) if tree.levels else ():
+            whole = whole + each.seconds
+        return np.broadcast_to(whole, batch.shape).reshape(shape).copy()
+
+    if drafting.lengths is None:
+        decode, alone = rounds(drafting.tree), prices.alone_s
+    else:  # a row for every batch, of its length
+        lengths, every = drafting.lengths[1:], np.arange(1.0, len(drafting.lengths))
+        decode = np.empty((len(every), shape[1]))
+        for length in np.unique(lengths):
+            own = lengths == length
+            found = rounds(Tree(drafting.tree.levels[:length]))
+            decode[own] = straight(batches, found, every)[own]
+        alone, batches = np.interp(every, batches, prices.alone_s), every
     others = prices.others_s
     if draft.sequential:
         count = np.maximum(prices.tokens / prompt, 1.0)
@@ -153,10 +200,12 @@ def round_prices(
         others = others + pass_(draft, target, Group(count, length, length)).seconds(target)
     return replace(
         prices,
-        decode_s=np.broadcast_to(whole, batch.shape).reshape(shape).copy(),
+        batches=batches,
+        decode_s=decode,
         window=0,
         windows=np.ones(1),
-        window_s=np.zeros((shape[0], 1)),
+        window_s=np.zeros((len(batches), 1)),
+        alone_s=alone,
         others_s=others,
     )
 
@@ -208,10 +257,17 @@ class Rounds:
 
 
 def rounds_of(
-    drafting: Drafting, target: Deployment, prices: StepPrices, requests: Requests
+    drafting: Drafting,
+    target: Deployment,
+    prices: StepPrices,
+    requests: Requests,
+    rounds: Requests | None = None,
 ) -> Rounds:
-    """Rounds of a deployment for requests, whose lengths say how long sequences are."""
-    rounds = in_rounds(requests, drafting)
+    """Rounds of a deployment for requests, whose lengths say how long sequences are.
+
+    Where drafts follow the batch, those of an earlier run say how many rounds that takes.
+    """
+    rounds = in_rounds(requests, drafting) if rounds is None else rounds
     later, prompt = ahead(requests, rounds), float(requests.prompt.mean())
     context = prompt + float(rounds.output.mean()) / 2.0
     priced = round_prices(drafting, target, prices, later=later, prompt=prompt)

@@ -198,6 +198,7 @@ def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
             str(acceptance_of(str(speculation.acceptance))),
             speculation.length,
             None if speculation.weights is None else number_format(speculation.weights),
+            float(speculation.acceptance_spread),
         ),
         disaggregation=None
         if pools is None

@@ -109,7 +109,7 @@ class Reference:
         drafts: "Drafts | None" = None,
     ) -> None:
         self.drafts = drafts
-        self.real = {i: 0 for i in range(len(given))}  # tokens, where a step may yield several
+        self.real = dict.fromkeys(range(len(given)), 0)  # tokens, where a step may yield several
         self.starts = [i * ramp_s / concurrency for i in range(concurrency) if ramp_s]
         self.started = 0 if ramp_s else concurrency
         self.prices, self.server, self.clients = prices, server, concurrency

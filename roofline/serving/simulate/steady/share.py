@@ -221,7 +221,9 @@ def _room(server: Server, batches: Array, lengths: Array, most: int) -> tuple[Ar
     longest = np.full(len(batches), lengths[-1])
     if not server.token_budget:
         return longest, np.full(len(batches), float(most))
-    beside = batches * (1.0 + server.drafted) if server.first == "decode" else np.zeros_like(batches)
+    beside = (
+        batches * (1.0 + server.drafted) if server.first == "decode" else np.zeros_like(batches)
+    )
     left = np.maximum(server.token_budget - beside, server.token_budget / CUTS)
     if server.policy == "chunked":
         return left, np.minimum(left / lengths.mean(), most)
