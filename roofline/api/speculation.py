@@ -32,8 +32,8 @@ def speculate(asked: Drafting) -> Result:
 
     Returns:
         Result: Tables ``headline``, ``schedule`` where the length is ``auto``, ``by_request`` where
-            requests differ, ``round_work``, ``drafts``, ``batches``, ``memory``, ``published``; derivations
-            by metric.
+            requests differ, ``round_work``, ``drafts``, ``batches``, ``memory``, ``published``;
+            derivations by metric.
     """
     rates = rates_of(asked.acceptance, asked.acceptance_spread)
     if asked.tree or asked.tokens:

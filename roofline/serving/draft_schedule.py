@@ -21,8 +21,9 @@ from roofline.serving.workload import Workload
 from roofline.table import Table, table
 
 SOURCE: Final = (
-    "Liu et al. 2024 (SmartSpec, arXiv 2406.14066), section 4; as vLLM's "
-    "`num_speculative_tokens_per_batch_size` (PR 32374) and SGLang's `speculative-adaptive` do it"
+    "Liu et al. 2024 (SmartSpec, arXiv 2406.14066), section 4. Engines take it as a table by batch "
+    "(vLLM PR 32374, num_speculative_tokens_per_batch_size) or learn it (SGLang, "
+    "docs.sglang.io, adaptive speculative decoding)"
 )
 WORTH: Final = 1.01
 """Time over the least for which a length is not changed: steps of kernels would have it change back
@@ -102,7 +103,7 @@ def schedule(
 def _settled(times: Array) -> Integers:
     """Fastest row of each column, but the row of the column before while it is `WORTH` no more."""
     best = times.min(axis=0)
-    out = times.argmin(axis=0)
+    out: Integers = times.argmin(axis=0)
     for at in range(1, len(out)):
         if times[out[at - 1], at] <= best[at] * WORTH:
             out[at] = out[at - 1]

@@ -106,8 +106,8 @@ def _scheduling(scheduled: Schedule | None) -> tuple[str, ...]:
     if scheduled is None:
         return ()
     return (
-        "Draft length by load: the one with most expected tokens a second at each batch, or none; it "
-        f"changes where that gains 1 %. Source: {SOURCE}.",
+        "Draft length by load: the one with most expected tokens a second at each batch, or none; "
+        f"it changes where that gains 1 %. Source: {SOURCE}.",
     )
 
 

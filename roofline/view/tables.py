@@ -73,8 +73,8 @@ SHOWN: Final[Mapping[str, Shown]] = {
     ),
     "batches": Shown(
         "Other batches",
-        "batch, tpot_without_s, tpot_s=TPOT with, speed_up, gain_bound, decode_tok_s, best_drafted, "
-        "best_speed_up, fits",
+        "batch, tpot_without_s, tpot_s=TPOT with, speed_up, gain_bound, decode_tok_s, "
+        "best_drafted, best_speed_up, fits",
     ),
     "bounds": Shown(
         "Not measured: bounds at published rates, not ranked",

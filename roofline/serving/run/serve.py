@@ -134,8 +134,13 @@ def picked(pace: Paced, rows: Integers) -> Paced:
     """Some of the requests whose drafts follow the batch."""
     if not len(pace.lengths):
         return pace
-    rates = pace.rates[rows] if len(pace.rates) > 1 else pace.rates
-    return Paced(pace.lengths, rates, *(each[rows] for each in pace[2:]))
+    return pace._replace(
+        rates=pace.rates[rows] if len(pace.rates) > 1 else pace.rates,
+        keys=pace.keys[rows],
+        tokens=pace.tokens[rows],
+        made=pace.made[rows],
+        since=pace.since[rows],
+    )
 
 
 def turn(requests: Requests) -> Integers:

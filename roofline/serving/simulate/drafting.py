@@ -1,14 +1,16 @@
 """Speculative decoding of traffic: rounds in place of decode steps.
 
 A round drafts, and one step of the target verifies; each sequence has as many tokens from it as
-were accepted, and one. How many is drawn for every round of a request before it is served, by its own acceptance
-where requests differ: nothing else of the load changes it. The loop then serves requests of as many steps as they have rounds, at
-the price of a round.
+were accepted, and one. How many is drawn for every round of a request before it is served, by its
+own acceptance where requests differ: nothing else of the load changes it. The loop then serves
+requests of as many steps as they have rounds, at the price of a round. Where the length of drafts
+follows the batch, the loop counts the rounds of each request as they run.
 
 Each sequence has room in the cache, and in the token budget, for what it drafts. What that leaves
-out: contexts and pages grow by a token a round in the loop. Rounds are priced, and the cache is cut,
-for how much longer sequences are on average; a later turn finds fewer pages of an answer. Of a batch that nobody joins the time
-between tokens is that of `roofline.serving.speculative` within 1 %.
+out: contexts and pages grow by a token a round in the loop. Rounds are priced, and the cache is
+cut, for how much longer sequences are on average; a later turn finds fewer pages of an answer. Of
+a batch that nobody joins the time between tokens is that of `roofline.serving.speculative` within
+1 %.
 """
 
 import math
@@ -71,7 +73,8 @@ class Drafting:
     def ends(self, requests: int) -> Array:
         """Draws from 0 to 1 at which a round has a token more: positions × requests, or × 1. [1]"""
         if self.differ:
-            return 1.0 - np.cumprod(self.rates(requests), axis=0)
+            own: Array = np.subtract(1.0, np.cumprod(self.rates(requests), axis=0))
+            return own
         alike: Array = np.cumsum(self.chances[:-1]) / self.chances.sum()
         return alike[:, None]
 
@@ -114,7 +117,7 @@ def in_rounds(given: Requests, drafting: Drafting) -> Requests:
         if ends.shape[1] == 1:
             drawn = np.searchsorted(ends[:, 0], draws, side="right")
         else:
-            drawn = sum(np.asarray(draws >= each[open_, None], np.int64) for each in ends)
+            drawn = (draws >= ends[:, open_, None]).sum(axis=0)
         made = np.cumsum(1 + drawn, axis=1)
         rounds[open_] += 1 + (made[:, :-1] < left[open_, None]).sum(axis=1)
         left[open_] -= made[:, -1]
@@ -233,8 +236,8 @@ class Rounds:
         sequences = min(plain.max_sequences, (plain.token_budget or UNLIMITED) // (1 + drafted))
         if sequences < 1:
             raise InfeasibleError(
-                f"a step of {plain.token_budget} tokens does not hold the {1 + drafted} that verify "
-                "a draft",
+                f"a step of {plain.token_budget} tokens does not hold the {1 + drafted} that "
+                "verify a draft",
                 hint="draft fewer tokens, or raise `token_budget`",
             )
         plain = replace(plain, drafted=drafted, max_sequences=sequences)

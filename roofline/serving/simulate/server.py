@@ -110,6 +110,7 @@ class Server:
                 raise InputError(
                     f"{name.replace('_', ' ')} is {value}", hint=f"give {least} or more"
                 )
+        each = 1 + self.drafted
         batched, contiguous = self.policy in BATCHED, self.kv == "contiguous"
         for wrong, message, hint in (
             (
@@ -123,8 +124,8 @@ class Server:
                 "give a share from 0 to 1",
             ),
             (
-                0 < self.token_budget < self.max_sequences * (1 + self.drafted) and not batched,
-                f"a step of {self.token_budget} tokens does not hold {1 + self.drafted if self.drafted else 'one'} "
+                0 < self.token_budget < self.max_sequences * each and not batched,
+                f"a step of {self.token_budget} tokens does not hold {each if each > 1 else 'one'} "
                 f"of each of {self.max_sequences} sequences",
                 "raise the token budget, or run fewer sequences at once",
             ),
