@@ -464,9 +464,9 @@ class Offered(Question):
         default=0.0,
         unit="1",
     )
-    draft_length: int | str = parameter(
-        "Tokens drafted in a row; auto: the best for the running batch; 0 for 4.",
-        default=0,
+    draft_length: int | str | None = parameter(
+        "Tokens drafted in a row; auto: the best for the running batch; else 4.",
+        default=None,
         unit="token",
     )
 
@@ -625,9 +625,9 @@ class Drafting(Subject, Arranged, Batch, Deployed, Overlapped):
         default=0.0,
         unit="1",
     )
-    length: int | str = parameter(
-        "Tokens drafted in a row; auto: the best of each batch; 0 for 4, or a tree.",
-        default=0,
+    length: int | str | None = parameter(
+        "Tokens drafted in a row; auto: the best of each batch; else 4, or a tree.",
+        default=None,
         unit="token",
     )
     tree: Sequence[int] = parameter(

@@ -130,7 +130,7 @@ def check_undrafted(asked: Simulation | Planning) -> None:
         unused = {
             "`acceptance`": asked.acceptance != "",
             "`acceptance_spread`": asked.acceptance_spread != 0,
-            "`draft_length`": bool(asked.draft_length),
+            "`draft_length`": length_of(asked.draft_length, "draft_length") != 0,
         }
         refuse_unused("plain decoding", unused)
 

@@ -64,10 +64,10 @@ def speculate(asked: Drafting) -> Result:
     )
 
 
-def length_of(asked: int | str, name: str = "length") -> int | None:
-    """Tokens drafted in a row; None where the load decides."""
-    if isinstance(asked, int):
-        return asked
+def length_of(asked: int | str | None, name: str = "length") -> int | None:
+    """Tokens drafted in a row, 0 where nothing is said; None where the load decides."""
+    if asked is None or isinstance(asked, int):
+        return asked or 0
     text = asked.strip().lower()
     if text == AUTO:
         return None

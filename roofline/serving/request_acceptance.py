@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from scipy.special import betaincinv
 
 from roofline.cost.work import Array
 from roofline.errors import InputError
@@ -63,6 +62,8 @@ def of_requests(acceptance: Acceptance, length: int, quantile: Array) -> Array:
     nu = acceptance.concentration
     if math.isinf(nu):
         return np.broadcast_to(means, (length, len(quantile)))
+    from scipy.special import betaincinv
+
     with np.errstate(invalid="ignore"):
         drawn = betaincinv(means * nu, (1.0 - means) * nu, np.asarray(quantile))
     return np.where((means == 0.0) | (means == 1.0), means, drawn)
