@@ -105,7 +105,12 @@ def test_a_row_with_drafts_is_what_speculate_says() -> None:
 
 @pytest.mark.slow
 def test_a_row_whose_requests_differ_is_their_mean() -> None:
-    drafts = {"draft": "eagle", "acceptance": 0.7, "acceptance_spread": 0.15, "length": 3}
+    drafts: dict[str, Any] = {
+        "draft": "eagle",
+        "acceptance": 0.7,
+        "acceptance_spread": 0.15,
+        "length": 3,
+    }
     found = sweep(BATCH, techniques={"name": "s", "speculation": drafts}, batch=8)
     answer = roofline.speculate(**drafts, batch=8)
     requests = {row["of"]: row for row in answer.rows("by_request")}
