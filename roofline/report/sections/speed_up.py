@@ -10,7 +10,7 @@ from roofline.view.text import plain
 SERIES: Final = (
     ("speed_up", "as asked", "decode", "diamond"),
     ("best_speed_up", "with the best draft of each batch", "prefill", "circle"),
-    ("gain_bound", "bound, were verification as fast as a step", "muted", "square"),
+    ("gain_bound", "bound of as asked: verification as fast as a step", "muted", "square"),
 )
 WORK: Final = (
     ("speed_up", "speed-up", "decode", "diamond"),
