@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from roofline.api.setting import deployed, options_of, priced, roomiest
-from roofline.api.speculation import draft_of
+from roofline.api.speculation import draft_of, rates_of
 from roofline.bench.calibrations import engine_misses
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout, parse
@@ -17,7 +17,6 @@ from roofline.hardware.machine import Gpu, Node
 from roofline.model import catalog as networks
 from roofline.model.architecture import Architecture
 from roofline.model.changes import settings
-from roofline.serving.acceptance import parse as acceptance_of
 from roofline.serving.workload import Workload
 from roofline.study.choice import choose
 from roofline.study.grid import Name
@@ -119,7 +118,9 @@ class Lanes:
                     hint="use tensor, expert and attention data parallelism",
                 )
             draft = draft_of(asked.draft, target, asked.weights, None, self.scenario.calibration)
-            drafting = Drafting(draft, acceptance_of(asked.acceptance), asked.length)
+            drafting = Drafting(
+                draft, rates_of(asked.acceptance, asked.acceptance_spread), asked.length
+            )
         if (pools := technique.disaggregation) is not None:
             other, where = gpu, box
             if pools.gpu:

@@ -459,7 +459,16 @@ class Offered(Question):
     acceptance: str | float = parameter(
         "How often a drafted token is accepted: 0.7; 0.73,0.71 by position.", default="", unit="1"
     )
-    draft_length: int = parameter("Tokens drafted in a row; 0 for 4.", default=0, unit="token")
+    acceptance_spread: float = parameter(
+        "Standard deviation of the acceptance between requests; 0 for all alike.",
+        default=0.0,
+        unit="1",
+    )
+    draft_length: int | str | None = parameter(
+        "Tokens drafted in a row; auto: the best for the running batch; else 4.",
+        default=None,
+        unit="token",
+    )
 
 
 class Analysis(
@@ -611,7 +620,16 @@ class Drafting(Subject, Arranged, Batch, Deployed, Overlapped):
         unit="1",
         usual="",
     )
-    length: int = parameter("Tokens drafted in a row; 0 for 4, or a tree.", default=0, unit="token")
+    acceptance_spread: float = parameter(
+        "Standard deviation of the acceptance between requests; 0 for all alike.",
+        default=0.0,
+        unit="1",
+    )
+    length: int | str | None = parameter(
+        "Tokens drafted in a row; auto: the best of each batch; else 4, or a tree.",
+        default=None,
+        unit="token",
+    )
     tree: Sequence[int] = parameter(
         "Alternatives at each position, like 3,2,1, in place of a row.",
         default=(),

@@ -12,7 +12,7 @@ from roofline.api.kinds import Drafts, Kinds
 from roofline.api.parameters import Planning, parameters_of, shared
 from roofline.api.question import question
 from roofline.api.simulation import USUAL_DRAFT, check_undrafted, within_context
-from roofline.api.speculation import rates_of
+from roofline.api.speculation import length_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.workload import Wanted, drawn
 from roofline.bench.calibrations import profile_note
@@ -52,8 +52,8 @@ REQUESTS: Final = 8000
 SIMULATED: Final = (
     "workload", "trace", "drop_over_length", "clip", "rate", "cv", "prompt", "output", "requests",
     "warmup", "slo", "seed", "engine", "calibration", "profile", "draft", "acceptance",
-    "draft_length", "temperature", "top_k", "top_p", "adapters", "lora_rank", "lora_targets",
-    "max_loras", "adapter_skew", "mla", "routing_skew", "overlap", "no_cuda_graphs",
+    "acceptance_spread", "draft_length", "temperature", "top_k", "top_p", "adapters", "lora_rank",
+    "lora_targets", "max_loras", "adapter_skew", "mla", "routing_skew", "overlap", "no_cuda_graphs",
     "memory_utilization",
 )  # fmt: skip
 """Options that a plan and the simulation of its deployment have in common."""
@@ -244,11 +244,17 @@ def _problem(asked: Planning) -> Problem:
     said = (*said, *cut)
     check_number(made)
     objectives, left_out = meant(parse_slo(usual if asked.slo is None else asked.slo), made)
-    accepted = rates_of(asked.acceptance) if asked.draft else None
+    accepted = rates_of(asked.acceptance, asked.acceptance_spread) if asked.draft else None
     demand = Demand(made, load.rate, load.rate, load.warmup, load.name, accepted)
     speculation = None
     if accepted is not None:
-        length = asked.draft_length or USUAL_DRAFT
+        length = length_of(asked.draft_length, "draft_length")
+        if length is None:
+            raise InputError(
+                "a plan with drafts that follow the batch is not searched",
+                hint="give a `draft_length`; a simulation of the plan takes auto",
+            )
+        length = length or USUAL_DRAFT
         chain(accepted, length)  # refused before anything is priced
         speculation = Speculation(Drafts(asked.draft, asked.calibration), length, asked.seed)
     if facility is not None:

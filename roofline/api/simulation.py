@@ -7,13 +7,14 @@ import numpy as np
 from roofline.api import setting
 from roofline.api.parameters import Offered, Planning, Simulation, shared
 from roofline.api.question import question
-from roofline.api.speculation import draft_of, rates_of
+from roofline.api.speculation import draft_of, length_of, rates_of
 from roofline.api.workload import Wanted, drawn
 from roofline.bench.calibrations import engine_misses, profile_note
 from roofline.errors import InputError, QuantityError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.architecture import Architecture
 from roofline.serving.asking import check_decodes, one_of, refuse_unused
+from roofline.serving.draft_schedule import schedule
 from roofline.serving.draft_trees import chain
 from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import Requests, clipped, picked_rows
@@ -26,6 +27,7 @@ from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.server import POLICIES
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Traffic
+from roofline.serving.workload import Workload
 from roofline.table import Result
 from roofline.units import parse
 
@@ -80,8 +82,16 @@ def simulate(asked: Simulation) -> Result:
     fleet = Fleet(prices, server, replicas)
     if asked.draft:
         drafts = draft_of(asked.draft, deployment, None, None, asked.calibration)
-        tree = chain(rates_of(asked.acceptance), asked.draft_length or USUAL_DRAFT)
-        fleet = drafting_fleet(fleet, deployment, made, Drafting(drafts, tree, asked.seed))
+        rates = rates_of(asked.acceptance, asked.acceptance_spread)
+        length, lengths = length_of(asked.draft_length, "draft_length"), None
+        if length is None:
+            typical = Workload(1, round(made.prompt.mean()), max(round(made.output.mean()), 2))
+            best = schedule(deployment, drafts, rates, typical, server.max_sequences).lengths
+            length, lengths = max(int(best.max()), 1), np.concatenate([[0], best])
+        tree = chain(rates, length or USUAL_DRAFT)
+        drafting = Drafting(drafts, tree, asked.seed, rates, lengths)
+        driven = {"concurrency": load.concurrency, "ramp_s": load.ramp_s}
+        fleet = drafting_fleet(fleet, deployment, made, drafting, **driven)
     if deployment.options.lora.moves and (load.concurrency or bool((made.after >= 0).any())):
         raise InputError(
             "requests that wait for answers, with adapters that are loaded on demand: what a load "
@@ -119,7 +129,8 @@ def check_undrafted(asked: Simulation | Planning) -> None:
     if not asked.draft:
         unused = {
             "`acceptance`": asked.acceptance != "",
-            "`draft_length`": bool(asked.draft_length),
+            "`acceptance_spread`": asked.acceptance_spread != 0,
+            "`draft_length`": length_of(asked.draft_length, "draft_length") != 0,
         }
         refuse_unused("plain decoding", unused)
 

@@ -37,7 +37,8 @@ GROUPS: Final[Mapping[str, str]] = {
     "recv_interval stream_interval dp_timeout_iters page reserved profile port",
     "Decoding": "samples beams temperature top_k top_p denoising_steps block",
     "LoRA adapters": "adapters lora_rank lora_targets max_loras adapter_skew",
-    "Drafts": "draft acceptance draft_length draft_tokens draft_model draft_tp length tree tokens",
+    "Drafts": "draft acceptance acceptance_spread draft_length draft_tokens draft_model draft_tp "
+    "length tree tokens",
     "Cost": "price reserved_price power budget_per_hour scaling pue usd_per_kwh carbon own years "
     "training_tokens headroom confidence intervals",
 }

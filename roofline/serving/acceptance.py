@@ -1,7 +1,8 @@
 """Acceptance rates of drafted tokens, assumed, measured or published, and what they yield."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -27,6 +28,9 @@ class Acceptance:
     positions: tuple[tuple[float, ...], ...]
     """By position after the last token, probabilities of the draft's best token, of its
     second best, and so on: at most one of them is accepted. [1]"""
+    concentration: float = math.inf
+    """ν of requests that differ, about these means: see
+    `roofline.serving.request_acceptance`; ∞ where all are alike. [1]"""
 
     def __post_init__(self) -> None:
         """Refuse what are no probabilities."""
@@ -45,6 +49,12 @@ class Acceptance:
                 )
         if not self.positions:
             raise InputError("acceptance is empty", hint=_HINT)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation between requests, at the first position. [1]"""
+        first = self.positions[0][0]
+        return math.sqrt(first * (1.0 - first) / (1.0 + self.concentration))
 
     @property
     def deepest(self) -> int | None:
@@ -76,7 +86,7 @@ class Acceptance:
             left = max(1.0 - (1.0 - accepted) * factor, 0.0)
             return tuple(rank * left / accepted if accepted else 0.0 for rank in ranks)
 
-        return Acceptance(tuple(scaled(ranks) for ranks in self.positions))
+        return replace(self, positions=tuple(scaled(ranks) for ranks in self.positions))
 
     def __str__(self) -> str:
         """Text that `parse` reads."""

@@ -64,6 +64,15 @@ class Round:
         """TPOT without drafts over that with them; below 1 a loss. [1]"""
         return self.step_s / self.tpot_s
 
+    @property
+    def bound(self) -> float:
+        """Speed-up if a verification took no longer than a step: τ / (1 + draft / step). [1]
+
+        Of K tokens in a row accepted alike, (1 − α^(K + 1)) / ((1 − α)·(1 + c·K)). Source:
+        Leviathan et al. 2023 (arXiv 2211.17192), theorem 3.8.
+        """
+        return self.tokens / (1.0 + self.draft_s / self.step_s)
+
 
 def verifying(target: Deployment) -> Deployment:
     """The target as it verifies: logits of every token."""
@@ -146,7 +155,7 @@ def passes(draft: Draft, tree: Tree) -> tuple[Pass, ...]:
 
 
 class Operations(NamedTuple):
-    """Arithmetic of a round on all devices, mean over the answer."""
+    """Arithmetic and memory traffic of a round on all devices, mean over the answer."""
 
     tokens: float
     """Expected of each sequence. [token]"""
@@ -155,17 +164,26 @@ class Operations(NamedTuple):
     """Drafting, and the target's step. [FLOP]"""
     step: float
     """A decode step without drafts. [FLOP]"""
+    draft_bytes: float
+    verify_bytes: float
+    step_bytes: float
+    """Read from memory and written to it by each of them. [B]"""
 
     @property
     def increase(self) -> float:
         """Arithmetic of a token over that without drafts: what is refused is extra. [1]"""
         return (self.draft + self.verify) / (self.tokens * self.step)
 
+    @property
+    def traffic(self) -> float:
+        """Memory traffic of a token over that without drafts: weights are read once a round. [1]"""
+        return (self.draft_bytes + self.verify_bytes) / (self.tokens * self.step_bytes)
+
 
 def operations(
     draft: Draft, target: Deployment, workload: Workload, trees: Sequence[Tree]
 ) -> tuple[Operations, ...]:
-    """Arithmetic of a round of each tree.
+    """Arithmetic and memory traffic of a round of each tree.
 
     Source: Leviathan et al. 2023 (arXiv 2211.17192), theorem 3.11, with the operations of each step
     counted.
@@ -174,28 +192,31 @@ def operations(
     contexts, weights = answer_nodes(target.architecture, *lengths)
     batch, cached = np.full_like(contexts, float(workload.batch)), contexts - 1.0
 
-    def flops(deployment: Deployment, ops: Iterable[Op]) -> float:
-        every = sum(op.repeat * op.work.flops for op in ops)
+    def counted(deployment: Deployment, ops: Iterable[Op]) -> Array:
+        """Operations and bytes."""
         devices = deployment.layout.devices * target.layout.dp / deployment.layout.dp
-        return float(devices * (np.broadcast_to(every, contexts.shape) @ weights))
+        total = np.zeros(2)
+        for op in ops:
+            for which, each in enumerate((op.work.flops, op.work.hbm_bytes)):
+                whole = np.broadcast_to(op.repeat * each, contexts.shape)
+                total[which] += devices * float(whole @ weights)
+        return total
 
-    def drafted(one: Pass) -> float:
-        deployment, ops = pass_ops(draft, target, one.group(batch, cached), one.rows)
-        return flops(deployment, ops)
+    def drafted(one: Pass) -> Array:
+        return counted(*pass_ops(draft, target, one.group(batch, cached), one.rows))
 
-    def stepped(deployment: Deployment, new: float) -> float:
-        return flops(target, laid_out(deployment, Group(batch, new, cached + new)).ops)
+    def stepped(deployment: Deployment, new: float) -> Array:
+        return counted(target, laid_out(deployment, Group(batch, new, cached + new)).ops)
+
+    def round_of(tree: Tree) -> Operations:
+        drafting = sum(map(drafted, passes(draft, tree)), np.zeros(2))
+        flops, moved = zip(
+            drafting, stepped(verifying(target), 1.0 + tree.nodes), plain, strict=True
+        )
+        return Operations(tree.tokens, *map(float, flops), *map(float, moved))
 
     plain = stepped(target, 1.0)
-    return tuple(
-        Operations(
-            tree.tokens,
-            sum(map(drafted, passes(draft, tree))),
-            stepped(verifying(target), 1.0 + tree.nodes),
-            plain,
-        )
-        for tree in trees
-    )
+    return tuple(map(round_of, trees))
 
 
 @dataclass(frozen=True, slots=True)

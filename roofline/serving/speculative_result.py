@@ -2,18 +2,22 @@
 
 from typing import Final
 
+import numpy as np
+
 from roofline.cost.moe import touched
 from roofline.model.architecture import Moe
 from roofline.serving import speculative_tables as tables
 from roofline.serving.acceptance import published
 from roofline.serving.advice import listed, shares
 from roofline.serving.asking import asked_of
+from roofline.serving.draft_schedule import SOURCE, Schedule, schedule_table
 from roofline.serving.drafts import MTP, rolls_back
 from roofline.serving.explain.speculative import explain_all
+from roofline.serving.request_acceptance import mean_rounds, tokens_by_request
 from roofline.serving.room import memory_table
 from roofline.serving.speculative import Speculation
 from roofline.table import Result
-from roofline.units import show, show_binary, significant
+from roofline.units import counted, show, show_binary, significant
 
 EXACT: Final = {
     "model": "",
@@ -27,21 +31,31 @@ EXACT: Final = {
 }
 
 
-def result_of(made: Speculation) -> Result:
-    """Tables, derivations, notes and inputs of speculative decoding."""
+UNEVEN: Final = (
+    "Requests differ: the acceptance of each is drawn from a Beta distribution of the mean and "
+    "standard deviation that are given, and stays that of all its rounds. Figures above are of the "
+    "mean acceptance; those by request are of long answers."
+)
+
+
+def result_of(made: Speculation, scheduled: Schedule | None = None) -> Result:
+    """Tables, derivations, notes and inputs of speculative decoding, and its lengths by batch."""
     target, work, derivations = made.target, made.workload, explain_all(made)
     drafting = made.draft.deployment
     return Result(
         kind="speculate",
         tables={
             "headline": tables.headline(made, derivations),
+            **({} if scheduled is None else {"schedule": schedule_table(scheduled)}),
+            **({"by_request": tables.by_request(made)} if made.acceptance.spread else {}),
+            "round_work": tables.work(made),
             "drafts": tables.drafts(made),
             "batches": tables.batches(made),
             "memory": memory_table(made.memory, (made.draft_weights, made.draft_kv)),
             "published": published(),
         },
         derivations=derivations,
-        notes=tuple(dict.fromkeys(notes(made))),
+        notes=tuple(dict.fromkeys((*notes(made), *_scheduling(scheduled)))),
         metadata={
             **asked_of(target),
             "draft": made.draft.title,
@@ -52,6 +66,7 @@ def result_of(made: Speculation) -> Result:
             "depth": made.tree.depth,
             "tree": str(made.tree),
             "acceptance": str(made.acceptance),
+            "acceptance_spread": made.acceptance.spread,
             "lossless": True,
             "best_drafted": made.best.tree.nodes,
             "turns": [{"batch": turn.batch, "gains": turn.gains} for turn in made.turns],
@@ -65,15 +80,48 @@ def result_of(made: Speculation) -> Result:
             "convention": "engine",
             "basis": "assumed",
             "fits": made.free >= 0,
-            "summary": sentences(made),
+            "summary": (*sentences(made), *_by_load(made, scheduled)),
         },
     )
 
 
 def sentences(made: Speculation) -> tuple[str, ...]:
     """Summary: the gain, its basis, and the batch at which it ends."""
-    every = (_gain, _binds, _extra, _best, _turn, _rates, _room)
+    every = (_gain, _requests, _binds, _extra, _best, _turn, _rates, _room)
     return tuple(sentence for tell in every if (sentence := tell(made)))
+
+
+def _by_load(made: Speculation, scheduled: Schedule | None) -> tuple[str, ...]:
+    if scheduled is None:
+        return ()
+    batch, turn = made.workload.batch, scheduled.loses_from
+    most = len(scheduled.lengths)
+    ends = f"none from a batch of {turn:,} on" if turn else f"and it pays up to {most:,}"
+    length = int(scheduled.lengths[batch - 1])
+    best = counted(length, "token") if length else "no draft"
+    return (f"By load: {best} at a batch of {batch}, {ends}.",)
+
+
+def _scheduling(scheduled: Schedule | None) -> tuple[str, ...]:
+    if scheduled is None:
+        return ()
+    return (
+        "Draft length by load: the one with most expected tokens a second at each batch, or none; "
+        f"it changes where that gains 1 %. Source: {SOURCE}.",
+    )
+
+
+def _requests(made: Speculation) -> str:
+    rates, length, one = made.acceptance, made.tree.depth, made.round
+    if not rates.spread:
+        return ""
+    slow = float(tokens_by_request(rates, length, np.array([0.01]))[0])
+    mean = one.round_s * mean_rounds(rates, length)
+    return (
+        f"Requests differ in acceptance by {rates.spread:.2g} (standard deviation, assumed): their "
+        f"mean TPOT is {show(mean, 's')}, {one.step_s / mean:.2f} × as fast, and at p99 "
+        f"{show(one.round_s / slow, 's')}."
+    )
 
 
 def _gain(made: Speculation) -> str:
@@ -161,6 +209,7 @@ def notes(made: Speculation) -> tuple[str, ...]:
         "Acceptance is given, not predicted: it depends on the text, on what drafts and on the "
         "sampling. Published rates are of other text.",
         *([alike] if made.acceptance.deepest is None else []),
+        *([UNEVEN] if made.acceptance.spread else []),
         "Lossless: with the target's own choice where a draft is refused (greedy, or rejection "
         "sampling) the output has the target's distribution." + EXACT[draft.kind],
         "All sequences of a batch draft as many tokens in a round and go on by different numbers; "

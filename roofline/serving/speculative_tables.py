@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
+import numpy as np
+
+from roofline.serving.request_acceptance import mean_rounds, of_requests, tokens_by_request
 from roofline.serving.rounds import Round
 from roofline.serving.speculative import Speculation
 from roofline.serving.static import CENTRAL
@@ -95,6 +98,82 @@ _METRICS: Final = (
 )
 
 
+def work(made: Speculation) -> Table:
+    """Operations and bytes of a token, intensity of a verification, and the bound of the gain."""
+    one, batch, drafted = made.operations[0], made.workload.batch, made.tree.nodes
+    whole = np.array([one.draft + one.verify, one.draft_bytes + one.verify_bytes])
+    step = np.array([one.step, one.step_bytes])
+    token, plain = whole / one.tokens / batch, step / batch
+    accepted = one.tokens - 1.0
+    precision = made.target.precision
+    ridge = made.target.node.gpu.ridge(precision.linear_arithmetic)
+    beyond = (whole - step) / accepted / batch if accepted else (None, None)
+    rows: list[tuple[str, float | None, float | None, str, str]] = [
+        ("flops_per_token", token[0], plain[0], "FLOP", "an output token, drafting included"),
+        ("bytes_per_token", token[1], plain[1], "B", "read and written for an output token"),
+        ("extra_flops", beyond[0], None, "FLOP", "beyond a step, for each accepted draft"),
+        ("extra_bytes", beyond[1], None, "B", "beyond a step, for each accepted draft"),
+        (
+            "intensity",
+            one.verify / one.verify_bytes,
+            one.step / one.step_bytes,
+            "FLOP/B",
+            f"of a verification and of a step; the device's ridge point is at {ridge:.0f}",
+        ),
+        ("refused_share", 1.0 - accepted / drafted, None, "", "of the drafted tokens"),
+        (
+            "gain_bound",
+            made.round.bound,
+            None,
+            "",
+            "of the speed-up, if verifying took a plain step",
+        ),
+        ("speed_up", made.round.speed_up, None, "", "of TPOT, as predicted"),
+    ]
+    return table(
+        [
+            {
+                "metric": name,
+                "value": None if value is None else float(value),
+                "without": without if without is None else float(without),
+                "unit": unit,
+                "basis": ASSUMED,
+                "meaning": meaning,
+            }
+            for name, value, without, unit, meaning in rows
+        ],
+        {},
+    )
+
+
+def by_request(made: Speculation) -> Table:
+    """Requests that accept more and less: tokens of a verification, and TPOT."""
+    rates, length, one = made.acceptance, made.tree.depth, made.round
+    percentiles = (1, 10, 50, 90, 99)
+    quantiles = 1.0 - np.array(percentiles) / 100.0
+    firsts = of_requests(rates, length, quantiles)[0]
+    tokens = tokens_by_request(rates, length, quantiles)
+    rows = [
+        ("mean acceptance", rates.positions[0][0], one.tokens),
+        ("mean of requests", None, 1.0 / mean_rounds(rates, length)),
+        *(
+            (f"p{at} of TPOT", float(first), float(each))
+            for at, first, each in zip(percentiles, firsts, tokens, strict=True)
+        ),
+    ]
+    out = [
+        {
+            "of": name,
+            "acceptance": rate,
+            "expected_tokens": each,
+            "tpot_s": one.round_s / each,
+            "speed_up": one.step_s * each / one.round_s,
+        }
+        for name, rate, each in rows
+    ]
+    return table(out, units_of(out[0]), ASSUMED)
+
+
 def drafts(made: Speculation) -> Table:
     """Other lengths, or trees, at this batch."""
     rows = [
@@ -106,7 +185,9 @@ def drafts(made: Speculation) -> Table:
             "verify_s": choice.round.verify_s,
             "tpot_s": choice.round.tpot_s,
             "speed_up": choice.round.speed_up,
+            "gain_bound": choice.round.bound,
             "operations": operations.increase,
+            "traffic": operations.traffic,
             "asked": choice.tree == made.tree,
             "best": choice is made.best,
         }
@@ -123,6 +204,7 @@ def batches(made: Speculation) -> Table:
             "tpot_without_s": at.round.step_s,
             "tpot_s": at.round.tpot_s,
             "speed_up": at.round.speed_up,
+            "gain_bound": at.round.bound,
             "decode_tok_s": at.batch / at.round.tpot_s,
             "best_drafted": at.best.tree.nodes,
             "best_speed_up": at.best.round.speed_up,

@@ -21,6 +21,7 @@ from roofline.serving.disaggregated import disaggregated
 from roofline.serving.draft_trees import chain
 from roofline.serving.phases import LIMITS
 from roofline.serving.pools import Phases
+from roofline.serving.request_acceptance import mean_rounds
 from roofline.serving.rounds import sheet
 from roofline.serving.static import CENTRAL, OpTime
 from roofline.serving.workload import Workload
@@ -136,6 +137,9 @@ def _drafted(deployment: Deployment, work: Workload, lane: Lane) -> tuple[dict[s
     drafting.check(deployment, draft, work)
     tree = chain(lane.drafting.acceptance, lane.drafting.length)
     rounds = sheet(draft, deployment, work, [tree], np.array([float(work.batch)]))
+    rates, slower = lane.drafting.acceptance, 1.0
+    if rates.spread:  # mean over requests
+        slower = tree.tokens * mean_rounds(rates, tree.depth)
     plain = _columns(deployment, work, lane)
     alone = replace(work, batch=1, prefill_batch=0)
     prompts = {
@@ -147,7 +151,7 @@ def _drafted(deployment: Deployment, work: Workload, lane: Lane) -> tuple[dict[s
         """So many standard deviations from the median; both phases go together."""
         wide = np.exp(at * plain["ttft_log_sd"])
         times = {name: plain[name] * wide + span.at(at) for name, span in prompts.items()}
-        return plain.at(**times, gap_s=np.array([rounds.round(deviations=at).tpot_s]))
+        return plain.at(**times, gap_s=np.array([slower * rounds.round(deviations=at).tpot_s]))
 
     middle, memory = figures(0.0), drafting.memory_of(deployment, tree, work, share)
     free = memory.free - sum(drafting.taken(deployment, draft, tree, work))

@@ -37,11 +37,11 @@ ASKED: Final[Mapping[str, str]] = {
     "scoreboard": "group published_results",
     "analyze": "headline static_batch facility memory capacity adapters ops",
     "disaggregate": "headline pools pools_memory transfer alternatives",
-    "speculate": "headline drafts batches memory published",
+    "speculate": "headline schedule by_request round_work drafts batches memory published",
     "paging": "headline schemes",
     "compare": "variants speed factors training",
     "layouts": "layouts",
-    "simulate": "latencies objectives throughput facility server cache workload",
+    "simulate": "latencies objectives throughput facility draft_lengths server cache workload",
     "plan": "halls objectives facility owned confidences relaxations deployments bounds frontier "
     "fleets by_hour gpus_by_rate sensitivity break_even candidates",
 }

@@ -73,8 +73,8 @@ SHOWN: Final[Mapping[str, Shown]] = {
     ),
     "batches": Shown(
         "Other batches",
-        "batch, tpot_without_s, tpot_s=TPOT with, speed_up, decode_tok_s, best_drafted, "
-        "best_speed_up, fits",
+        "batch, tpot_without_s, tpot_s=TPOT with, speed_up, gain_bound, decode_tok_s, "
+        "best_drafted, best_speed_up, fits",
     ),
     "bounds": Shown(
         "Not measured: bounds at published rates, not ranked",
@@ -92,6 +92,10 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "decode_replicas?=Decode, gpu_hours, load=Of what is carried, ttft_s, tpot_s, "
         "late_share=Outside SLO",
         few=24,
+    ),
+    "by_request": Shown(
+        "Requests that accept more and less",
+        "of=Requests, acceptance, expected_tokens=Tokens, tpot_s, speed_up",
     ),
     "by_load": Shown(
         "TTFT by load: the same requests, sent faster or slower",
@@ -115,6 +119,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "Distribution of latencies over requests",
         "request_share=Requests within, ttft_s, tpot_s, latency_s",
     ),
+    "draft_lengths": Shown("Draft length by load", "from_batch=From batch, to_batch=To, drafted"),
     "drafts": Shown(
         "What else could be drafted",
         "drafted, depth=Deep, expected_tokens=Tokens, draft_s, verify_s, tpot_s, speed_up, asked, "
@@ -222,6 +227,14 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "reasons": Shown("Why figures are outside their interval"),
     "refused": Shown("Rows that are not predicted"),
     "relaxations": Shown("Relaxations that are enough"),
+    "round_work": Shown(
+        "Work of speculation, and its bound", "metric=Figure, value, without, meaning"
+    ),
+    "schedule": Shown(
+        "Draft length by load",
+        "from_batch=From batch, to_batch=To, drafted, tpot_s=TPOT there, speed_up, "
+        "speed_up_to=At the end",
+    ),
     "schemes": Shown(
         "Ways to give caches room; slots of the answers to a prompt, mean",
         "title=Reserved, mean_slots=Slots, token_share=Tokens, waiting_share=To come, "

@@ -11,6 +11,7 @@ from roofline.view.text import Amount, amount, binary, clean, is_number, percent
 
 HEADINGS: Final[Mapping[str, str]] = {
     "best_speed_up": "Its speed-up",
+    "bytes_per_token": "Memory traffic of a token",
     "capacity_per_s": "Carries",
     "chance": "Likely",
     "copied_pages": "Pages copied",
@@ -32,9 +33,14 @@ HEADINGS: Final[Mapping[str, str]] = {
     "wh_per_mtok": "Energy drawn per Mtok",
     "wh_per_request": "Energy drawn per request",
     "ep": "EP",
+    "extra_bytes": "Extra memory traffic",
+    "extra_flops": "Extra arithmetic",
+    "flops_per_token": "Arithmetic of a token",
+    "gain_bound": "Upper bound",
     "free_bytes": "Free memory",
     "goodput_requests_per_s": "Goodput",
     "inside": "Within",
+    "intensity": "Arithmetic intensity",
     "joule_per_mtok": "Energy per Mtok",
     "joule_per_token": "Energy per token",
     "known": "How known",
@@ -104,7 +110,7 @@ SHARES: Final = frozenset(
 """Columns of shares, without a unit in their names; others end in ``_share``."""
 CHANCES: Final = frozenset({"chance", "probability", "served_chance"})
 """Columns of probabilities."""
-RATIOS: Final = frozenset({"speed_up", "best_speed_up", "operations"})
+RATIOS: Final = frozenset({"speed_up", "speed_up_to", "best_speed_up", "gain_bound", "operations"})
 """Columns of factors."""
 ERRORS: Final = frozenset({"error", "mean_error", "median", "median_error", "p90", "p90_error"})
 """Columns of relative errors."""

@@ -103,6 +103,23 @@ def test_a_row_with_drafts_is_what_speculate_says() -> None:
     assert here["free_bytes"] < row(found, technique="plain")["free_bytes"]
 
 
+@pytest.mark.slow
+def test_a_row_whose_requests_differ_is_their_mean() -> None:
+    drafts: dict[str, Any] = {
+        "draft": "eagle",
+        "acceptance": 0.7,
+        "acceptance_spread": 0.15,
+        "length": 3,
+    }
+    found = sweep(BATCH, techniques={"name": "s", "speculation": drafts}, batch=8)
+    answer = roofline.speculate(**drafts, batch=8)
+    requests = {row["of"]: row for row in answer.rows("by_request")}
+    mean = requests["mean of requests"]["tpot_s"]
+    assert row(found, technique="s")["tpot_s"] == pytest.approx(mean)
+    assert mean > requests["mean acceptance"]["tpot_s"]
+    assert requests["p99 of TPOT"]["tpot_s"] > 1.3 * mean
+
+
 def test_a_row_of_pools_is_what_disaggregate_says() -> None:
     pools = {"name": "p", "disaggregation": {"prefill": "tp1"}}
     found = sweep(BATCH, techniques=pools, layouts="tp2", batch=32, prompt=1000, output=200)

@@ -100,6 +100,23 @@ def test_the_speed_up_says_where_it_is_a_loss_and_what_does_not_fit() -> None:
     assert asked["marker"]["symbol"] == ["diamond", "diamond", "diamond-open"]
 
 
+def test_the_work_of_a_token_is_drawn_by_what_is_drafted() -> None:
+    rows = [
+        {"drafted": 1, "speed_up": 1.5, "gain_bound": 1.6, "operations": 1.2, "traffic": 0.7},
+        {"drafted": 4, "speed_up": 2.0, "gain_bound": 2.4, "operations": 1.8, "traffic": 0.5},
+        {"drafted": 8, "speed_up": 1.7, "gain_bound": 2.2, "operations": 2.9, "traffic": 0.6},
+    ]
+    block = speed_up.build(Result("speculate", {**drafted().tables, "drafts": table(rows, {})}))
+    assert block is not None
+    _, work = block.figures
+    assert work.summary == (
+        "2.00 × as fast with 4 drafted, for 1.80 × the arithmetic and 0.50 × the memory traffic of "
+        "a token."
+    )
+    assert [trace["x"] for trace in work.spec["data"]] == [[1, 4, 8]] * 4
+    assert [key.text for key in work.legend][1] == "bound of the speed-up"
+
+
 def test_layouts_that_fit_are_drawn_and_the_best_have_their_name() -> None:
     figure = _figure(layouts_chart)
     _, points = figure.spec["data"]

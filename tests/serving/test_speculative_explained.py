@@ -54,7 +54,7 @@ def test_every_figure_is_explained_by_its_own_value(case: Speculation) -> None:
     held = case.memory.budget - case.free
     assert every["memory"].value == pytest.approx(held, rel=1e-12)
     assert list(every) == [
-        *("tokens", "draft", "verify", "tpot", "speed_up", "operations"),
+        *("tokens", "draft", "verify", "tpot", "speed_up", "bound", "operations"),
         *("ttft", "latency", "memory"),
     ]
 

@@ -94,6 +94,21 @@ def speed_up(made: Speculation) -> Derivation:
     return derived("speed-up", made.round.speed_up, "", formula, inputs, source="definition")
 
 
+def bound(made: Speculation) -> Derivation:
+    """Speed-up if a verification took no longer than a plain step."""
+    without = replace(times.tpot(made.plain), name="a plain step")
+    return derived(
+        "bound of the speed-up",
+        made.round.bound,
+        "",
+        "tokens of a verification / (1 + drafting / a plain step)",
+        (tokens(made), draft(made), without),
+        source=f"{LEVIATHAN}, theorem 3.8",
+        note="of K tokens in a row accepted alike (1 − α^(K + 1)) / ((1 − α)·(1 + c·K)), c a "
+        "drafting pass over a step; a verification is taken to last as long as a step",
+    )
+
+
 def operations(made: Speculation) -> Derivation:
     """Arithmetic of a token with drafts over that without."""
     found = made.operations[0]
@@ -146,5 +161,5 @@ def memory(made: Speculation) -> Derivation:
 
 def explain_all(made: Speculation) -> dict[str, Derivation]:
     """Derivations of every metric."""
-    every = (tokens, draft, verify, tpot, speed_up, operations, ttft, latency, memory)
+    every = (tokens, draft, verify, tpot, speed_up, bound, operations, ttft, latency, memory)
     return {derive.__name__: derive(made) for derive in every}

@@ -15,7 +15,7 @@ from roofline.serving.requests import Requests
 from roofline.serving.run import series, tables
 from roofline.serving.run.intervals import Intervals
 from roofline.serving.run.serve import Fleet
-from roofline.serving.simulate.drafting import in_rounds
+from roofline.serving.simulate.drafting import Drafting, in_rounds
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.steady import ERRORS, arriving, lacking, share_of
 from roofline.serving.static import CENTRAL
@@ -120,6 +120,9 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
     }
     if (loads := series.by_load(run)) is not None:
         every["by_load"] = loads
+    drafting = run.fleet.drafting
+    if drafting is not None and drafting.lengths is not None:
+        every["draft_lengths"] = tables.draft_lengths(drafting.lengths)
     if run.facility is not None:
         every["facility"] = consumption([tables.drawn(run, done, run.facility)])
     if with_requests:
@@ -287,11 +290,14 @@ def notes(run: Run) -> tuple[str, ...]:
         )
     if run.fleet.drafting is not None:
         drafting = run.fleet.drafting
+        how = f"{drafting.tree}, of which {drafting.tree.tokens:.2f} tokens a round are expected"
+        if drafting.lengths is not None:
+            how = f"up to {drafting.tree}, as many as are best for the sequences that decode"
         out.append(
-            f"Drafted by {drafting.draft.title}: {drafting.tree}, of which "
-            f"{drafting.tree.tokens:.2f} tokens a round are expected, drawn for every round. A "
-            "step is a round. Contexts and pages grow as they do on average, and drafted tokens "
-            "take nothing of the token budget."
+            f"Drafted by {drafting.draft.title}: {how}, drawn for every round"
+            f"{_unlike(drafting)}. A "
+            "step is a round: each sequence has room for its drafted tokens in the cache, and they "
+            "count in the token budget. Contexts and pages grow as they do on average."
         )
     if said := formed(run):
         out.append(said)
@@ -352,6 +358,17 @@ LOADS: Final = ((0.7, "open to 70 %"), (0.85, "open to 85 %"))
 """Shares of saturation up to which errors of the closed form are known."""
 
 
+def _unlike(drafting: Drafting) -> str:
+    """How far requests differ in what they accept; empty where they are alike."""
+    rates = drafting.acceptance
+    if rates is None or not rates.spread:
+        return ""
+    return (
+        f" by the acceptance of each request, whose standard deviation is {rates.spread:.2g} "
+        "(assumed; Beta distribution)"
+    )
+
+
 def formed(run: "Run") -> str:
     """TTFT, TPOT and saturation in closed form, and how far such figures are off.
 
@@ -359,6 +376,8 @@ def formed(run: "Run") -> str:
     """
     fleet, requests = run.fleet, run.requests
     if not run.load.rate or run.load.peak or lacking(requests, fleet.server):
+        return ""
+    if fleet.drafting is not None and fleet.drafting.lengths is not None:
         return ""
     if fleet.drafting is not None:
         requests = in_rounds(requests, fleet.drafting)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -10,9 +10,10 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
 from roofline.serving.requests import Integers, Requests, joined, numbered, part, picked_rows
 from roofline.serving.run.adapters import waited
+from roofline.serving.simulate.compiled.state import Paced
 from roofline.serving.simulate.drafting import Drafting, in_rounds, in_tokens, reached, rounds_of
 from roofline.serving.simulate.prices import StepPrices
-from roofline.serving.simulate.run import simulate, stream
+from roofline.serving.simulate.run import UNPACED, simulate, stream
 from roofline.serving.simulate.served import Served, Totals, averaged
 from roofline.serving.simulate.served import joined as served_joined
 from roofline.serving.simulate.server import Server
@@ -39,18 +40,32 @@ class Fleet:
 
 
 def drafting_fleet(
-    fleet: Fleet, deployment: Deployment, requests: Requests, drafting: Drafting
+    fleet: Fleet,
+    deployment: Deployment,
+    requests: Requests,
+    drafting: Drafting,
+    **driven: Any,
 ) -> Fleet:
     """The fleet with speculative decoding in place of plain steps.
 
-    Sequences are counted by the lengths of the requests.
+    Sequences are counted by the lengths of the requests. Where drafts follow the batch, the run
+    is driven as `serve` drives it.
     """
     longest = int((requests.prompt + requests.output).max())
     prices = reached(fleet.prices, fleet.server.max_sequences, longest)
-    rounds = rounds_of(drafting, deployment, prices, requests)
-    return replace(
-        fleet, prices=rounds.prices, server=rounds.server(fleet.server), drafting=drafting
-    )
+
+    def rounding(known: Requests | None = None) -> Fleet:
+        rounds = rounds_of(drafting, deployment, prices, requests, known)
+        server = rounds.server(fleet.server)
+        return replace(fleet, prices=rounds.prices, server=server, drafting=drafting)
+
+    if drafting.lengths is None:
+        return rounding()
+    # How long sequences are depends on how fast they grow: as in a run that leaves that out.
+    first = _run(rounding(), requests, **driven)
+    made = np.empty(len(requests), np.int64)
+    made[first.number] = first.output
+    return rounding(replace(requests, output=made))
 
 
 def serve(
@@ -71,9 +86,23 @@ def serve(
         ramp_s: Time over which those of each replica start. [s]
         progress: Told how many requests are done, of how many.
     """
-    asked, every, done = requests, [], 0
+    whole = _run(fleet, requests, concurrency=concurrency, ramp_s=ramp_s, progress=progress)
+    return whole if fleet.drafting is None else in_tokens(whole, requests)
+
+
+def _run(
+    fleet: Fleet,
+    requests: Requests,
+    *,
+    concurrency: int = 0,
+    ramp_s: float = 0.0,
+    progress: Progress | None = None,
+) -> Served:
+    """Requests as served, those of a fleet that drafts in rounds."""
+    every, done, pace = list[Served](), 0, UNPACED
     if fleet.drafting is not None:
-        requests = in_rounds(asked, fleet.drafting)
+        pace = fleet.drafting.paced(requests)
+        requests = in_rounds(requests, fleet.drafting)
     for replica in range(fleet.replicas):
         rows = np.flatnonzero(turn(requests) % fleet.replicas == replica)
         if not len(rows):
@@ -82,7 +111,12 @@ def serve(
         clients = _share(concurrency, replica, fleet.replicas)
         parts = []
         for served in stream(
-            _parts(own), fleet.prices, fleet.server, concurrency=clients, ramp_s=ramp_s
+            _parts(own),
+            fleet.prices,
+            fleet.server,
+            concurrency=clients,
+            ramp_s=ramp_s,
+            paced=picked(pace, rows),
         ):
             parts.append(served)
             done += len(served)
@@ -93,8 +127,20 @@ def serve(
             sessions = turn(requests)[rows[whole.number]]
             whole = waited(whole, fleet.server.lora, fleet.server.adapter_load_s, sessions)
         every.append(replace(whole, number=rows[whole.number]))
-    whole = _together(every)
-    return whole if fleet.drafting is None else in_tokens(whole, asked)
+    return _together(every)
+
+
+def picked(pace: Paced, rows: Integers) -> Paced:
+    """Some of the requests whose drafts follow the batch."""
+    if not len(pace.lengths):
+        return pace
+    return pace._replace(
+        rates=pace.rates[rows] if len(pace.rates) > 1 else pace.rates,
+        keys=pace.keys[rows],
+        tokens=pace.tokens[rows],
+        made=pace.made[rows],
+        since=pace.since[rows],
+    )
 
 
 def turn(requests: Requests) -> Integers:
@@ -135,11 +181,18 @@ def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -
         arrival=np.zeros(copies * len(single)),
         think=np.zeros(copies * len(single)),
     )
+    pace = UNPACED
     if fleet.drafting is not None:
+        pace = fleet.drafting.paced(ready)
         ready = in_rounds(ready, fleet.drafting)
     clients = 2 * fleet.server.max_sequences
     served = simulate(
-        ready, fleet.prices, fleet.server, concurrency=clients, transferred=transferred
+        ready,
+        fleet.prices,
+        fleet.server,
+        concurrency=clients,
+        transferred=transferred,
+        paced=pace,
     )
     finish = np.sort(served.finish)
     low, high = len(finish) // 4, (3 * len(finish)) // 4

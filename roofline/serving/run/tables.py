@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.serving.draft_schedule import ranges
 from roofline.serving.energy import request_energy
 from roofline.serving.facility import Consumption, Facility
 from roofline.serving.objectives import Finished, Kept, goodput, spread, window
@@ -154,6 +155,15 @@ def objectives(reached: tuple[Kept, ...], sure: "Intervals | None" = None) -> Ta
             row["chance"] = sure.chances[name]
         units += ["value_low", "value_high"]
     return table(rows, dict.fromkeys(units, "s"))
+
+
+def draft_lengths(lengths: Integers) -> Table:
+    """Tokens drafted by the sequences that decode in a step."""
+    rows = [
+        {"from_batch": first, "to_batch": last, "drafted": length}
+        for first, last, length in ranges(lengths[1:])
+    ]
+    return table(rows, {"drafted": "token"})
 
 
 def server(run: "Run") -> Table:

@@ -59,13 +59,13 @@ def _kernels(same: _Same, sequences: int) -> _Kernels:
     cached, attention = _two(prices.cached, attention.T)
     return _Kernels(
         contexts=contexts,
-        decode=_rows(prices.batches, decode, every),
-        alone=_rows(prices.batches, prices.alone_s, every),
+        decode=straight(prices.batches, decode, every),
+        alone=straight(prices.batches, prices.alone_s, every),
         windows=windows,
-        seen=_rows(prices.batches, seen, every),
+        seen=straight(prices.batches, seen, every),
         others=np.interp(whole, tokens, others),
         slope=float((others[-1] - others[-2]) / (tokens[-1] - tokens[-2])),
-        head=_rows(prices.rows, prices.head_s, every),
+        head=straight(prices.rows, prices.head_s, every),
         chunks=chunks,
         cached=cached,
         attention=np.ascontiguousarray(attention),
@@ -128,6 +128,7 @@ def rules(
         decode_first=server.first == "decode",
         max_sequences=server.max_sequences,
         budget=server.token_budget or UNLIMITED,
+        drafted=server.drafted,
         pages=server.kv_tokens if contiguous else server.pages,
         page=1 if contiguous else server.page,
         contiguous=contiguous,
@@ -158,7 +159,7 @@ def _two(points: Array, values: Array) -> tuple[Array, Array]:
     return np.array([points[0], points[0] + 1.0]), np.repeat(values, 2, axis=-1)
 
 
-def _rows(points: Array, values: Array, at: Array) -> Array:
+def straight(points: Array, values: Array, at: Array) -> Array:
     """Values, or rows of a table, straight between points and straight on beyond the last."""
     if len(points) == 1:
         return np.repeat(values, len(at), axis=0)

@@ -1,16 +1,19 @@
 """Speculative decoding of traffic: rounds in place of decode steps.
 
 A round drafts, and one step of the target verifies; each sequence has as many tokens from it as
-were accepted, and one. How many is drawn for every round of a request before it is served: nothing
-else of the load changes it. The loop then serves requests of as many steps as they have rounds, at
-the price of a round.
+were accepted, and one. How many is drawn for every round of a request before it is served, by its
+own acceptance where requests differ: nothing else of the load changes it. The loop then serves
+requests of as many steps as they have rounds, at the price of a round. Where the length of drafts
+follows the batch, the loop counts the rounds of each request as they run.
 
-What that leaves out: contexts and pages grow by a token a round in the loop. Rounds are priced, and
-the cache is cut, for how much longer sequences are on average; drafted tokens take nothing of the
-token budget, and a later turn finds fewer pages of an answer. Of a batch that nobody joins the time
-between tokens is that of `roofline.serving.speculative` within 1 %.
+Each sequence has room in the cache, and in the token budget, for what it drafts. What that leaves
+out: contexts and pages grow by a token a round in the loop. Rounds are priced, and the cache is
+cut, for how much longer sequences are on average; a later turn finds fewer pages of an answer. Of
+a batch that nobody joins the time between tokens is that of `roofline.serving.speculative` within
+1 %.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,11 +24,16 @@ from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.step import Group
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError
+from roofline.serving.acceptance import Acceptance
 from roofline.serving.draft_trees import Tree
 from roofline.serving.drafts import Draft, check_layout, held, pass_
-from roofline.serving.requests import Requests
+from roofline.serving.request_acceptance import of_requests
+from roofline.serving.requests import Integers, Requests
 from roofline.serving.rounds import drafter, verification
+from roofline.serving.simulate.compiled.state import Paced
+from roofline.serving.simulate.dense import straight
 from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.run import UNPACED
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import UNLIMITED, Server
 
@@ -42,6 +50,47 @@ class Drafting:
     """Drafter, and its draft of a round."""
     seed: int = 0
     """Same seed, same rounds. [1]"""
+    acceptance: Acceptance | None = None
+    """Rates of a chain whose requests differ; None where all are alike."""
+    lengths: Integers | None = None
+    """Tokens drafted by sequences that decode, from none on, of which ``tree`` is the longest; None
+    where that is drafted always. [token]"""
+
+    @property
+    def differ(self) -> bool:
+        """Whether requests have acceptances of their own."""
+        return self.acceptance is not None and not math.isinf(self.acceptance.concentration)
+
+    def rates(self, requests: int) -> Array:
+        """Acceptance of each position of a chain, positions × requests, or × 1. [1]
+
+        One draw for each request says how it compares with the others.
+        """
+        assert self.acceptance is not None, "a draft of which no rates are known"
+        draws = np.random.default_rng((self.seed, 1)).random(requests if self.differ else 1)
+        return of_requests(self.acceptance, self.tree.depth, draws)
+
+    def ends(self, requests: int) -> Array:
+        """Draws from 0 to 1 at which a round has a token more: positions × requests, or × 1. [1]"""
+        if self.differ:
+            own: Array = np.subtract(1.0, np.cumprod(self.rates(requests), axis=0))
+            return own
+        alike: Array = np.cumsum(self.chances[:-1]) / self.chances.sum()
+        return alike[:, None]
+
+    def paced(self, given: Requests) -> Paced:
+        """Requests whose rounds are counted as they run, as their drafts follow the batch."""
+        if self.lengths is None:
+            return UNPACED
+        keys = np.random.default_rng((self.seed, 2)).integers(0, 2**64, len(given), dtype=np.uint64)
+        return Paced(
+            self.lengths,
+            np.ascontiguousarray(self.rates(len(given)).T),
+            keys,
+            given.output,
+            np.zeros(len(given), np.int64),
+            np.zeros(len(given), np.int64),
+        )
 
     @property
     def chances(self) -> Array:
@@ -54,14 +103,21 @@ class Drafting:
 def in_rounds(given: Requests, drafting: Drafting) -> Requests:
     """Requests whose answers are counted in rounds, the prefill's token apart.
 
-    The last round is cut where the answer ends.
+    The last round is cut where the answer ends. Where drafts follow the batch nobody knows yet:
+    as many as tokens, at most.
     """
+    if drafting.lengths is not None:
+        return given
     random = np.random.default_rng(drafting.seed)
-    ends = np.cumsum(drafting.chances[:-1]) / drafting.chances.sum()
+    ends = drafting.ends(len(given))
     left, rounds = given.output - 1, np.zeros(len(given), np.int64)
     open_ = np.flatnonzero(left > 0)
     while len(open_):
-        drawn = np.searchsorted(ends, random.random((len(open_), TOGETHER)), side="right")
+        draws = random.random((len(open_), TOGETHER))
+        if ends.shape[1] == 1:
+            drawn = np.searchsorted(ends[:, 0], draws, side="right")
+        else:
+            drawn = (draws >= ends[:, open_, None]).sum(axis=0)
         made = np.cumsum(1 + drawn, axis=1)
         rounds[open_] += 1 + (made[:, :-1] < left[open_, None]).sum(axis=1)
         left[open_] -= made[:, -1]
@@ -118,13 +174,28 @@ def round_prices(
         InputError: The layout has stages or shares contexts.
     """
     check_layout(target.layout)
-    tree, draft = drafting.tree, drafting.draft
-    shape = (len(prices.batches), len(prices.contexts))
-    batch = np.repeat(prices.batches, shape[1])
+    draft, batches = drafting.draft, prices.batches
+    shape = (len(batches), len(prices.contexts))
+    batch = np.repeat(batches, shape[1])
     cached = np.tile(prices.contexts, shape[0]) - 1.0 + later
-    whole = verification(target, tree, batch, cached).seconds()
-    for each in drafter(draft, target, batch, cached)(tree):
-        whole = whole + each.seconds
+
+    def rounds(tree: Tree) -> Array:
+        """Batches × contexts."""
+        whole = verification(target, tree, batch, cached).seconds()
+        for each in drafter(draft, target, batch, cached)(tree) if tree.levels else ():
+            whole = whole + each.seconds
+        return np.broadcast_to(whole, batch.shape).reshape(shape).copy()
+
+    if drafting.lengths is None:
+        decode, alone = rounds(drafting.tree), prices.alone_s
+    else:  # a row for every batch, of its length
+        lengths, every = drafting.lengths[1:], np.arange(1.0, len(drafting.lengths))
+        decode = np.empty((len(every), shape[1]))
+        for length in np.unique(lengths):
+            own = lengths == length
+            found = rounds(Tree(drafting.tree.levels[:length]))
+            decode[own] = straight(batches, found, every)[own]
+        alone, batches = np.interp(every, batches, prices.alone_s), every
     others = prices.others_s
     if draft.sequential:
         count = np.maximum(prices.tokens / prompt, 1.0)
@@ -132,10 +203,12 @@ def round_prices(
         others = others + pass_(draft, target, Group(count, length, length)).seconds(target)
     return replace(
         prices,
-        decode_s=np.broadcast_to(whole, batch.shape).reshape(shape).copy(),
+        batches=batches,
+        decode_s=decode,
         window=0,
         windows=np.ones(1),
-        window_s=np.zeros((shape[0], 1)),
+        window_s=np.zeros((len(batches), 1)),
+        alone_s=alone,
         others_s=others,
     )
 
@@ -156,8 +229,18 @@ class Rounds:
     def server(self, plain: Server) -> Server:
         """Server whose memory holds the draft too, and longer sequences than the loop knows.
 
-        InfeasibleError where what drafts leaves no room.
+        It has room for all that is drafted, in the cache and in the steps. InfeasibleError where
+        what drafts leaves no room.
         """
+        drafted = self.drafting.tree.nodes
+        sequences = min(plain.max_sequences, (plain.token_budget or UNLIMITED) // (1 + drafted))
+        if sequences < 1:
+            raise InfeasibleError(
+                f"a step of {plain.token_budget} tokens does not hold the {1 + drafted} that "
+                "verify a draft",
+                hint="draft fewer tokens, or raise `token_budget`",
+            )
+        plain = replace(plain, drafted=drafted, max_sequences=sequences)
         if plain.kv_tokens >= UNLIMITED:
             return plain
         draft, context = self.drafting.draft, self.context
@@ -165,7 +248,9 @@ class Rounds:
         weights, cache = held(draft, self.target, int(groups), round(context), depth)
         token = kv_bytes_per_sequence(self.target, context) / context
         pool = plain.kv_tokens / groups * token - weights
-        room = groups * pool / (token + cache / context) * context / (context + self.later)
+        # A sequence is longer than the loop knows, and what it drafts comes after that.
+        known = (context + drafted) / (context + drafted + self.later)
+        room = groups * pool / (token + cache / context) * known
         if room < plain.page:
             raise InfeasibleError(
                 f"{draft.title} leaves no room for a cache",
@@ -175,10 +260,17 @@ class Rounds:
 
 
 def rounds_of(
-    drafting: Drafting, target: Deployment, prices: StepPrices, requests: Requests
+    drafting: Drafting,
+    target: Deployment,
+    prices: StepPrices,
+    requests: Requests,
+    rounds: Requests | None = None,
 ) -> Rounds:
-    """Rounds of a deployment for requests, whose lengths say how long sequences are."""
-    rounds = in_rounds(requests, drafting)
+    """Rounds of a deployment for requests, whose lengths say how long sequences are.
+
+    Where drafts follow the batch, those of an earlier run say how many rounds that takes.
+    """
+    rounds = in_rounds(requests, drafting) if rounds is None else rounds
     later, prompt = ahead(requests, rounds), float(requests.prompt.mean())
     context = prompt + float(rounds.output.mean()) / 2.0
     priced = round_prices(drafting, target, prices, later=later, prompt=prompt)

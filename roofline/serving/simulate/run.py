@@ -9,10 +9,16 @@ from numpy.typing import NDArray
 from roofline.errors import InputError
 from roofline.serving.requests import COLUMNS, Requests, part
 from roofline.serving.requests import check as check_columns
+from roofline.serving.simulate.compiled.state import Paced
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import BATCHED, Server
 
+UNPACED: Final = Paced(
+    *(np.zeros(0, np.int64), np.zeros((1, 1)), np.zeros(0, np.uint64)),
+    *(np.zeros(0, np.int64),) * 3,
+)
+"""No requests whose drafts follow the batch."""
 PART: Final = 2**14
 """Requests of a part of those at hand: their records fit into a processor's cache."""
 
@@ -26,6 +32,7 @@ def simulate(
     ramp_s: float = 0.0,
     seed: int = 0,
     transferred: bool = False,
+    paced: Paced = UNPACED,
 ) -> Served:
     """Serve requests, all of them.
 
@@ -40,6 +47,7 @@ def simulate(
             Nothing else is random. [1]
         transferred: Whether the cache of each prompt and the first token come with the request, as
             to the decode instances of disaggregated serving.
+        paced: Requests whose drafts follow the batch.
 
     Raises:
         InputError: The requests make no sense, or one of them can never be served.
@@ -58,6 +66,7 @@ def simulate(
         transferred=transferred,
         uniform=uniform,
         total=len(given),
+        paced=paced,
     )
     return served
 
@@ -73,6 +82,7 @@ def stream(
     transferred: bool = False,
     uniform: bool = False,
     total: int = 0,
+    paced: Paced = UNPACED,
 ) -> Iterator[Served]:
     """Serve requests that come in parts; each part of the result are those finished meanwhile.
 
@@ -85,7 +95,13 @@ def stream(
         uniform: Whether all priorities are known to be equal.
         total: Requests in all, checked by the caller and given back at the end; 0 where it is not
             known how many come. [1]
+        paced: Requests whose drafts follow the batch.
     """
+    if len(paced.lengths) and (server.policy in BATCHED or server.kv == "contiguous"):
+        raise InputError(
+            f"drafts that follow the batch, with {server.policy} batches or contiguous memory",
+            hint="give a `draft_length`, or use policy continuous or chunked and pages",
+        )
     if concurrency < 0:
         raise InputError(f"concurrency is {concurrency}", hint="give the number of clients")
     if server.max_sequences > prices.batches[-1]:
@@ -104,7 +120,7 @@ def stream(
     if not 0 <= ramp_s < np.inf:
         raise InputError(f"clients start over {ramp_s:g} s", hint="give 0 s or more")
     g = rules(server, prices, concurrency, ramp_s, uniform=uniform)
-    serve = batches.serve if server.policy in BATCHED else loop.serve
+    batched = server.policy in BATCHED
     s, first, start_s = rows.empty(g), 0, 0.0
     columns = rows.columns(total)
     parts = iter(given)
@@ -120,7 +136,10 @@ def stream(
             ranks = random.integers(0, 2**62, len(part))
         s = rows.extended(g, s, part, first, ranks, transferred=transferred)
         first += len(part)
-        serve(table, g, s, coming is not None)
+        if batched:
+            batches.serve(table, g, s, coming is not None)
+        else:
+            loop.serve(table, g, s, paced, coming is not None)
         if total:
             records.collect(s.rows, *columns, True)
         if not total or coming is None:

@@ -45,6 +45,11 @@ class Server:
     token_budget: int = 0
     """New tokens of a step; 0 for no limit. A prompt that is not cut is the first of its step, or
     has room in what is left. A batch that nobody joins is prefilled in one step. [token]"""
+    drafted: int = 0
+    """Tokens that each sequence drafts for a decode step, which verifies them: it takes as many
+    more of the budget, and of the cache from its admission on. Source: vLLM v0.11,
+    ``vllm/v1/core/sched/scheduler.py``, ``schedule``: ``num_tokens_with_spec`` less what is
+    computed is taken of the budget, and ``allocate_slots`` gives room for all of them. [token]"""
     timeout_s: float = 0.0
     """Longest wait of the first request of a dynamic batch. [s]"""
     kv_tokens: int = UNLIMITED
@@ -105,6 +110,7 @@ class Server:
                 raise InputError(
                     f"{name.replace('_', ' ')} is {value}", hint=f"give {least} or more"
                 )
+        each = 1 + self.drafted
         batched, contiguous = self.policy in BATCHED, self.kv == "contiguous"
         for wrong, message, hint in (
             (
@@ -118,9 +124,9 @@ class Server:
                 "give a share from 0 to 1",
             ),
             (
-                0 < self.token_budget < self.max_sequences and not batched,
-                f"a step of {self.token_budget} tokens does not hold one of each of "
-                f"{self.max_sequences} sequences",
+                0 < self.token_budget < self.max_sequences * each and not batched,
+                f"a step of {self.token_budget} tokens does not hold {each if each > 1 else 'one'} "
+                f"of each of {self.max_sequences} sequences",
                 "raise the token budget, or run fewer sequences at once",
             ),
             (
@@ -165,12 +171,12 @@ class Server:
     def most_tokens(self, prompt: int, output: int) -> int:
         """Most cache that a request takes, its last page or its region included. [token]
 
-        The last token of an answer is never cached. Source: `Server`.
+        The last token of an answer is never cached; drafted ones are. Source: `Server`.
 
         Args:
             prompt, output: Tokens of the prompt and of the answer. [token]
         """
-        whole = prompt + output - 1
+        whole = prompt + output - 1 + self.drafted
         if self.kv == "pages":
             return -(-whole // self.page) * self.page
         if self.region == "power":
@@ -183,7 +189,7 @@ _FROM_1: Final = (
 )
 _FROM_0: Final = (
     *("token_budget", "timeout_s", "hold_steps", "longest", "host_tokens", "swap_s_per_token"),
-    "tier_tokens",
+    *("tier_tokens", "drafted"),
 )
 LEAST: Final = {**dict.fromkeys(_FROM_1, 1), **dict.fromkeys(_FROM_0, 0)}
 """Least value of each setting."""

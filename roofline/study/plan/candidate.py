@@ -72,7 +72,7 @@ class Speculation:
 
     def drafting(self, draft: Draft, demand: Demand) -> Drafting:
         """Rounds of a draft for a demand."""
-        return Drafting(draft, self.tree(demand), self.seed)
+        return Drafting(draft, self.tree(demand), self.seed, demand.acceptance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,9 @@ def drafting_notes(plan: Plan) -> list[str]:
         return []
     draft, _ = found
     out = [
-        "How many drafted tokens are accepted is drawn for every round, all text and sequences "
-        "alike; contexts and pages grow as they do on average, and drafted tokens take nothing of "
-        "the token budget.",
+        "How many drafted tokens are accepted is drawn for every round; each sequence has room for "
+        "its drafted tokens in the cache, and they count in the token budget. Contexts and pages "
+        "grow as they do on average.",
     ]
     if draft.kind not in STARTED:
         says = f"The command that starts an instance does not say that {draft.title}"

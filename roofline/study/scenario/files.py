@@ -84,6 +84,7 @@ class SpeculationFile(Strict):
 
     draft: Word
     acceptance: Number | Word
+    acceptance_spread: Number = 0
     length: Annotated[int, Field(ge=1, le=64)] = 4
     weights: Word | None = None
 

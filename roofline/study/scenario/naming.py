@@ -18,6 +18,7 @@ from roofline.model.changes import settings
 from roofline.schema import Document
 from roofline.schema.document import shown
 from roofline.serving.acceptance import parse as acceptance_of
+from roofline.serving.request_acceptance import spread_out
 from roofline.study.scenario.files import (
     AdaptedFile,
     NetworkFile,
@@ -195,9 +196,15 @@ def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
         if speculation is None
         else Speculation(
             speculation.draft,
-            str(acceptance_of(str(speculation.acceptance))),
+            str(
+                spread_out(
+                    acceptance_of(str(speculation.acceptance)),
+                    float(speculation.acceptance_spread),
+                )
+            ),
             speculation.length,
             None if speculation.weights is None else number_format(speculation.weights),
+            float(speculation.acceptance_spread),
         ),
         disaggregation=None
         if pools is None

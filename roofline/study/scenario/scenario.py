@@ -40,6 +40,7 @@ class Speculation:
     acceptance: str
     length: int = 4
     weights: str | None = None
+    acceptance_spread: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

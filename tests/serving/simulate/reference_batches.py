@@ -27,11 +27,10 @@ class Batches:
             self.batch()
 
     def room(self, some: list[Asked]) -> int:
-        page = self.server.page
         if self.server.policy == "packed":
-            return sum(math.ceil(one.whole / page) for one in some)
+            return sum(self.base.paged(one.whole) for one in some)
         longest = max(one.prompt for one in some) + max(one.output for one in some) - 1
-        return len(some) * math.ceil(longest / page)
+        return len(some) * self.base.paged(longest)
 
     def batch(self) -> None:
         base, some = self.base, list[Asked]()

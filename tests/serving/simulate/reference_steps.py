@@ -69,6 +69,33 @@ class Outcome:
     external: int = 0
 
 
+@dataclass
+class Drafts:
+    """Drafts that follow the batch: lengths by sequences that decode, and who accepts what."""
+
+    lengths: list[int]
+    rates: list[list[float]]
+    keys: list[int]
+    tokens: list[int]
+
+    def chance(self, number: int, position: int) -> float:
+        """SplitMix64 of a key and a position, its upper 53 bits."""
+        mask = 2**64 - 1
+        x = (self.keys[number] + position * 0x9E3779B97F4A7C15) & mask
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
+        return ((x ^ (x >> 31)) >> 11) / 2**53
+
+    def yields(self, number: int, position: int, length: int) -> int:
+        rates = self.rates[number]
+        right = 0
+        for at in range(length):
+            if self.chance(number, position + at) >= rates[at]:
+                break
+            right += 1
+        return right + 1
+
+
 class Reference:
     def __init__(
         self,
@@ -79,7 +106,10 @@ class Reference:
         transferred: bool = False,
         ranks: list[int] | None = None,
         ramp_s: float = 0.0,
+        drafts: "Drafts | None" = None,
     ) -> None:
+        self.drafts = drafts
+        self.real = dict.fromkeys(range(len(given)), 0)  # tokens, where a step may yield several
         self.starts = [i * ramp_s / concurrency for i in range(concurrency) if ramp_s]
         self.started = 0 if ramp_s else concurrency
         self.prices, self.server, self.clients = prices, server, concurrency
@@ -218,16 +248,24 @@ class Reference:
                     return (hits if loads else hits[:-1]), loads, one.goal - 1
         return hits, loads, (len(hits) + len(loads)) * self.server.page
 
+    def paged(self, tokens: int) -> int:
+        """Pages of a sequence of so many tokens with the drafted ones after them."""
+        return math.ceil((tokens + self.server.drafted) / self.server.page)
+
+    def begins(self, one: Asked) -> bool:
+        """Whether its last drafted token of the next step lies in a page that it has not."""
+        return self.paged(one.stored + 1) > self.paged(one.stored)
+
     def pledged(self, one: Asked) -> int:
         share = one.prompt + int(self.server.reservation * (one.output - 1))
-        return math.ceil(max(one.goal, share) / self.server.page) - one.hits
+        return self.paged(max(one.goal, share)) - one.hits
 
     def admit(self, one: Asked) -> bool:
         server = self.server
         if server.kv == "contiguous":
             return self.lay(one)
         hits, loads, done = ([], [], one.goal) if one.swapped else self.known(one)
-        needed = math.ceil(one.goal / server.page) - len(hits)
+        needed = self.paged(one.goal) - len(hits)
         unused = sum(self.kept[key].users == 0 for key in hits)
         if needed > self.free_pages() + len(self.idle) - unused - self.begun:
             return False
@@ -303,7 +341,7 @@ class Reference:
     def room_to_decode(self) -> bool:
         calm = True
         while self.decoding and self.server.kv == "pages":
-            wanted = sum(one.stored % self.server.page == 0 for one in self.decoding)
+            wanted = sum(map(self.begins, self.decoding))
             if wanted <= self.free_pages() + len(self.idle):
                 break
             calm = False
@@ -334,7 +372,8 @@ class Reference:
         self.waiting.sort(key=lambda one: one.order)
 
     def prefill(self, decoding: int) -> tuple[list[tuple[Asked, int, int]], bool]:
-        left = self.budget - decoding
+        drafted = self.drafts.lengths[decoding] if self.drafts else self.server.drafted
+        left = self.budget - decoding * (1 + drafted)
         chunks: list[tuple[Asked, int, int]] = []
 
         def compute(one: Asked, most: int) -> int:
@@ -373,8 +412,7 @@ class Reference:
         decode_first = self.server.first == "decode"
         idle = not (self.decoding or self.partial)
         calm = self.room_to_decode() if decode_first else True
-        page = self.server.page
-        self.begun = sum(one.stored % page == 0 for one in self.decoding) * decode_first
+        self.begun = sum(map(self.begins, self.decoding)) * decode_first
         held = self.holds(idle)
         if calm and not held:
             chunks, blocked = self.prefill(len(self.decoding) if decode_first else 0)
@@ -384,7 +422,7 @@ class Reference:
             self.room_to_decode()
         batch = list(self.decoding) if decode else []
         for one in batch:
-            if self.server.kv == "pages" and one.stored % self.server.page == 0:
+            if self.server.kv == "pages" and self.begins(one):
                 self.take(one, 1)
         context = sum(one.stored + 1 for one in batch)
         out = self.outcome
@@ -399,6 +437,9 @@ class Reference:
         for one in batch:
             one.stored += 1
             one.made += 1
+            if self.drafts:
+                number, length = one.number, self.drafts.lengths[len(batch)]
+                self.real[number] += self.drafts.yields(number, self.real[number], length)
         for one, tokens, _ in chunks:
             one.stored += tokens
         tokens = len(batch) + sum(one.stored == one.goal for one, _, _ in chunks)
@@ -431,27 +472,34 @@ class Reference:
         out.stored += self.physical()
         out.peak = max(out.peak, held)
 
+    def whole(self, one: Asked) -> bool:
+        """Whether it has its last token."""
+        if self.drafts:
+            return self.real[one.number] >= self.drafts.tokens[one.number]
+        return one.made == one.output
+
     def finish_step(
         self, batch: list[Asked], chunks: list[tuple[Asked, int, int]], joining: list[Asked]
     ) -> None:
         self.planned = []
-        ended = sorted((one for one in batch if one.made == one.output), key=lambda o: o.number)
+        ended = sorted((one for one in batch if self.whole(one)), key=lambda o: o.number)
         self.decoding = [one for one in self.decoding if one not in ended]
         prefilled = []
         for one, _, _ in chunks:
             if one.stored == one.goal:
                 prefilled.append(one)
                 one.made += 1
+                self.real[one.number] += 1
             else:
                 self.partial = one
         for one in prefilled + joining:
             if math.isnan(one.first):
                 one.first = self.now + self.behind
-        ended += [one for one in prefilled if one.made == one.output]
+        ended += [one for one in prefilled if self.whole(one)]
         for one in ended:
             self.end(one)
         for one in prefilled + joining:
-            if one.made < one.output:
+            if not self.whole(one):
                 one.swapped = False
                 self.decoding.append(one)
 

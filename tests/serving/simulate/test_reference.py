@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from roofline.serving.requests import Requests
+from roofline.serving.simulate.compiled.state import Paced
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate, stream
 from roofline.serving.simulate.served import Served, joined
@@ -16,7 +17,7 @@ from roofline.serving.simulate.server import BATCHED, Server
 from tests.serving.deployments import on
 from tests.serving.simulate.cases import chat, prices, server, some_engine, trace
 from tests.serving.simulate.reference import reference
-from tests.serving.simulate.reference_steps import Outcome
+from tests.serving.simulate.reference_steps import Drafts, Outcome
 
 TABLE = step_prices(on(), sequences=64)
 CHAT = Server(max_sequences=64, token_budget=2048, kv_tokens=450_000)
@@ -88,6 +89,51 @@ def test_skipping_steps_changes_nothing(part: int) -> None:
             same(ours, reference(given, table, setting, **driven))
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {setting} {driven}") from error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_skipping_steps_changes_nothing_where_each_sequence_has_room_for_drafts(part: int) -> None:
+    for seed in range(part, TRACES, 4):
+        given, table, setting, driven = case(seed)
+        drafted = 1 + seed % 5
+        budget = setting.token_budget and max(
+            setting.token_budget, setting.max_sequences * (1 + drafted)
+        )
+        setting = replace(setting, drafted=drafted, token_budget=budget)
+        ours = simulate(given, table, setting, **driven)
+        try:
+            same(ours, reference(given, table, setting, **driven))
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {setting} {driven}") from error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_skipping_steps_changes_nothing_where_drafts_follow_the_batch(part: int) -> None:
+    compared = 0
+    for seed in range(part, 2 * TRACES, 4):
+        given, table, setting, driven = case(seed)
+        if setting.policy in BATCHED or setting.kv == "contiguous" or "transferred" in driven:
+            continue
+        random, most = np.random.default_rng(seed), setting.max_sequences
+        deepest = int(random.integers(1, 5))
+        lengths = random.integers(0, deepest + 1, most + 1)
+        rates = random.random((len(given), deepest))
+        keys = random.integers(0, 2**64, len(given), dtype=np.uint64)
+        budget = setting.token_budget and max(setting.token_budget, most * (1 + deepest))
+        setting = replace(setting, drafted=deepest, token_budget=budget)
+        none = np.zeros(len(given), np.int64)
+        paced = Paced(lengths, rates, keys, given.output, none, none.copy())
+        drafts = Drafts(lengths.tolist(), rates.tolist(), keys.tolist(), given.output.tolist())
+        ours = simulate(given, table, setting, paced=paced, **driven)
+        theirs = reference(given, table, setting, drafts=drafts, **driven)
+        try:
+            same(ours, theirs)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {setting} {driven}") from error
+        compared += 1
+    assert compared > TRACES // 8
 
 
 def cut(given: Requests, at: list[int]) -> list[Requests]:

@@ -154,13 +154,13 @@ def test_acceptance_is_moved_as_far_as_one_drafter_was_published() -> None:
 
 
 def test_a_plan_is_sensitive_to_the_acceptance() -> None:
-    asked = question(0.7, 60.0)
+    asked = question(0.5, 60.0)  # limited by memory at all three
     found = search(candidates(), asked, tables())
     assert found.options
     done = confirm(found.options[0], asked, tables())
     bars = tornado(done, found.options, asked, tables())
     bar = next(bar for bar in bars if bar.what == "acceptance")
-    assert bar.said == ("0.64", "0.76")
+    assert bar.said == ("0.4", "0.6")
     assert bar.low is not None
     assert bar.high is not None
     assert bar.low.cost({}) >= bar.high.cost({})

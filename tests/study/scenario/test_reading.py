@@ -201,6 +201,15 @@ def test_what_is_wrong_is_told_at_its_place(
             BATCH,
             {
                 "techniques": {
+                    "speculation": {"draft": "eagle", "acceptance": 0.5, "acceptance_spread": 0.6}
+                }
+            },
+            "`acceptance_spread` is 0.6",
+        ),
+        (
+            BATCH,
+            {
+                "techniques": {
                     "speculation": {"draft": "eagle", "acceptance": 0.5},
                     "disaggregation": {"prefill": "tp1"},
                 }

@@ -7,13 +7,14 @@ that could join; the steps until then are one sum over the table of prices.
 
 import numpy as np
 
-from roofline.serving.simulate.compiled import course, heap, lookup, memory, queue
+from roofline.serving.simulate.compiled import course, heap, lookup, memory, paced, queue
 from roofline.serving.simulate.compiled.compiler import compiled, entry
 from roofline.serving.simulate.compiled.state import (
     DECODING,
     JOINING,
     PREFILLED,
     WAITING,
+    Paced,
     Prices,
     Rules,
     State,
@@ -21,9 +22,9 @@ from roofline.serving.simulate.compiled.state import (
 
 
 @entry
-def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
+def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool) -> None:
     """Serve the rows until all are finished, or until the one after the last matters."""
-    n = s.counts[0]
+    n, follows = s.counts[0], len(d.lengths) > 0
     while True:
         queue.send(g, s)
         idle = n.decoding == 0 and n.partial < 0
@@ -43,17 +44,21 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
         n.swapping, n.begun = 0.0, 0
         calm = True
         if g.decode_first:
-            calm = _room_to_decode(g, s)
+            calm = _room_to_decode(g, s, d)
             n.begun = 0 if g.contiguous else _wanted(g, s, 0)
         decoding = n.decoding if g.decode_first else 0
+        # Tokens of the step that decode, or verify.
+        beside = decoding * (1 + (d.lengths[decoding] if follows else g.drafted))
         new, chunks, attention_s, blocked = 0, 0, 0.0, False
         n.prefilled, n.joining = 0, 0
         held = g.hold > 0 and not idle and _held(g, s)
         if calm and not held:
-            new, chunks, attention_s, blocked = _prefill(p, g, s, decoding)
+            new, chunks, attention_s, blocked = _prefill(p, g, s, beside)
         if not g.decode_first and new == 0 and n.joining == 0:
-            calm = _room_to_decode(g, s)
+            calm = _room_to_decode(g, s, d)
             decoding = n.decoding
+        if follows and decoding:
+            paced.follow(d, s, decoding)
         steps, took, passing = 0, 0.0, p.token_s * decoding
         if new:
             steps = 1
@@ -65,7 +70,7 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
         elif decoding:
             most, limit = 1, np.inf
             if calm and n.joining == 0:
-                most, limit = _undisturbed(g, s)
+                most, limit = _undisturbed(g, s, beside)
             steps, took, n.behind = lookup.decode_run(
                 p,
                 decoding,
@@ -88,7 +93,7 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
         course.record(s, start, n.now, before * g.page, memory.taken(s) * g.page)
         if decoding:
             _decoded(g, s, steps)
-        _joined(g, s)
+        _joined(g, s, d)
 
 
 @compiled
@@ -104,13 +109,13 @@ def _held(g: Rules, s: State) -> bool:
 
 
 @compiled
-def _room_to_decode(g: Rules, s: State) -> bool:
+def _room_to_decode(g: Rules, s: State, d: Paced) -> bool:
     """Preempt until every sequence has room for its next token; whether nobody had to go."""
     n, calm = s.counts[0], True
     while n.decoding:
         if g.contiguous or _wanted(g, s, 0) <= g.pages - memory.taken(s):
             break
-        _preempt(g, s)
+        _preempt(g, s, d)
         calm = False
     return calm
 
@@ -118,11 +123,11 @@ def _room_to_decode(g: Rules, s: State) -> bool:
 @compiled
 def _wanted(g: Rules, s: State, ahead: int) -> int:
     """Pages that sequences begin in a decode step, so many steps ahead."""
-    return int(s.phases[(1 - s.counts[0].clock - ahead) % g.page])
+    return int(s.phases[(1 - g.drafted - s.counts[0].clock - ahead) % g.page])
 
 
 @compiled
-def _preempt(g: Rules, s: State) -> None:
+def _preempt(g: Rules, s: State, d: Paced) -> None:
     """The last one by priority and time gives up its pages and waits again."""
     r, n = s.rows, s.counts[0]
     at, victim = -1, n.partial
@@ -139,6 +144,8 @@ def _preempt(g: Rules, s: State) -> None:
     else:
         n.decoding = heap.remove(s.lists, DECODING, n.decoding, at, r)
         s.phases[(r[victim].prompt + r[victim].made - r[victim].joined) % g.page] -= 1
+        if len(d.lengths):
+            paced.catch_up(d, s, victim)
         r[victim].made += n.clock - r[victim].joined
         _attend(g, s, r[victim].prompt + r[victim].made, -1)
         stored = r[victim].prompt + r[victim].made - 1
@@ -154,10 +161,10 @@ def _preempt(g: Rules, s: State) -> None:
 
 
 @compiled
-def _prefill(p: Prices, g: Rules, s: State, decoding: int) -> tuple[int, int, float, bool]:
+def _prefill(p: Prices, g: Rules, s: State, beside: int) -> tuple[int, int, float, bool]:
     """Plan the prompts of a step: tokens, chunks, their attention [s], whether memory is short."""
     r, n = s.rows, s.counts[0]
-    left = g.budget - decoding
+    left = g.budget - beside
     new, chunks, attention_s = 0, 0, 0.0
     if n.partial >= 0:
         i = n.partial
@@ -212,7 +219,7 @@ def _compute(p: Prices, g: Rules, s: State, i: int, tokens: int) -> float:
 
 
 @compiled
-def _undisturbed(g: Rules, s: State) -> tuple[int, float]:
+def _undisturbed(g: Rules, s: State, beside: int) -> tuple[int, float]:
     """Decode steps after which the batch is another, and the time until one may join it. [s]"""
     r, n = s.rows, s.counts[0]
     most = r[s.lists[DECODING, 0]].ends - n.clock
@@ -225,7 +232,7 @@ def _undisturbed(g: Rules, s: State) -> tuple[int, float]:
             if s.fills[at]:
                 most = ahead
                 break
-    left = g.budget - (n.decoding if g.decode_first else 0)
+    left = g.budget - beside
     if g.hold:
         most = min(most, g.hold - n.held) if n.held else 1
     if g.look > 1:
@@ -296,7 +303,7 @@ def _growth(g: Rules, s: State, steps: int, decoding: int) -> tuple[int, int]:
     """
     whole, rest = steps // g.page, steps % g.page
     grown, over, rest_grown, rest_over = 0, 0, 0, 0
-    at = (1 - s.counts[0].clock) % g.page
+    at = (1 - g.drafted - s.counts[0].clock) % g.page
     for ahead in range(g.page if whole else rest):
         grown += s.phases[at]
         over += grown
@@ -323,12 +330,13 @@ def _decoded(g: Rules, s: State, steps: int) -> None:
         i = s.lists[DECODING, 0]
         n.decoding = heap.remove(s.lists, DECODING, n.decoding, 0, r)
         s.phases[(r[i].prompt + r[i].made - r[i].joined) % g.page] -= 1
+        r[i].output = r[i].made + n.clock - r[i].joined  # in rounds, where lengths followed
         _attend(g, s, r[i].prompt + r[i].output, -1)
         queue.end(g, s, i)
 
 
 @compiled
-def _joined(g: Rules, s: State) -> None:
+def _joined(g: Rules, s: State, d: Paced) -> None:
     """Prompts that are prefilled have their next token; they, and caches that came, decode."""
     r, n = s.rows, s.counts[0]
     for at in range(n.prefilled):
@@ -336,22 +344,31 @@ def _joined(g: Rules, s: State) -> None:
         r[i].made += 1
         if np.isnan(r[i].first):
             r[i].first = n.now + n.behind
-        if r[i].made == r[i].output:
+        done = r[i].made == r[i].output
+        if len(d.lengths):
+            k = r[i].number
+            d.made[k] += 1
+            done = d.made[k] >= d.tokens[k]
+        if done:
+            r[i].output = r[i].made
             queue.end(g, s, i)
         else:
-            _join(g, s, i)
+            _join(g, s, d, i)
     for at in range(n.joining):
         i = s.lists[JOINING, at]
         if np.isnan(r[i].first):
             r[i].first = n.now + n.behind
-        _join(g, s, i)
+        _join(g, s, d, i)
 
 
 @compiled
-def _join(g: Rules, s: State, i: int) -> None:
+def _join(g: Rules, s: State, d: Paced, i: int) -> None:
     r, n = s.rows, s.counts[0]
     r[i].joined = n.clock
     r[i].ends = n.clock + r[i].output - r[i].made
+    if len(d.lengths):
+        d.since[r[i].number] = n.clock
+        r[i].ends = n.clock + paced.rounds_left(d, r[i].number, n.length)
     s.phases[(r[i].prompt + r[i].made - n.clock) % g.page] += 1
     _attend(g, s, r[i].prompt + r[i].made, 1)
     n.decoding = heap.push(s.lists, DECODING, n.decoding, i, r)

@@ -13,14 +13,14 @@ def taken(s: State) -> int:
 
 @compiled
 def pages(g: Rules, tokens: int) -> int:
-    """Pages that hold so many tokens. [1]"""
-    return (tokens + g.page - 1) // g.page
+    """Pages that hold so many tokens of a sequence, and those that it drafts after them. [1]"""
+    return (tokens + g.drafted + g.page - 1) // g.page
 
 
 @compiled
 def region(g: Rules, prompt: int, output: int) -> int:
     """Size of a request's region. [token]"""
-    whole = prompt + output - 1
+    whole = prompt + output - 1 + g.drafted
     if g.region == 0:
         return g.longest
     if g.region == 2:

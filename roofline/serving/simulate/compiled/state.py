@@ -29,6 +29,7 @@ class Rules(NamedTuple):
     decode_first: bool
     max_sequences: int
     budget: int
+    drafted: int
     pages: int
     page: int
     contiguous: bool
@@ -113,6 +114,7 @@ COUNTS: Final = np.dtype(
         ("open", "i8"),  # requests of clients that are not finished
         ("started", "i8"),  # clients, while they ramp up
         ("clock", "i8"),  # decode steps so far
+        ("length", "i8"),  # tokens that each sequence drafts, where that follows the batch
         # Keys that the sequences of the next decode step see together, and those that a window
         # leaves of them; sequences that do not fill the window yet.
         ("context", "i8"),
@@ -191,6 +193,22 @@ class State(NamedTuple):
     """Tables of prefixes on the host, which nobody uses."""
     course: Array
     """Cache in use by bin of time, from 0 on: its integral, and its most. [token·s] [token]"""
+
+
+class Paced(NamedTuple):
+    """Requests whose drafts follow the batch, by number; no lengths where none do."""
+
+    lengths: Integers
+    """Tokens drafted, by sequences that decode. [token]"""
+    rates: Array
+    """Acceptance, requests × positions; one row for all that are alike. [1]"""
+    keys: NDArray[np.uint64]
+    """Keys of the draws of each request."""
+    tokens: Integers
+    """Tokens of the answer. [token]"""
+    made: Integers
+    since: Integers
+    """Tokens of it so far, and the decode step at which they were counted. [token] [1]"""
 
 
 class Prices(NamedTuple):

@@ -200,15 +200,16 @@ def sequences_at_once(given: Requests, server: Server, context: float) -> tuple[
         given, server: Lengths, and who serves them.
         context: Keys that a sequence sees in decode on average. [token]
     """
-    limit = min(server.max_sequences, server.token_budget or UNLIMITED)
+    limit = min(server.max_sequences, (server.token_budget or UNLIMITED) // (1 + server.drafted))
     stays = given.output.astype(float)
     if server.kv == "contiguous" or server.reservation == 1.0:
         pairs = zip(given.prompt.tolist(), given.output.tolist(), strict=True)
         needs = np.array([server.most_tokens(*pair) for pair in pairs], dtype=float)
         held = float((needs * stays).sum() / stays.sum())
     else:
-        needs = given.prompt + server.reservation * (given.output - 1.0) + server.page / 2.0
-        held = max(context + server.page / 2.0, float((needs * stays).sum() / stays.sum()))
+        beside = server.drafted + server.page / 2.0
+        needs = given.prompt + server.reservation * (given.output - 1.0) + beside
+        held = max(context + beside, float((needs * stays).sum() / stays.sum()))
     free = float((needs**2).sum() / needs.sum()) / 2.0
     room = max(int((server.kv_tokens - free) / held), 1)
     uneven = float((needs**2 * stays).sum() / stays.sum()) / held**2
@@ -220,7 +221,9 @@ def _room(server: Server, batches: Array, lengths: Array, most: int) -> tuple[Ar
     longest = np.full(len(batches), lengths[-1])
     if not server.token_budget:
         return longest, np.full(len(batches), float(most))
-    beside = batches if server.first == "decode" else np.zeros_like(batches)
+    beside = (
+        batches * (1.0 + server.drafted) if server.first == "decode" else np.zeros_like(batches)
+    )
     left = np.maximum(server.token_budget - beside, server.token_budget / CUTS)
     if server.policy == "chunked":
         return left, np.minimum(left / lengths.mean(), most)
