@@ -8,7 +8,15 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
-from roofline.serving.requests import Integers, Requests, joined, numbered, part, picked_rows
+from roofline.serving.requests import (
+    Integers,
+    Requests,
+    first_rows,
+    joined,
+    numbered,
+    part,
+    picked_rows,
+)
 from roofline.serving.run.adapters import waited
 from roofline.serving.simulate.drafting import Drafting, in_rounds, in_tokens, reached, rounds_of
 from roofline.serving.simulate.prices import StepPrices
@@ -128,7 +136,7 @@ def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -
             the server was filled often enough.
         transferred: Whether the cache of each prompt and the first token come with the request.
     """
-    single = part(requests, 0, min(len(requests), SAMPLE))
+    single = first_rows(requests, min(len(requests), SAMPLE))
     copies = -(-FULL * fleet.server.max_sequences // len(single))
     ready = replace(
         _repeated(single, copies),
@@ -194,6 +202,7 @@ def _repeated(requests: Requests, copies: int) -> Requests:
         replace(
             requests,
             after=np.where(requests.after < 0, -1, requests.after + copy * len(requests)),
+            joins=np.where(requests.joins < 0, -1, requests.joins + copy * len(requests)),
             hashes=ids + copy * (len(ids) + 1),
         )
         for copy in range(copies)

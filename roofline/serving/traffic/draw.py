@@ -126,6 +126,7 @@ class _Source:
             priority=classes[kept],
             after=np.where(follows, rows - 1, -1),
             think=think[kept],
+            joins=np.full(len(of), -1),
             prefix=np.zeros(len(of) + 1, np.int64),
             hashes=np.zeros(0, np.int64),
             block=0,
