@@ -1,7 +1,8 @@
 """Steps of agents: turns of a session, tools with their waits, agents that run side by side."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from roofline.cost.work import Array
 from roofline.serving.requests import Integers
 from roofline.serving.traffic.lengths import drawn
-from roofline.serving.traffic.traffic import Traffic, Turns
+from roofline.serving.traffic.traffic import Closed, Traffic, Turns, together
 from roofline.units import PREFIX
 
 Uniform = Callable[[str, int], Array]
@@ -20,6 +21,8 @@ PURPOSES: Final = (
 )
 """Purposes of random numbers beside those of all workloads."""
 MILLISECONDS: Final = PREFIX["m"]
+SAMPLE: Final = 2**13
+"""Sessions by whose mean it is known how many requests one has. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,22 @@ def pauses(turns: Turns, uniform: Array) -> Array:
     if turns.pause is not None:
         return drawn(turns.pause, uniform) * MILLISECONDS
     return -np.log1p(-uniform) * turns.think_s
+
+
+def requests_per_session(traffic: Traffic) -> float:
+    """Mean requests of a session, or answers to a prompt. [1]
+
+    Where a context that grows too long ends sessions with tools, it is the mean of a sample.
+    """
+    if traffic.turns is None or traffic.turns.tools is None:
+        return together(traffic)
+    return _sampled(replace(traffic, arrivals=Closed(1), requests=2, warmup=0))
+
+
+@lru_cache(64)
+def _sampled(traffic: Traffic) -> float:
+    random = np.random.Generator(np.random.PCG64(0))
+    return len(agent_steps(traffic, SAMPLE, lambda _, count: random.random(count)).session) / SAMPLE
 
 
 def agent_steps(traffic: Traffic, sessions: int, uniform: Uniform) -> Steps:

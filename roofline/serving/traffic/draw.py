@@ -14,10 +14,17 @@ import numpy as np
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving.requests import Integers, Requests, joined, part
-from roofline.serving.traffic.agents import PURPOSES, Steps, agent_steps, pauses, so_far
+from roofline.serving.traffic.agents import (
+    PURPOSES,
+    Steps,
+    agent_steps,
+    pauses,
+    requests_per_session,
+    so_far,
+)
 from roofline.serving.traffic.lengths import drawn, picked
 from roofline.serving.traffic.rate_curve import RateCurve
-from roofline.serving.traffic.traffic import Traffic, gaps, number, together
+from roofline.serving.traffic.traffic import Traffic, gaps, number
 
 _PURPOSES: Final = (
     *("arrival", "turns", "shared", "priority", "prompt", "output", "think"),
@@ -67,7 +74,7 @@ def stream(
     sent = 0
     while sent < wanted:
         # As many as are needed on average, as many again for what is left, and so on.
-        sessions = math.ceil((wanted - sent) / max(together(traffic), 1.0))
+        sessions = math.ceil((wanted - sent) / max(requests_per_session(traffic), 1.0))
         made = part(source.take(min(chunk, sessions)), 0, wanted - sent)
         sent += len(made)
         yield replace(made, joins=np.where(made.joins < sent, made.joins, -1))
@@ -169,7 +176,7 @@ class _Source:
     def _arrivals(self, sessions: int) -> Array:
         traffic = self._traffic
         between = gaps(traffic.arrivals, self._uniform("arrival", sessions), self._sessions)
-        times = np.cumsum(np.concatenate([[self._clock], between * together(traffic)]))[1:]
+        times = np.cumsum(np.concatenate([[self._clock], between * requests_per_session(traffic)]))[1:]
         self._clock = float(times[-1])
         self._sessions += sessions
         had = traffic.arrivals

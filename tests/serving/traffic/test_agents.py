@@ -8,6 +8,7 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.serving.requests import Requests, check, first_rows, joined, picked_rows
+from roofline.serving.traffic.agents import requests_per_session
 from roofline.serving.traffic.draw import draw, stream
 from roofline.serving.traffic.lengths import Constant, Empirical, Lognormal, Uniform
 from roofline.serving.traffic.traffic import (
@@ -95,8 +96,12 @@ def test_chunks_are_the_same_as_the_whole(chunk: int) -> None:
 
 
 def test_the_rate_is_that_of_requests() -> None:
-    made = draw(replace(AGENTS, requests=40_000), 5, block=0)
-    assert len(made) / made.arrival[-1] == pytest.approx(offered_rate(AGENTS), rel=0.03)
+    short = replace(AGENTS, turns=replace(AGENTS.turns, longest=1200))
+    for traffic in (AGENTS, short):
+        made = draw(replace(traffic, requests=40_000), 5, block=0)
+        assert len(made) / made.arrival[-1] == pytest.approx(offered_rate(AGENTS), rel=0.03)
+    assert requests_per_session(short) < 0.8 * requests_per_session(AGENTS)
+    assert requests_per_session(AGENTS) == pytest.approx(together(AGENTS), rel=0.03)
     # 2 turns of (1 + 2 + 6)/3 steps, of which 2 of 3 are after a tool, 0.3 · 3 · 2 requests each.
     assert together(AGENTS) == pytest.approx(2 * (3 + 2 * 0.3 * 3 * 2))
 
