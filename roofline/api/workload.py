@@ -23,7 +23,7 @@ from roofline.serving.traffic.rate_curve import (
     spelled_curve,
 )
 from roofline.serving.traffic.traffic import Traffic, offered_rate
-from roofline.units import SECONDS_PER_HOUR, counted, show
+from roofline.units import SECONDS_PER_DAY, counted, show
 
 if TYPE_CHECKING:
     from roofline.serving.traffic.harnesses import Harness
@@ -36,7 +36,6 @@ WAVES: Final = (
 )
 WORKLOADS: Final = (".yaml", ".yml")
 """Ends of the names of workloads in files."""
-SECONDS_PER_DAY: Final = 24 * SECONDS_PER_HOUR
 MOST_TRACED: Final = 10**6
 """Requests of a trace that are simulated together."""
 

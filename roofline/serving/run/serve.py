@@ -126,8 +126,10 @@ def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -
 
     Twice as many clients as it runs sequences ask again at once, so that it never waits. Counted
     are the requests finished between a quarter and three quarters of them: neither the first,
-    which start together, nor the last, which leave the server empty. Sessions go on at once: their
-    cache is still there. Source: a queue is stable below the rate at which its server works when
+    which start together, nor the last, which leave the server empty. Sessions go on at once. Twice
+    as many of them as run at once may be more than the cache has room for, so that each finds its
+    pages evicted by the others: as many as have room are tried too, and the higher rate is that
+    which can last. Source: a queue is stable below the rate at which its server works when
     it never waits, Asmussen 2003, Applied Probability and Queues, chapter III.
 
     Args:
@@ -145,16 +147,27 @@ def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -
     )
     if fleet.drafting is not None:
         ready = in_rounds(ready, fleet.drafting)
-    clients = 2 * fleet.server.max_sequences
-    served = simulate(
-        ready, fleet.prices, fleet.server, concurrency=clients, transferred=transferred
+    tried = {2 * fleet.server.max_sequences}
+    if fleet.server.sharing and (ready.after >= 0).any():
+        context = float((ready.prompt + ready.output).mean())
+        tried.add(max(min(int(fleet.server.kv_tokens / context), 2 * fleet.server.max_sequences), 1))
+    return fleet.replicas * max(
+        _rate_of(
+            simulate(
+                ready, fleet.prices, fleet.server, concurrency=clients, transferred=transferred
+            )
+        )
+        for clients in tried
     )
+
+
+def _rate_of(served: Served) -> float:
+    """Requests a second between a quarter and three quarters of the answers. [1/s]"""
     finish = np.sort(served.finish)
     low, high = len(finish) // 4, (3 * len(finish)) // 4
     span = float(finish[high] - finish[low])
-    if span <= 0:  # all in one batch
-        return fleet.replicas * len(finish) / float(finish[-1])
-    return fleet.replicas * (high - low) / span
+    # All may be in one batch.
+    return (high - low) / span if span > 0 else len(finish) / float(finish[-1])
 
 
 def waiting(served: Served) -> tuple[float, int]:
