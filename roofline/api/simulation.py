@@ -9,8 +9,8 @@ from roofline.api.parameters import Offered, Planning, Simulation, shared
 from roofline.api.question import question
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.workload import Wanted, drawn
-from roofline.cost.step import outside_bytes_per_s
 from roofline.bench.calibrations import engine_misses, profile_note
+from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InputError, QuantityError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.architecture import Architecture

@@ -152,7 +152,8 @@ def _joins_later(made: Requests, rows: Integers) -> NDArray[np.bool_]:
     target = made.joins - rows[0] if len(rows) else made.joins
     inside = (made.joins > rows) & (target < len(rows))
     met: NDArray[np.bool_] = made.after[np.where(inside, target, 0)] >= 0
-    return (made.joins == -1) | (inside & met)
+    fine: NDArray[np.bool_] = (made.joins == -1) | (inside & met)
+    return fine
 
 
 def first_rows(made: Requests, count: int) -> Requests:

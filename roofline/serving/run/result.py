@@ -288,7 +288,7 @@ def notes(run: Run) -> tuple[str, ...]:
     if run.saturation:
         out.append(
             "Saturation is what the same server does with the same requests when it never waits"
-            + ("; sessions go on at once, as many together as it serves best." if run.in_sessions else ".")
+            + ("; sessions go on at once, as many together as is best." if run.in_sessions else ".")
         )
     if server.sharing and server.page != run.deployment.engine.block_tokens:
         out.append(

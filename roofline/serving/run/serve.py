@@ -147,10 +147,11 @@ def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -
     )
     if fleet.drafting is not None:
         ready = in_rounds(ready, fleet.drafting)
-    tried = {2 * fleet.server.max_sequences}
+    most = 2 * fleet.server.max_sequences
+    tried = {most}
     if fleet.server.sharing and (ready.after >= 0).any():
         context = float((ready.prompt + ready.output).mean())
-        tried.add(max(min(int(fleet.server.kv_tokens / context), 2 * fleet.server.max_sequences), 1))
+        tried.add(max(min(int(fleet.server.kv_tokens / context), most), 1))
     return fleet.replicas * max(
         _rate_of(
             simulate(

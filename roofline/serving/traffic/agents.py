@@ -56,7 +56,7 @@ def so_far(values: Integers, turn: Integers) -> Integers:
 def pauses(turns: Turns, uniform: Array) -> Array:
     """Times from answers to the next messages, of uniform numbers below 1. [s]"""
     if turns.pause is not None:
-        return drawn(turns.pause, uniform) * MILLISECONDS
+        return np.asarray(drawn(turns.pause, uniform) * MILLISECONDS, np.float64)
     return -np.log1p(-uniform) * turns.think_s
 
 
@@ -84,7 +84,8 @@ def agent_steps(traffic: Traffic, sessions: int, uniform: Uniform) -> Steps:
     answers. Numbers of steps beyond a context that grows too long are drawn all the same.
     """
     turns = traffic.turns
-    assert turns is not None and turns.tools is not None, "agents have turns and tools"
+    assert turns is not None, "agents have turns"
+    assert turns.tools is not None, "agents have tools"
     tools, prefix = turns.tools, traffic.shared.tokens if traffic.shared else 0
     sizes = drawn(turns.number, uniform("turns", sessions))
     steps = drawn(tools.steps, uniform("steps", int(sizes.sum())))
@@ -146,8 +147,8 @@ def agent_steps(traffic: Traffic, sessions: int, uniform: Uniform) -> Steps:
         ]
     )
 
-    def column(of_steps: Array, of_branches: Array) -> Array:
-        return np.concatenate([of_steps, of_branches])[order]
+    def column(of_steps: Integers, of_branches: Integers) -> Integers:
+        return np.asarray(np.concatenate([of_steps, of_branches])[order], np.int64)
 
     context = column(session, sessions + branch)
     _, start, inverse = np.unique(context, return_index=True, return_inverse=True)
@@ -158,5 +159,5 @@ def agent_steps(traffic: Traffic, sessions: int, uniform: Uniform) -> Steps:
         output=column(output, answer),
         after=row[before[order]],
         joins=row[column(np.full(whole, -1), joins)],
-        wait_s=column(wait_s, between),
+        wait_s=np.concatenate([wait_s, between])[order],
     )

@@ -176,7 +176,9 @@ class _Source:
     def _arrivals(self, sessions: int) -> Array:
         traffic = self._traffic
         between = gaps(traffic.arrivals, self._uniform("arrival", sessions), self._sessions)
-        times = np.cumsum(np.concatenate([[self._clock], between * requests_per_session(traffic)]))[1:]
+        times = np.cumsum(np.concatenate([[self._clock], between * requests_per_session(traffic)]))[
+            1:
+        ]
         self._clock = float(times[-1])
         self._sessions += sessions
         had = traffic.arrivals
@@ -227,4 +229,3 @@ class _Source:
         starts = np.concatenate([[0], np.cumsum(self._pool // self._block)])[which]
         ids = np.repeat(starts, listed) + place
         return replace(made, prefix=ends, hashes=ids, block=self._block)
-

@@ -217,7 +217,9 @@ def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:
 
 def _turns(document: Document, part: _Turns, facts: Mapping[str, Fact]) -> Turns:
     if (part.think is None) == (part.pause is None):
-        both = "a `think` time and a `pause`" if part.think else "neither a `think` time nor a `pause`"
+        both = (
+            "a `think` time and a `pause`" if part.think else "neither a `think` time nor a `pause`"
+        )
         with document.at("turns"):
             raise InputError(
                 f"sessions with {both}",

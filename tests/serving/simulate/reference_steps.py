@@ -465,9 +465,7 @@ class Reference:
     def end(self, one: Asked) -> None:
         one.finish = self.now + self.behind
         longer = [
-            child.blocks
-            for child in one.children
-            if child.blocks[: len(one.blocks)] == one.blocks
+            child.blocks for child in one.children if child.blocks[: len(one.blocks)] == one.blocks
         ]
         if self.server.sharing and longer:
             self.keep(one, longer[-1], one.stored)

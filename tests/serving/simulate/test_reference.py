@@ -96,10 +96,7 @@ def cut(given: Requests, at: list[int]) -> list[Requests]:
     return [
         replace(
             given,
-            **{
-                name: getattr(given, name)[start:stop]
-                for name in COLUMNS
-            },
+            **{name: getattr(given, name)[start:stop] for name in COLUMNS},
             prefix=given.prefix[start : stop + 1] - given.prefix[start],
             hashes=given.hashes[given.prefix[start] : given.prefix[stop]],
         )

@@ -1,4 +1,4 @@
-"""Steps of agents: what each reads, what it waits for, what branches add, by a walk of the graph."""
+"""Steps of agents: what each reads, what it waits for, what branches add."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -24,26 +24,23 @@ from roofline.serving.traffic.traffic import (
 
 BRANCHES = Branches(0.3, Uniform(2, 4), Uniform(1, 3), Constant(70))
 TOOLS = Tools(Empirical((1, 2, 6)), Lognormal(200, 1.0), Uniform(100, 900), BRANCHES)
+TURNS = Turns(Uniform(1, 3), pause=Uniform(20_000, 40_000), tools=TOOLS)
 AGENTS = Traffic(
-    Constant(50),
-    Uniform(10, 90),
-    Poisson(5.0),
-    requests=600,
-    shared=Shared(100),
-    turns=Turns(Uniform(1, 3), pause=Uniform(20_000, 40_000), tools=TOOLS),
+    Constant(50), Uniform(10, 90), Poisson(5.0), requests=600, shared=Shared(100), turns=TURNS
 )
 
 
 def ids(made: Requests, row: int) -> list[int]:
-    return made.hashes[made.prefix[row] : made.prefix[row + 1]].tolist()
+    found: list[int] = made.hashes[made.prefix[row] : made.prefix[row + 1]].tolist()
+    return found
 
 
 def test_a_step_reads_all_that_was_said_and_its_branches_last_answers() -> None:
     made = draw(AGENTS, 1)
     check(made)
     met = defaultdict(list)
-    for row in np.flatnonzero(made.joins >= 0):
-        met[int(made.joins[row])].append(int(row))
+    for end in np.flatnonzero(made.joins >= 0).tolist():
+        met[int(made.joins[end])].append(end)
     assert len(met) > 20
     for row, ends in met.items():
         before = int(made.after[row])
@@ -63,7 +60,7 @@ def test_a_step_reads_all_that_was_said_and_its_branches_last_answers() -> None:
 
 
 def test_waits_are_those_of_tools_within_a_turn_and_of_people_between() -> None:
-    one = replace(AGENTS, turns=replace(AGENTS.turns, tools=replace(TOOLS, branches=None)))
+    one = replace(AGENTS, turns=replace(TURNS, tools=replace(TOOLS, branches=None)))
     made = draw(one, 2)
     later = made.after >= 0
     said = made.prompt[later] - (made.prompt + made.output)[made.after[later]]
@@ -96,7 +93,7 @@ def test_chunks_are_the_same_as_the_whole(chunk: int) -> None:
 
 
 def test_the_rate_is_that_of_requests() -> None:
-    short = replace(AGENTS, turns=replace(AGENTS.turns, longest=1200))
+    short = replace(AGENTS, turns=replace(TURNS, longest=1200))
     for traffic in (AGENTS, short):
         made = draw(replace(traffic, requests=40_000), 5, block=0)
         assert len(made) / made.arrival[-1] == pytest.approx(offered_rate(AGENTS), rel=0.03)
@@ -107,7 +104,7 @@ def test_the_rate_is_that_of_requests() -> None:
 
 
 def test_a_context_that_grows_too_long_ends_its_session_or_its_branch() -> None:
-    made = draw(replace(AGENTS, turns=replace(AGENTS.turns, longest=1200)), 6)
+    made = draw(replace(AGENTS, turns=replace(TURNS, longest=1200)), 6)
     check(made)
     follows = made.after >= 0
     begins = follows & (made.prompt == 170)
