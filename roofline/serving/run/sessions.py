@@ -195,9 +195,11 @@ def cache_curve(run: "Run", bytes_per_token: float) -> Table:
         made = spread(served.ttft_s)
         assert made is not None, "a run without requests"
         endless = tokens == UNLIMITED
+        name = "endless" if endless else f"GPU × {device:g}"
+        name += f", host × {host:g}" if host else ""
         rows.append(
             {
-                "room": "endless" if endless else f"GPU × {device:g}" if not host else "with host",
+                "room": name,
                 "tokens": None if endless else tokens + tier,
                 "room_bytes": None if endless else (tokens + tier) * bytes_per_token,
                 "prefix_hits": float(served.cached.sum()) / float(served.prompt.sum()),
