@@ -418,6 +418,10 @@ class Offered(Question):
         "messages, or a plain CSV.",
         default="",
     )
+    trace_sessions: bool = parameter(
+        "Requests of a chat in the trace wait for its earlier answers (Bailian's).",
+        default=False,
+    )
     drop_over_length: bool = parameter(
         "Leave out requests that are longer than the network's context.",
         default=False,

@@ -46,6 +46,7 @@ class Wanted:
 
     workload: str | Traffic = ""
     trace: str | Path = ""
+    trace_sessions: bool = False
     rate: float | None = None
     sessions_per_day: float | None = None
     rate_curve: str | Path = ""
@@ -83,6 +84,8 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
     if wanted.rate_curve:
         other = {"`concurrency`": wanted.concurrency is not None, "`cv`": wanted.cv is not None}
         refuse_unused("a rate curve", other | {"`harness`": bool(wanted.harness)})
+    if wanted.trace_sessions and not wanted.trace:
+        raise InputError("sessions of a trace without one", hint="give `trace`")
     if wanted.trace:
         return _recorded(wanted, seed, page)
     traffic = changed(wanted)
@@ -269,7 +272,8 @@ def _recorded(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str
         raise InputError(f"{wanted.requests} requests", hint="send 1 or more")
     from roofline.interop.traces import read_trace
 
-    trace = read_trace(Path(wanted.trace), most=wanted.requests or MOST_TRACED)
+    most, chained = wanted.requests or MOST_TRACED, wanted.trace_sessions
+    trace = read_trace(Path(wanted.trace), most=most, chained=chained)
     made, notes = in_blocks(trace.requests, page), trace.notes
     if not wanted.requests and len(made) == MOST_TRACED:
         notes = (*notes, f"Of the trace the first {MOST_TRACED:,} requests: `requests` for more.")
