@@ -50,12 +50,11 @@ REQUESTS: Final = 8000
 """Requests that a plan is confirmed with."""
 
 SIMULATED: Final = (
-    "workload", "trace", "trace_sessions", "drop_over_length", "clip", "rate", "sessions_per_day", "cv",
-    "prompt", "output", "requests", "warmup", "slo", "seed", "engine", "calibration", "profile",
-    "draft", "acceptance", "draft_length", "temperature", "top_k", "top_p", "adapters",
-    "lora_rank", "lora_targets",
-    "max_loras", "adapter_skew", "mla", "routing_skew", "overlap", "no_cuda_graphs",
-    "memory_utilization",
+    "workload", "trace", "trace_sessions", "drop_over_length", "clip", "rate", "sessions_per_day",
+    "cv", "prompt", "output", "requests", "warmup", "slo", "seed", "engine", "calibration",
+    "profile", "draft", "acceptance", "draft_length", "temperature", "top_k", "top_p", "adapters",
+    "lora_rank", "lora_targets", "max_loras", "adapter_skew", "mla", "routing_skew", "overlap",
+    "no_cuda_graphs", "memory_utilization",
 )  # fmt: skip
 """Options that a plan and the simulation of its deployment have in common."""
 

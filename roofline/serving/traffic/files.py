@@ -217,13 +217,11 @@ def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:
 
 def _turns(document: Document, part: _Turns, facts: Mapping[str, Fact]) -> Turns:
     if (part.think is None) == (part.pause is None):
-        both = (
-            "a `think` time and a `pause`" if part.think else "neither a `think` time nor a `pause`"
-        )
+        had = "both think and pause" if part.think else "neither think nor pause"
         with document.at("turns"):
             raise InputError(
-                f"sessions with {both}",
-                hint="give `think`, the mean of an exponential time, or `pause`, a distribution",
+                f"sessions with {had}",
+                hint="give think, the mean of an exponential time, or pause, a distribution",
             )
 
     def of(each: Strict, path: str, unit: float = 1.0) -> lasting.Lengths:
