@@ -173,8 +173,9 @@ class Reference:
         times = [one.ready for one in self.future + self.inside]
         if self.roots and not self.clients:
             times.append(self.roots[0].arrival + self.prices.engine.request_s)
-        elif self.roots and self.open < self.clients:
-            waits = self.starts[0] if self.open >= self.started else 0.0
+        elif self.roots:
+            start = self.starts[0] if self.starts else math.inf
+            waits = start if self.open >= self.started else 0.0
             times.append(max(self.roots[0].arrival, waits))
         return min(times, default=math.inf)
 

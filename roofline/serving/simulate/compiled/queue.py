@@ -131,9 +131,10 @@ def next_arrival(g: Rules, s: State) -> float:
     soonest = _door(g, s)
     if n.future:
         soonest = min(soonest, r[s.lists[FUTURE, 0]].ready)
-    if g.concurrency and n.root < len(s.roots) and n.open < g.concurrency:
+    if g.concurrency and n.root < len(s.roots):
         arrival = r[s.roots[n.root]].arrival
-        if n.open >= _started(g, s):  # all that have started wait for answers
+        # All that have started wait for answers, where branches may be more than clients.
+        if n.open >= _started(g, s):
             arrival = max(arrival, _next_start(g, s))
         soonest = min(soonest, arrival)
     return float(soonest)
