@@ -23,6 +23,16 @@ class Notebook(Protocol):
         """Figure of a result."""
         ...
 
+    def page(self, result: "Result", height: int) -> "Page":
+        """Report of a result, to be shown inline."""
+        ...
+
+
+class Page(Protocol):
+    """What a notebook shows by its HTML."""
+
+    def _repr_html_(self) -> str: ...
+
 
 class Terminal(Protocol):
     """Writer of results as text; it is in a room that this one does not see."""
@@ -349,6 +359,17 @@ class Result:
             UnknownNameError: None has that name.
         """
         return _notebook().plot(self, name)
+
+    def page(self, height: int = 800) -> Page:
+        """The report inline in a notebook, as ``--report`` writes it: figures, controls, tables.
+
+        Args:
+            height: Height of the frame that it is in. [px]
+
+        Raises:
+            InputError: It is no whole number of at least 1.
+        """
+        return _notebook().page(self, height)
 
     def _repr_html_(self) -> str:
         """Result as a notebook shows it: what it says, its tables, its notes."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from roofline.api.error_groups import error_groups
 from roofline.api.measured_rows import METRICS, check, completed, row
 from roofline.api.parameters import Measured, shared
 from roofline.api.question import question
@@ -74,6 +75,7 @@ def compare_measured(asked: Measured) -> Result:
             "runs": _runs(outcomes),
             "figures": (figures := _figures(outcomes)),
             "summary": _summary(figures),
+            "groups": error_groups(list(_grouped(outcomes, figures))),
         },
         notes=tuple(_notes(outcomes)),
         metadata={
@@ -188,6 +190,21 @@ def _entries(
             said.field, said.definition,
         )  # fmt: skip
         yield dict(zip(_COLUMNS, values, strict=True))
+
+
+def _grouped(outcomes: Sequence[Outcome], figures: Table) -> Iterator[dict[str, Any]]:
+    """Figures with what they are grouped by."""
+    for entry in figures.rows():
+        each = outcomes[entry["run"] - 1]
+        assert each.found is not None, "a figure of no prediction"
+        row = each.found.known.row
+        yield {
+            **{name: entry[name] for name in ("metric", "error", "inside")},
+            "engine": row.engine,
+            "gpu": row.case.gpu,
+            "network": row.case.network,
+            "mode": str(each.run.scenario.load or ""),
+        }
 
 
 def _summary(figures: Table) -> Table:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from roofline.api.disaggregation import PublishedPrediction, PublishedScore, score_pool
+from roofline.api.error_groups import error_groups
 from roofline.bench.end_to_end.cases import METRICS
 from roofline.bench.end_to_end.comparing import Compared, Figure
 from roofline.bench.end_to_end.predicting import OK
@@ -33,12 +34,6 @@ if TYPE_CHECKING:
 EVERY: Final = "all"
 """Quality that takes every row."""
 RATE: Final = "throughput_tok_s"
-SPLITS: Final = (("engine", "gpu"), ("engine",), ("gpu",), ("network",), ("mode",))
-"""Columns that figures are grouped by, one table for each."""
-GROUP_COLUMNS: Final = (
-    "by", "engine", "gpu", "network", "mode", "metric", "figures", "median_error", "mean_error",
-    "p90_error", "inside",
-)  # fmt: skip
 SCORE_COLUMNS: Final = (
     "row", "engine", "version", "gpu", "gpus", "network", "mode", "load", "prompt", "output",
     "metric", "unit", "measured", "predicted", "low", "high", "error", "inside", "profile",
@@ -106,7 +101,7 @@ def scoreboard(
             "constants": "of other groups" if cross_validate else "as shipped",
         }
     published = list(_published())
-    groups = _groups(scores)
+    groups = error_groups(scores)
     summary = [*_file_sentences(groups, total, predicted), *_published_sentences(published)]
     tables = {
         "groups": groups,
@@ -179,36 +174,6 @@ def _quantities(figure: Figure, share: float = 1.0) -> tuple[Any, ...]:
 
 def _guess(guess: Reason | None) -> tuple[str, str]:
     return (guess.name, guess.text) if guess else ("", "")
-
-
-def _groups(scores: Sequence[Mapping[str, Any]]) -> Table:
-    """Errors and shares inside, by each of `SPLITS` and of all rows.
-
-    A column that has one value says nothing that all rows do not.
-    """
-    rows: list[dict[str, Any]] = []
-    for split in SPLITS if scores else ():
-        keys = sorted({tuple(entry[name] for name in split) for entry in scores})
-        for key in keys if len(keys) > 1 or len(split) > 1 else ():
-            chosen = dict(zip(split, key, strict=True))
-            mine = [e for e in scores if all(e[name] == value for name, value in chosen.items())]
-            rows += _errors(" and ".join(split), chosen, mine)
-    rows += _errors("all", {}, scores)
-    return table(rows, dict.fromkeys(GROUP_COLUMNS, ""))
-
-
-def _errors(
-    by: str, key: Mapping[str, str], mine: Sequence[Mapping[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    for metric in METRICS:
-        entries = [entry for entry in mine if entry["metric"] == metric]
-        if entries:
-            off = np.abs([entry["error"] for entry in entries])
-            median, p90 = (float(each) for each in np.quantile(off, (0.5, 0.9)))
-            inside = float(np.mean([entry["inside"] for entry in entries]))
-            named = [key.get(name, "") for name in ("engine", "gpu", "network", "mode")]
-            values = (by, *named, metric, len(off), median, float(off.mean()), p90, inside)
-            yield dict(zip(GROUP_COLUMNS, values, strict=True))
 
 
 def _reasons(scores: Sequence[Mapping[str, Any]]) -> Table:

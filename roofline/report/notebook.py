@@ -1,14 +1,17 @@
 """Results in a notebook: what they say and their tables as HTML, the report's figures in plotly."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
+from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline.content import shipped
-from roofline.errors import InputError, UnknownNameError
+from roofline.errors import InputError, MissingEnvironmentError, RooflineError, UnknownNameError
 from roofline.report import sections
-from roofline.report.page import environment
+from roofline.report.page import environment, render
 from roofline.table import Derivation, Result, Table
 from roofline.units import counted
 from roofline.view.block import Cell, Figure, Grid, Head, Key, Rows, number_cell
@@ -20,6 +23,8 @@ from roofline.view.words import written
 if TYPE_CHECKING:
     import plotly.graph_objects
 
+MOVED: Final[Mapping[str, int]] = {"batch": 10, "prompt": 17, "output": 14}
+"""Arguments with a slider, and the largest power of two on it."""
 MOST_ROWS: Final = 20
 """Rows of a table that are shown: a notebook keeps what it shows."""
 OF_ROW: Final = ("value", "serial", "low", "high", "roof", "without", "rate")
@@ -34,13 +39,14 @@ MARKERS: Final[Mapping[str, str]] = {
     "crossed": "square-x-open",
     "dotted": "square-open-dot",
     "open": "square-open",
-    "circle": "circle",
-    "diamond": "diamond",
     "band": "square",
     "stem": "line-ns-open",
     "whisker": "line-ew-open",
+    "line": "line-ew-open",
+    "dash": "line-ew-open",
+    "dot": "line-ew-open",
 }
-"""Marker that stands for a shape of a legend."""
+"""Markers of plotly for shapes of a legend; other shapes have the name of theirs."""
 _THEME: Final = re.compile(r"theme:([a-z]+)(?:/([\d.]+))?")
 _NAMED: Final = re.compile(r"--([a-z]+): (#[0-9a-f]{6});")
 _AXIS: Final = re.compile(r"[xy]axis\d*")
@@ -79,6 +85,75 @@ def plot(result: Result, name: str = "") -> "plotly.graph_objects.Figure":
     if name and name not in drawn:
         raise UnknownNameError(f"no figure {name!r:.80}", hint=f"figures: {', '.join(drawn)}")
     return _interactive(drawn[name] if name else next(iter(drawn.values())))
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """A report in a frame of its own, which reaches neither the notebook nor the network."""
+
+    text: str
+    """HTML of the report."""
+    height: int
+    """Height of the frame. [px]"""
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe sandbox="allow-scripts allow-downloads" srcdoc="{escape(self.text)}" '
+            f'style="width: 100%; height: {self.height:d}px; border: 0"></iframe>'
+        )
+
+
+def page(result: Result, height: int) -> Inline:
+    """Report of a result, to be shown inline; see `Result.page`."""
+    if not isinstance(height, int) or height < 1:
+        raise InputError(
+            f"`height` is {height!r:.80}, and the frame of a page has some pixels",
+            hint="give a whole number: `height=800`",
+        )
+    return Inline(render(result), height)
+
+
+def sliders(question: Callable[..., Result], **given: Any) -> Any:
+    """Sliders for batch, prompt and output above the answer, which is asked again when they move.
+
+    Args:
+        question: A question that takes a batch and lengths, like ``roofline.analyze``.
+        given: Its other arguments, and where the sliders stand at first.
+
+    Returns:
+        A widget of ipywidgets, for a notebook to show.
+
+    Raises:
+        MissingEnvironmentError: ipywidgets is not installed.
+    """
+    try:
+        widgets = import_module("ipywidgets")
+    except ImportError:
+        raise MissingEnvironmentError(
+            "ipywidgets is not installed, and sliders are made of it",
+            hint="install it: pip install ipywidgets",
+        ) from None
+    first = question(**given)
+    shown = widgets.HTML(value=html(first))
+    moved = []
+    for name, most in MOVED.items():
+        at = int(given.get(name, first.metadata[name]))
+        places = sorted({at, *(2**power for power in range(most + 1))})
+        slider = widgets.SelectionSlider(
+            options=places, value=at, description=name, continuous_update=False
+        )
+        moved.append(slider)
+
+    def ask(_: object) -> None:
+        at = {name: slider.value for name, slider in zip(MOVED, moved, strict=True)}
+        try:
+            shown.value = html(question(**{**given, **at}))
+        except RooflineError as error:
+            shown.value = f"<p>{escape(error.message)}: {escape(error.hint)}</p>"
+
+    for slider in moved:
+        slider.observe(ask, names="value")
+    return widgets.VBox([widgets.HBox(moved), shown])
 
 
 def shown_table(name: str, table: Table) -> Grid:
@@ -149,7 +224,11 @@ def _entry(key: Key, theme: Mapping[str, str]) -> dict[str, Any]:
         "x": [None],
         "y": [None],
         "name": label(key.text, len(key.text)),
-        "marker": {"symbol": MARKERS[key.shape], "color": theme[key.tint], "size": 10},
+        "marker": {
+            "symbol": MARKERS.get(key.shape, key.shape),
+            "color": theme[key.tint],
+            "size": 10,
+        },
     }
 
 

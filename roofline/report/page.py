@@ -86,7 +86,7 @@ def render(result: Result) -> str:
     blocks = sections.blocks(result)
     folder = shipped("reports")
     style = (folder / "report.css").read_text("utf-8")
-    needed = ["report.js", *(block.script for block in blocks if block.script)]
+    needed = ["report.js", "tools.js", *(block.script for block in blocks if block.script)]
     script = "".join((folder / name).read_text("utf-8") for name in needed)
     plotly = library() if any(block.figures for block in blocks) else None
     return (

@@ -20,7 +20,9 @@ class Key:
     shape: str = "square"
     """``"square"``, ``"hatched"``, ``"crossed"``, ``"dotted"``, ``"open"``, ``"circle"``,
     ``"diamond"``, ``"star"``, ``"cross"``, ``"x"``, ``"triangle-up"``, ``"band"``,
-    ``"stem"`` or ``"whisker"``."""
+    ``"stem"``, ``"whisker"``, ``"line"``, ``"dash"`` or ``"dot"``."""
+    soft: bool = False
+    """True where its points are drawn as a ring around a lighter inside."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """A table as text: heads of columns, cells with their units, intervals in one column."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -25,6 +26,11 @@ NONE: Final = frozenset({"tpot_s", "user_tok_s"})
 """Metrics of which 0 says that there is none: one token has no time between tokens."""
 FLAGS: Final = frozenset({"asked", "best", "chosen"})
 """Columns that mark rows by their own name."""
+SHORT: Final = re.compile(r"-?\d{1,2}(?:\.\d)?|-?0\.\d+")
+"""Numbers that may have fewer digits than others of their column."""
+DIGITS: Final = 3
+WHOLE: Final = 100
+"""Digits of a number, and numbers from which on they are written without a point. [1]"""
 MOST: Final = 200
 """Rows of a table that a page has room for. [1]"""
 
@@ -82,11 +88,30 @@ def grid(
                 write.append(partial(_range, low=bare, high=high, unit=column.unit))
             continue
         shape = head(bare, column)
+        exact = bare not in MIXED and any(_broken(row.get(bare)) for row in rows)
         words = said or ("" if bare in FLAGS else shape.text)
         heads.append(replace(shape, text=words, minor=less))
-        write.append(own.get(bare) or partial(_cell, name=bare, unit=column.unit))
+        plain = partial(_cell, name=bare, unit=column.unit)
+        write.append(own.get(bare) or (partial(_padded, write=plain) if exact else plain))
     caption = title if len(rows) <= most else f"{title}: the first {most:,} of {len(rows):,} rows"
     return Grid(key, caption, tuple(heads), Rows(rows[:most], write), few)
+
+
+def _broken(value: object) -> bool:
+    """True for a small number that is no whole one."""
+    return is_number(value) and abs(value) < WHOLE and value != round(value)
+
+
+def _padded(row: Mapping[str, Any], write: Callable[[Mapping[str, Any]], Cell]) -> Cell:
+    """A cell of a column with broken numbers: whole ones have as many digits, 10.0 beside 8.02.
+
+    >>> _padded({}, lambda _: Cell("23")).text, _padded({}, lambda _: Cell("1,530")).text
+    ('23.0', '1,530')
+    """
+    cell = write(row)
+    if not SHORT.fullmatch(cell.text) or float(cell.text) == 0.0:
+        return cell
+    return replace(cell, text=f"{float(cell.text):#.{DIGITS}g}".removesuffix("."))
 
 
 def percents(*names: str) -> Writers:

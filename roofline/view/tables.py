@@ -93,6 +93,11 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "late_share=Outside SLO",
         few=24,
     ),
+    "by_load": Shown(
+        "TTFT by load: the same requests, sent faster or slower",
+        "load_share=Of saturation, requests_per_s=Load, ttft_mean_s, ttft_p50_s, ttft_p99_s, "
+        "tpot_mean_s",
+    ),
     "cache": Shown(
         "KV cache of a replica", "part, tokens, share, meaning", where=lambda row: row["tokens"]
     ),
@@ -105,6 +110,10 @@ SHOWN: Final[Mapping[str, Shown]] = {
     ),
     "deployments": Shown(
         "Deployments, and what each gives up", f"why, {DEPLOYED}, gives_up | gains"
+    ),
+    "distribution": Shown(
+        "Distribution of latencies over requests",
+        "request_share=Requests within, ttft_s, tpot_s, latency_s",
     ),
     "drafts": Shown(
         "What else could be drafted",
@@ -182,6 +191,12 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "SLO, as simulated",
         "objective, limit_s, value_s, low_s, value_low, margin, attainment=Requests within, "
         "attainment_low, met=Kept, probability, chance",
+    ),
+    "over_time": Shown(
+        "Over the run: mean and most of each span of time",
+        "from_s=From, to_s=To, running, running_most, queue, queue_most, kv_share=Cache in use, "
+        "kv_share_most=Cache in use most | kv_tokens=Tokens in cache, "
+        "kv_tokens_most=Tokens in cache most",
     ),
     "owned": Shown(
         "A GPU of one's own, an hour",

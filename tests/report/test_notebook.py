@@ -1,6 +1,10 @@
 """Results in a notebook: HTML that is inert, and figures that are plotly's."""
 
+import inspect
+import re
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, Final, get_type_hints
 
 import plotly.graph_objects as go
@@ -8,9 +12,11 @@ import pytest
 
 import roofline
 from roofline import api
-from roofline.errors import InputError, UnknownNameError
-from roofline.report.notebook import MOST_ROWS, html
+from roofline.errors import InputError, MissingEnvironmentError, UnknownNameError
+from roofline.report import render
+from roofline.report.notebook import MOST_ROWS, _interactive, html, sliders
 from roofline.table import Derivation, Result, Table, table
+from roofline.view.block import Figure, Key
 from tests.report.hostile import HOSTILE, poisoned
 from tests.report.pages import Page, taken_apart
 
@@ -134,6 +140,21 @@ def test_the_points_of_a_figure_are_those_of_the_result(result: Result) -> None:
     assert tuple(traces["TTFT"].y) == curve["ttft_s"]
 
 
+def test_every_shape_of_a_legend_is_a_marker_of_plotly() -> None:
+    """By the words of its own record, all of which plotly must take."""
+    shapes = re.findall(r'``"([a-z-]+)"``', inspect.getsource(Key))
+    legend = tuple(Key(shape, "ink", shape) for shape in shapes)
+    spec = {"data": [], "layout": {"height": 300}}
+    drawn = _interactive(Figure("f", "title", "summary", spec, legend))
+    assert {trace.name for trace in drawn.data} == set(shapes) >= {"x", "cross", "dash", "star"}
+
+
+@pytest.mark.parametrize("height", [0, -5, "800", None, 80.5])
+def test_a_frame_of_no_height_is_one_error(result: Result, height: Any) -> None:
+    with pytest.raises(InputError, match="`height` is"):
+        result.page(height)
+
+
 def test_a_figure_that_is_not_there_is_one_error(result: Result) -> None:
     with pytest.raises(UnknownNameError, match="no figure 'nothing'") as found:
         result.plot("nothing")
@@ -210,3 +231,53 @@ def test_showing_takes_no_plotly() -> None:
         "assert 'plotly' not in sys.modules and 'pandas' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_page_inline_is_the_report_in_a_frame_of_its_own(result: Result) -> None:
+    (frame,) = taken_apart(result.page(height=640)._repr_html_()).all("iframe")
+    assert frame.attributes["srcdoc"] == render(result)
+    # Neither the notebook's cookies nor its scripts: there is no allow-same-origin.
+    assert frame.attributes["sandbox"] == "allow-scripts allow-downloads"
+    assert "height: 640px" in (frame.attributes["style"] or "")
+
+
+class Widget:
+    """A widget as ipywidgets has them, of which the test moves the value."""
+
+    def __init__(self, *children: Any, **given: Any) -> None:
+        self.children = children[0] if children else ()
+        self.value, self.options = given.get("value"), given.get("options")
+        self.told: list[Any] = []
+
+    def observe(self, told: Any, names: str) -> None:
+        assert names == "value"
+        self.told.append(told)
+
+    def move(self, value: object) -> None:
+        """Move it, as a user would."""
+        self.value = value
+        for told in self.told:
+            told({"new": value})
+
+
+def test_sliders_ask_again_with_what_they_stand_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = dict.fromkeys(("HTML", "SelectionSlider", "HBox", "VBox"), Widget)
+    monkeypatch.setitem(sys.modules, "ipywidgets", SimpleNamespace(**kinds))
+    given: dict[str, Any] = {"calibration": "none", "prompt": 100, "output": 8}
+    row, shown = sliders(roofline.analyze, batch=4, **given).children
+    assert shown.value == html(roofline.analyze(batch=4, **given))
+    batch, prompt, _ = row.children
+    assert (batch.value, prompt.value) == (4, 100)
+    assert 100 in prompt.options
+    batch.move(16)
+    assert shown.value == html(roofline.analyze(batch=16, **given))
+    prompt.move(2**17)  # with the answer more than the network is made for
+    assert "tokens" in shown.value
+    assert "<table" not in shown.value
+
+
+def test_without_the_library_sliders_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    with pytest.raises(MissingEnvironmentError, match="ipywidgets") as refused:
+        sliders(roofline.analyze)
+    assert "pip install ipywidgets" in refused.value.hint

@@ -1,5 +1,6 @@
-"""Percentiles of what users wait for, with the limits of the SLO."""
+"""Latencies of users: percentiles and distribution, with the limits of the SLO."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from roofline.report.figures import (
 )
 from roofline.table import Result
 from roofline.view.block import Block, Figure, Key
-from roofline.view.text import amount, between, is_number, label
+from roofline.view.text import amount, between, is_number, label, percent
 from roofline.view.words import heading
 
 LOOKS: Final = (
@@ -24,6 +25,12 @@ LOOKS: Final = (
     ("p99", "decode", "diamond"),
 )
 """Percentiles that are drawn, with their colour and symbol."""
+SHARED: Final = (
+    ("ttft_s", "prefill", ""),
+    ("tpot_s", "compute", "dash"),
+    ("latency_s", "decode", "dot"),
+)
+"""Latencies of which the distribution is drawn, with their colour and dash."""
 ROW: Final = 44
 """Height of a latency. [px]"""
 
@@ -123,6 +130,81 @@ def _limits(facts: tuple[Latency, ...]) -> dict[str, Any]:
     )
 
 
+def draw_distribution(
+    rows: Sequence[Mapping[str, Any]], limits: Sequence[Mapping[str, Any]]
+) -> Figure:
+    """Share of the requests within a time, for each latency; limits of the SLO as crosses."""
+    tints = {name: tint for name, tint, _ in SHARED}
+    shares = [float(row["request_share"]) for row in rows]
+    drawn = [look for look in SHARED if look[0] in rows[0]]
+    data = [
+        scatter(
+            (row[name] for row in rows),
+            shares,
+            [f"{percent(row['request_share'])} within {amount(row[name], 's')}" for row in rows],
+            "lines",
+            name=heading(name),
+            line={"color": colour(tint), "width": 2, **({"dash": dash} if dash else {})},
+        )
+        for name, tint, dash in drawn
+    ]
+    legend = [Key(heading(name), tint, dash or "line") for name, tint, dash in drawn]
+    of = {"ttft": "ttft_s", "tpot": "tpot_s", "e2e": "latency_s"}
+    points = []
+    for row in limits:
+        metric, _, statistic = str(row["objective"]).rpartition("_p")
+        if metric in of and statistic.replace(".", "").isdigit():
+            tint = colour(tints[of[metric]])
+            at = float(row["limit_s"]), float(statistic) / 100
+            points.append((*at, str(row["objective"]), tint))
+    if points:
+        data.append(
+            scatter(
+                (point[0] for point in points),
+                (point[1] for point in points),
+                [f"{heading(name)}: at most {amount(at, 's')}" for at, _, name, _ in points],
+                name="limit",
+                marker={
+                    "symbol": "x",
+                    "size": 9,
+                    "color": [point[3] for point in points],
+                    "opacity": 1,
+                },
+            )
+        )
+        legend.append(Key("limit: the line of its colour passes above it", "ink", "x"))
+    every = [float(row[name]) for row in rows for name, _, _ in drawn]
+    every = [value for value in (*every, *(point[0] for point in points)) if value > 0]
+    ticks = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99)
+    spec = {
+        "data": data,
+        "layout": layout(
+            max(60 + ROW * 4, 260),
+            xaxis=axis(
+                "Time, logarithmic",
+                type="log",
+                **log_ticks(min(every) / 1.2, max(every) * 1.2, "s"),
+            ),
+            yaxis=axis(
+                "Requests within it",
+                range=[0, 1.02],
+                tickvals=list(ticks),
+                ticktext=[percent(tick) for tick in ticks],
+            ),
+        ),
+    }
+    half = rows[shares.index(0.5)]
+    said = ", ".join(f"{heading(name)} {amount(half[name], 's')}" for name, _, _ in drawn)
+    return Figure(
+        "distribution",
+        "How many wait for how long",
+        f"Half of the requests are within {said}. Points are of requests that were simulated; "
+        "each latency is ranked by itself.",
+        spec,
+        tuple(legend),
+    )
+
+
 def build(result: Result) -> Block | None:
     """Section of the page."""
     headline = result.tables.get("headline")
@@ -131,4 +213,8 @@ def build(result: Result) -> Block | None:
     facts = latency_facts(result)
     if not facts:
         return None
-    return Block(33, "latencies", "Latencies", "figures.html", facts, (draw_latencies(facts),))
+    figures = [draw_latencies(facts)]
+    if spread := result.rows("distribution"):
+        figures.append(draw_distribution(spread, result.rows("objectives")))
+    drawn = tuple(figures)
+    return Block(33, "latencies-section", "Latencies", "figures.html", facts, drawn)

@@ -48,7 +48,7 @@ def draw_roofline(facts: RooflineFacts) -> Figure:
         ),
     }
     legend = tuple(
-        Key(phase, phase if phase in SYMBOLS else "rest", SYMBOLS.get(phase, "square"))
+        Key(phase, phase if phase in SYMBOLS else "rest", SYMBOLS.get(phase, "square"), soft=True)
         for phase in phases
     )
     if facts.calibrated:

@@ -68,4 +68,5 @@ def build(result: Result) -> Block | None:
     table = result.tables.get("batches")
     if table is None or not len(table) or not {"speed_up", "best_speed_up"} <= set(table.columns):
         return None
-    return Block(34, "speed-up", "Speed-up", "figures.html", figures=(draw_speed_up(table),))
+    figures = (draw_speed_up(table),)
+    return Block(34, "speed-up-section", "Speed-up", "figures.html", figures=figures)

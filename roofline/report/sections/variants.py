@@ -87,4 +87,5 @@ def build(result: Result) -> Block | None:
     grid, table = factors(shown), shown.tables["factors"]
     if grid is None or not any(_numbers(table, name) for name in table.columns):
         return None
-    return Block(36, "variants", "Variants", "figures.html", None, (draw_variants(table),), (grid,))
+    figures = (draw_variants(table),)
+    return Block(36, "variants-section", "Variants", "figures.html", None, figures, (grid,))

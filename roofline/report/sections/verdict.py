@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from roofline.report.statuses import STATUSES, layout_cards
 from roofline.table import Result, table
 from roofline.view.block import Block, Card, Grid
 from roofline.view.grids import NONE, grid
@@ -41,6 +42,8 @@ class VerdictFacts:
 
     fits: bool | None
     """True where the deployment fits in memory; None where it is not known."""
+    status: str
+    """Answer in a line; whether it fits where the question has none of its own."""
     predicted: bool
     """True where measured kernels predict the figures."""
     calibration: str
@@ -65,15 +68,21 @@ def verdict_facts(result: Result) -> VerdictFacts:
     shown = [row for row in known if row["value"] or row["metric"] not in NONE]
     return VerdictFacts(
         fits=fits if isinstance(fits, bool) else None,
+        status=_status(result, fits),
         predicted=predicted,
         calibration=str(given.get("calibration") or "") if predicted else "",
         floor=bool(shown) and not predicted and given.get("basis") in (BOUND, "calibrated"),
         both=any(is_number(row.get("serial")) for row in shown),
         bounded=any(is_number(row.get("roof")) for row in shown),
         sentences=tuple(str(sentence) for sentence in given.get("summary", ())),
-        cards=tuple(_card(row, result) for row in shown),
+        cards=tuple(_card(row, result) for row in shown) or layout_cards(result),
         known=_known(result) if predicted else (),
     )
+
+
+def _status(result: Result, fits: object) -> str:
+    own = STATUSES[result.kind](result) if fits and result.kind in STATUSES else ""
+    return own or ("Fits in memory" if fits else "Does not fit in memory")
 
 
 def _card(row: Mapping[str, Any], result: Result) -> Card:

@@ -12,7 +12,7 @@ from roofline.serving.facility import Facility, consumption
 from roofline.serving.facility import notes as energy_notes
 from roofline.serving.objectives import Finished, Kept, Objective, counted, good, kept, spread
 from roofline.serving.requests import Requests
-from roofline.serving.run import sessions, tables
+from roofline.serving.run import series, sessions, tables
 from roofline.serving.run.intervals import Intervals
 from roofline.serving.run.serve import Fleet
 from roofline.serving.simulate.drafting import in_rounds
@@ -122,7 +122,11 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
         "server": tables.server(run),
         "cache": tables.cache(run),
         "workload": tables.workload(run),
+        "distribution": series.distribution(done),
+        "over_time": series.over_time(run),
     }
+    if (loads := series.by_load(run)) is not None:
+        every["by_load"] = loads
     if run.in_sessions:
         found = sessions.paths(run.requests, run.served)
         every["places"] = sessions.by_place(run.requests, run.served)

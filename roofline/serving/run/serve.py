@@ -21,7 +21,7 @@ from roofline.serving.run.adapters import waited
 from roofline.serving.simulate.drafting import Drafting, in_rounds, in_tokens, reached, rounds_of
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import simulate, stream
-from roofline.serving.simulate.served import Served, Totals
+from roofline.serving.simulate.served import Served, Totals, averaged
 from roofline.serving.simulate.served import joined as served_joined
 from roofline.serving.simulate.server import Server
 
@@ -236,4 +236,5 @@ def _together(every: list[Served]) -> Served:
             values[name] = max(column)
         else:
             values[name] = sum(column) / len(column) if name.startswith("kv_") else sum(column)
-    return replace(whole, totals=Totals(**{**values, "makespan_s": last - first}))
+    totals = Totals(**{**values, "makespan_s": last - first})
+    return replace(whole, totals=totals, course=averaged([served.course for served in every]))

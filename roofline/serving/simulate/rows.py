@@ -8,6 +8,8 @@ from roofline.cost.work import Array
 from roofline.serving.requests import Integers, Requests
 from roofline.serving.simulate.compiled import prefix, records
 from roofline.serving.simulate.compiled.state import (
+    BINS,
+    BINS_PER_S,
     COUNTS,
     DECODING,
     FUTURE,
@@ -20,7 +22,7 @@ from roofline.serving.simulate.compiled.state import (
     Rules,
     State,
 )
-from roofline.serving.simulate.served import Served, Totals
+from roofline.serving.simulate.served import Course, Served, Totals
 
 TIMES: Final = ("arrival", "admitted", "first_token", "finish")
 WHOLE: Final = ("number", "prompt", "output", "cached", "preemptions")
@@ -31,6 +33,7 @@ def empty(g: Rules) -> State:
     """A server at rest, and no requests."""
     counts = np.zeros(1, dtype=COUNTS)
     counts["partial"] = -1
+    counts["bins_per_s"] = BINS_PER_S
     none = np.zeros(0, dtype=np.int64)
     chains, blocks = prefix.prefixes(0)
     tier_chains, tier_blocks = prefix.prefixes(0)
@@ -47,6 +50,7 @@ def empty(g: Rules) -> State:
         blocks=blocks,
         tier_chains=tier_chains,
         tier_blocks=tier_blocks,
+        course=np.zeros((BINS, 2)),
     )
 
 
@@ -152,7 +156,9 @@ def finished(s: State) -> tuple[Array, Integers]:
 def served(g: Rules, s: State, times: Array, whole: Integers, start_s: float) -> Served:
     """Requests by their columns, with what the server did since the first arrival. [s]"""
     named = dict(zip(TIMES, times, strict=True)), dict(zip(WHOLE, whole, strict=True))
-    return Served(**named[0], **named[1], totals=_totals(g, s, start_s))
+    per_s = float(s.counts[0]["bins_per_s"])
+    course = Course(1.0 / per_s, s.course[:, 0] * per_s, s.course[:, 1].copy())
+    return Served(**named[0], **named[1], totals=_totals(g, s, start_s), course=course)
 
 
 def _totals(g: Rules, s: State, start_s: float) -> Totals:

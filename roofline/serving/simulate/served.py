@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from roofline.cost.work import Array
 from roofline.serving.objectives import Finished
 from roofline.serving.requests import Integers
 
@@ -47,6 +48,30 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
+class Course:
+    """Cache in use over time, as it is given out, in bins of equal width from time 0 on."""
+
+    bin_s: float
+    """Width of a bin. [s]"""
+    mean: Array
+    most: Array
+    """Mean and most of each bin. [token]"""
+
+    def coarser(self, bin_s: float) -> "Course":
+        """The same in bins that are wider by a power of two. [s]"""
+        course = self
+        while course.bin_s < bin_s:
+            mean, most = (_pairs(each) for each in (course.mean, course.most))
+            course = Course(2.0 * course.bin_s, mean.mean(axis=1), most.max(axis=1))
+        return course
+
+
+def _pairs(bins: Array) -> Array:
+    """Bins two by two, the last with an empty one where they are odd."""
+    return np.append(bins, np.zeros(len(bins) % 2)).reshape(-1, 2)
+
+
+@dataclass(frozen=True, slots=True)
 class Served(Finished):
     """Columns of requests, and totals of the run until the last of them.
 
@@ -61,13 +86,27 @@ class Served(Finished):
     """Times that it lost its place. [1]"""
     totals: Totals
     """Totals of the server; of a part of a stream, up to its end."""
+    course: Course
+    """Cache in use over time, likewise; of several replicas their mean, and the most of one."""
 
 
 def joined(parts: Sequence[Served]) -> Served:
     """Parts of a stream, at least one, as one in the order of the stream."""
-    columns = [field.name for field in fields(Served) if field.name != "totals"]
+    columns = [field.name for field in fields(Served) if field.name not in ("totals", "course")]
     order = np.argsort(np.concatenate([part.number for part in parts]))
     whole = {
         name: np.concatenate([getattr(part, name) for part in parts])[order] for name in columns
     }
-    return Served(**whole, totals=parts[-1].totals)
+    return Served(**whole, totals=parts[-1].totals, course=parts[-1].course)
+
+
+def averaged(courses: Sequence[Course]) -> Course:
+    """Mean of the caches of several replicas, and the most that one of them has in use."""
+    width = max(course.bin_s for course in courses)
+    same = [course.coarser(width) for course in courses]
+    bins = max(len(course.mean) for course in same)
+    mean, most = (
+        np.array([np.pad(each, (0, bins - len(each))) for each in column])
+        for column in ([one.mean for one in same], [one.most for one in same])
+    )
+    return Course(width, mean.mean(axis=0), most.max(axis=0))

@@ -12,7 +12,7 @@ from roofline.serving.requests import picked_rows, requests
 from roofline.serving.run.serve import Fleet, running, saturation, serve, turn, waiting
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
-from roofline.serving.simulate.served import Served, Totals
+from roofline.serving.simulate.served import Course, Served, Totals
 from roofline.serving.simulate.server import Server
 from roofline.serving.simulate.steady import arriving, share_of
 from roofline.serving.traffic.draw import draw
@@ -30,7 +30,8 @@ NOTHING = Totals(1, 1.0, 1.0, *([0] * 8), *([0.0] * 5))
 def columns(start: list[float], begun: list[float], end: list[float]) -> Served:
     zeros = np.zeros(len(start), np.int64)
     times = (np.array(start), np.array(begun), np.array(begun), np.array(end))
-    return Served(*times, zeros + 1, zeros + 1, zeros, zeros, zeros, NOTHING)
+    empty = Course(1.0, np.zeros(1), np.zeros(1))
+    return Served(*times, zeros + 1, zeros + 1, zeros, zeros, zeros, NOTHING, empty)
 
 
 def test_replicas_serve_what_each_of_them_would_serve_alone() -> None:
@@ -96,6 +97,7 @@ def test_saturation_grows_with_replicas_and_falls_with_lengths() -> None:
     assert saturation(ONE, replace(made, arrival=made.arrival * 7)) == limit
 
 
+@pytest.mark.slow
 def test_batches_saturate_earlier_than_a_server_that_lets_sequences_join() -> None:
     made = draw(LOAD, 1)
     static = Server("static", max_sequences=32, kv_tokens=200_000)

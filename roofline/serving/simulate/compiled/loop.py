@@ -7,7 +7,7 @@ that could join; the steps until then are one sum over the table of prices.
 
 import numpy as np
 
-from roofline.serving.simulate.compiled import heap, lookup, memory, queue
+from roofline.serving.simulate.compiled import course, heap, lookup, memory, queue
 from roofline.serving.simulate.compiled.compiler import compiled, entry
 from roofline.serving.simulate.compiled.state import (
     DECODING,
@@ -81,9 +81,11 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
             n.held += steps - 1
         else:
             n.behind = max(n.behind - n.swapping, 0.0)
+        start, before = n.now, memory.taken(s)
         n.now += took + n.swapping
         n.busy += took + n.swapping
         _account(g, s, steps, decoding, new, blocked)
+        course.record(s, start, n.now, before * g.page, memory.taken(s) * g.page)
         if decoding:
             _decoded(g, s, steps)
         _joined(g, s)

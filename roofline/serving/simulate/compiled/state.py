@@ -145,8 +145,13 @@ COUNTS: Final = np.dtype(
         ("held_steps", "i8"),
         ("final_steps", "i8"),
         ("blocked_steps", "i8"),
+        ("bins_per_s", "f8"),  # of the course of the cache
     ]
 )
+
+BINS: Final = 256
+BINS_PER_S: Final = 2.0**10
+"""Bins of the course of the cache, an even number, and how many a second has at first. [1] [1/s]"""
 
 WAITING: Final = 0
 """The queue, a heap."""
@@ -187,6 +192,8 @@ class State(NamedTuple):
     tier_chains: Places
     tier_blocks: Records
     """Tables of prefixes on the host, which nobody uses."""
+    course: Array
+    """Cache in use by bin of time, from 0 on: its integral, and its most. [token·s] [token]"""
 
 
 class Prices(NamedTuple):

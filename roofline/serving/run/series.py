@@ -1,0 +1,124 @@
+"""Course of a run: requests that wait and run and the cache over time; latencies; TTFT by load."""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from roofline.cost.work import Array
+from roofline.serving.objectives import Finished, spread
+from roofline.serving.requests import part
+from roofline.serving.run.serve import serve
+from roofline.serving.simulate.server import UNLIMITED
+from roofline.table import Table, table
+
+if TYPE_CHECKING:
+    from roofline.serving.run.result import Run
+
+MOST_BINS: Final = 128
+"""Bins of time that a table has room for. [1]"""
+SHARES: Final = (*(percent / 100 for percent in range(1, 100)), 0.995, 0.999, 1.0)
+"""Shares of the requests at which a distribution of latencies is told. [1]"""
+LOADS: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
+"""Loads of a load curve, as shares of the rate of saturation. [1]"""
+SAMPLE: Final = 1000
+"""Requests that are sent at each of them, if there are so many. [1]"""
+
+
+def over_time(run: "Run") -> Table:
+    """Requests that run and wait, of all replicas, and the cache of one: mean and most by bin.
+
+    Bins are those of the cache, as wide as a power of two says. Requests are counted from when
+    they came, were begun and ended, so that their means and mosts are exact.
+    """
+    served, room = run.served, run.fleet.server.kv_tokens
+    last, course = float(served.finish.max()), served.course
+    while course.bin_s * MOST_BINS <= last:
+        course = course.coarser(2.0 * course.bin_s)
+    first = int(float(served.arrival.min()) / course.bin_s)
+    edges = np.arange(first, int(last / course.bin_s) + 2, dtype=np.float64) * course.bin_s
+    columns: dict[str, Array] = {"from_s": edges[:-1], "to_s": edges[1:]}
+    for name, start, end in (
+        ("running", served.admitted, served.finish),
+        ("queue", served.arrival, served.admitted),
+    ):
+        columns[name], columns[f"{name}_most"] = present(start, end, edges)
+    cache = slice(first, first + len(edges) - 1)
+    columns["kv_tokens"], columns["kv_tokens_most"] = course.mean[cache], course.most[cache]
+    if room < UNLIMITED:
+        columns["kv_share"] = columns["kv_tokens"] / room
+        columns["kv_share_most"] = columns["kv_tokens_most"] / room
+    units = {"from_s": "s", "to_s": "s", "kv_tokens": "token", "kv_tokens_most": "token"}
+    named = {name: column.tolist() for name, column in columns.items()}
+    rows = [dict(zip(named, row, strict=True)) for row in zip(*named.values(), strict=True)]
+    return table(rows, units)
+
+
+def present(start: Array, end: Array, edges: Array) -> tuple[Array, Array]:
+    """Mean and most of what is there between its start and end, by bin. [1]
+
+    Args:
+        start, end: Times, a row for each. [s]
+        edges: Edges of the bins. [s]
+
+    Examples:
+        >>> present(np.array([0.0, 1.0]), np.array([3.0, 2.0]), np.array([0.0, 2.0, 4.0]))
+        (array([1.5, 0.5]), array([2., 1.]))
+    """
+    times = np.concatenate([start, end])
+    change = np.concatenate([np.ones(len(start)), -np.ones(len(end))])
+    order = np.lexsort((change, times))  # what ends as another starts is gone
+    times, level = times[order], np.cumsum(change[order])
+    level = np.concatenate([[0.0], level])
+    at = np.searchsorted(times, edges, "right")
+    # What is there, summed over time until each edge.
+    steps = np.concatenate([[0.0], np.cumsum(level[1:-1] * np.diff(times))])
+    before = np.maximum(at - 1, 0)
+    until = steps[before] + level[at] * (edges - times[before]) * (at > 0)
+    most = [level[a : b + 1].max() for a, b in pairwise(at)]
+    return np.diff(until) / np.diff(edges), np.array(most)
+
+
+def distribution(done: Finished) -> Table:
+    """Latencies that a share of the requests kept to: points of the empirical distribution.
+
+    Each is that of a request: the least latency within which so many of them are. Source: the
+    inverse of the empirical distribution, Hyndman and Fan 1996, Sample quantiles in statistical
+    packages, The American Statistician 50, definition 1.
+    """
+    columns: dict[str, Array] = {}
+    for name in ("ttft", "tpot", "latency"):
+        seconds = getattr(done, f"{name}_s")
+        have = seconds[~np.isnan(seconds)]
+        if len(have):
+            columns[f"{name}_s"] = np.quantile(have, SHARES, method="inverted_cdf")
+    rows = [
+        {"request_share": share, **{name: float(column[at]) for name, column in columns.items()}}
+        for at, share in enumerate(SHARES)
+    ]
+    return table(rows, dict.fromkeys(columns, "s"))
+
+
+def by_load(run: "Run") -> Table | None:
+    """TTFT and TPOT by load: the same requests, sent faster or slower, through the same server.
+
+    None in a closed loop, where the rate changes over the run, and of sessions, whose next turn
+    comes when the one before is answered.
+    """
+    requests = part(run.requests, 0, min(len(run.requests), SAMPLE))
+    came = float(requests.arrival[-1] - requests.arrival[0])
+    if not run.load.rate or run.load.peak or (run.requests.after >= 0).any() or not came:
+        return None
+    rows: list[dict[str, Any]] = []
+    for share in LOADS:
+        rate = share * run.saturation
+        slower = run.load.rate / rate
+        served = serve(run.fleet, replace(requests, arrival=requests.arrival * slower))
+        ttft, tpot = spread(served.ttft_s), spread(served.tpot_s)
+        assert ttft is not None, "a run of nothing"
+        row = {"load_share": share, "requests_per_s": rate}
+        row |= {"ttft_mean_s": ttft.mean, "ttft_p50_s": ttft.p50, "ttft_p99_s": ttft.p99}
+        rows.append(row | ({} if tpot is None else {"tpot_mean_s": tpot.mean}))
+    units = {name: "s" for name in rows[0] if name.endswith("_s") and "per" not in name}
+    return table(rows, {"requests_per_s": "request/s"} | units)
