@@ -43,6 +43,7 @@ scenarios/guide/sweeps
 scenarios/guide/serving
 scenarios/guide/planning
 scenarios/guide/facility
+scenarios/guide/agents
 scenarios/guide/engines
 scenarios/guide/calibration
 scenarios/guide/accuracy

@@ -418,6 +418,10 @@ class Offered(Question):
         "messages, or a plain CSV.",
         default="",
     )
+    trace_sessions: bool = parameter(
+        "Requests of a chat in the trace wait for its earlier answers (Bailian's).",
+        default=False,
+    )
     drop_over_length: bool = parameter(
         "Leave out requests that are longer than the network's context.",
         default=False,
@@ -427,6 +431,11 @@ class Offered(Question):
         default=False,
     )
     rate: float | None = parameter("Requests a second.", default=None, unit="1/s")
+    sessions_per_day: float | None = parameter(
+        "Sessions a day, each with all of its requests, in place of a rate.",
+        default=None,
+        unit="1/day",
+    )
     rate_curve: str | Path = parameter(
         "Rates over a day or week: 0h 5, 9h 40; 24 by hour; a trace, a workload.",
         text='Rates over a day or a week: ``"0h 5, 9h 40, 18h 20"``, 24 or 168 hourly ones, a '
@@ -767,6 +776,10 @@ class Simulation(
     prefix_caching: bool | None = parameter("Keep equal prefixes once.", default=None)
     host_cache: str = parameter(
         "Host memory of a replica for prefixes that leave the GPU: 256GB.", default="0 B", unit="B"
+    )
+    cache_curve: bool = parameter(
+        "Serve again with less and more room for prefixes: what a larger cache buys.",
+        default=False,
     )
     with_requests: bool = parameter("Whether there is a table of every request.", default=False)
     with_intervals: bool = parameter(

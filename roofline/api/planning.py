@@ -50,11 +50,11 @@ REQUESTS: Final = 8000
 """Requests that a plan is confirmed with."""
 
 SIMULATED: Final = (
-    "workload", "trace", "drop_over_length", "clip", "rate", "cv", "prompt", "output", "requests",
-    "warmup", "slo", "seed", "engine", "calibration", "profile", "draft", "acceptance",
-    "acceptance_spread", "draft_length", "temperature", "top_k", "top_p", "adapters", "lora_rank",
-    "lora_targets", "max_loras", "adapter_skew", "mla", "routing_skew", "overlap", "no_cuda_graphs",
-    "memory_utilization",
+    "workload", "trace", "trace_sessions", "drop_over_length", "clip", "rate", "sessions_per_day",
+    "cv", "prompt", "output", "requests", "warmup", "slo", "seed", "engine", "calibration",
+    "profile", "draft", "acceptance", "acceptance_spread", "draft_length", "temperature", "top_k",
+    "top_p", "adapters", "lora_rank", "lora_targets", "max_loras", "adapter_skew", "mla",
+    "routing_skew", "overlap", "no_cuda_graphs", "memory_utilization",
 )  # fmt: skip
 """Options that a plan and the simulation of its deployment have in common."""
 
@@ -230,7 +230,8 @@ def _problem(asked: Planning) -> Problem:
     requests = asked.requests or (None if asked.trace else REQUESTS)
     wanted, curve = at_peak(Wanted(**shared(asked, Wanted) | {"requests": requests}))
     follow = following(asked, curve, devices, prices_of(asked.reserved_price, len(devices)))
-    rated = asked.rate is not None or bool(asked.trace) or curve is not None
+    paced = (asked.rate, asked.sessions_per_day, curve)
+    rated = bool(asked.trace) or any(each is not None for each in paced)
     filling = (asked.power != "" or asked.budget is not None) and not rated
     if filling:  # at any rate, until it is known what fills the hall
         wanted = replace(wanted, rate=1.0)

@@ -10,6 +10,7 @@ from roofline.api.question import question
 from roofline.api.speculation import draft_of, length_of, rates_of
 from roofline.api.workload import Wanted, drawn
 from roofline.bench.calibrations import engine_misses, profile_note
+from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InputError, QuantityError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.architecture import Architecture
@@ -21,6 +22,7 @@ from roofline.serving.requests import Requests, clipped, picked_rows
 from roofline.serving.run.intervals import Doubt, doubt_of, intervals
 from roofline.serving.run.result import Load, Run, result_of
 from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
+from roofline.serving.run.sessions import cache_curve
 from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import step_prices
@@ -42,8 +44,9 @@ def simulate(asked: Simulation) -> Result:
     Returns:
         Result: Tables ``headline`` (latencies), ``throughput``, ``objectives``, ``server``,
             ``cache``, ``workload``, ``distribution`` (of latencies), ``over_time`` (requests and
-            cache), ``by_load`` (TTFT up to saturation, in an open loop), and ``requests`` where
-            asked for.
+            cache), ``by_load`` (TTFT up to saturation, in an open loop); ``places`` and
+            ``sessions`` where requests follow others; ``cache_curve`` and ``requests`` where asked
+            for.
     """
     policy = asked.policy
     if policy is not None:
@@ -113,6 +116,10 @@ def simulate(asked: Simulation) -> Result:
         said,
         facility=facility,
     )
+    if asked.cache_curve:
+        # What moves to the host in a second, over all devices: the bytes of a token of the cache.
+        token = server.swap_s_per_token * outside_bytes_per_s(deployment) * deployment.devices
+        run = replace(run, cache_curve=cache_curve(run, token))
     if measured is not None and asked.with_intervals and not load.peak:
         run = replace(run, sure=intervals(run, _doubt(run)))
     result = result_of(run, with_requests=asked.with_requests)

@@ -1,5 +1,6 @@
 """Requests of a load: of a workload, changes of it, or a trace."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,6 +11,7 @@ from roofline.serving.asking import refuse_unused
 from roofline.serving.requests import Requests, at_rate, check_rate, in_blocks, mean_rate
 from roofline.serving.run.result import Load
 from roofline.serving.traffic import traffic as arriving
+from roofline.serving.traffic.agents import requests_per_session
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Constant, Lengths, said, spelled, spread
 from roofline.serving.traffic.presets import traffic_named
@@ -21,7 +23,7 @@ from roofline.serving.traffic.rate_curve import (
     spelled_curve,
 )
 from roofline.serving.traffic.traffic import Traffic, offered_rate
-from roofline.units import counted, show
+from roofline.units import SECONDS_PER_DAY, counted, show
 
 if TYPE_CHECKING:
     from roofline.serving.traffic.harnesses import Harness
@@ -44,7 +46,9 @@ class Wanted:
 
     workload: str | Traffic = ""
     trace: str | Path = ""
+    trace_sessions: bool = False
     rate: float | None = None
+    sessions_per_day: float | None = None
     rate_curve: str | Path = ""
     cv: float | None = None
     concurrency: int | None = None
@@ -68,9 +72,20 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
             "`rate` and `concurrency` say when requests come",
             hint="give a rate for an open loop, or clients for a closed one",
         )
+    if wanted.sessions_per_day is not None:
+        other = {
+            "`rate`": wanted.rate is not None,
+            "`concurrency`": wanted.concurrency is not None,
+            "`rate_curve`": bool(wanted.rate_curve),
+            "`trace`": bool(wanted.trace),
+            "`harness`": bool(wanted.harness),
+        }
+        refuse_unused("sessions a day", other)
     if wanted.rate_curve:
         other = {"`concurrency`": wanted.concurrency is not None, "`cv`": wanted.cv is not None}
         refuse_unused("a rate curve", other | {"`harness`": bool(wanted.harness)})
+    if wanted.trace_sessions and not wanted.trace:
+        raise InputError("sessions of a trace without one", hint="give `trace`")
     if wanted.trace:
         return _recorded(wanted, seed, page)
     traffic = changed(wanted)
@@ -80,7 +95,7 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
         title=traffic.title or traffic.name or "requests of these lengths",
         prompt=_words(traffic),
         output=_tokens(traffic.output),
-        arrivals=_arrivals(traffic.arrivals),
+        arrivals=_arrivals(traffic.arrivals) + _by_day(traffic),
         rate=offered_rate(traffic),
         concurrency=traffic.concurrency,
         warmup=traffic.warmup,
@@ -142,7 +157,14 @@ def changed(wanted: Wanted) -> Traffic:
     if wanted.requests is not None and wanted.requests < 1:
         raise InputError(f"{wanted.requests} requests", hint="send 1 or more")
     warmup = traffic.warmup if wanted.warmup is None else wanted.warmup
-    return replace(traffic, requests=requests, warmup=warmup)
+    traffic = replace(traffic, requests=requests, warmup=warmup)
+    if wanted.sessions_per_day is None:
+        return traffic
+    per_s = wanted.sessions_per_day / SECONDS_PER_DAY
+    if not 0 < per_s < math.inf:
+        raise InputError(f"{wanted.sessions_per_day:g} sessions a day", hint="give more than 0")
+    arrivals = _process(traffic, per_s * requests_per_session(traffic), wanted.cv)
+    return replace(traffic, arrivals=arrivals)
 
 
 def curve_of(asked: str | Path) -> RateCurve:
@@ -250,7 +272,8 @@ def _recorded(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str
         raise InputError(f"{wanted.requests} requests", hint="send 1 or more")
     from roofline.interop.traces import read_trace
 
-    trace = read_trace(Path(wanted.trace), most=wanted.requests or MOST_TRACED)
+    most, chained = wanted.requests or MOST_TRACED, wanted.trace_sessions
+    trace = read_trace(Path(wanted.trace), most=most, chained=chained)
     made, notes = in_blocks(trace.requests, page), trace.notes
     if not wanted.requests and len(made) == MOST_TRACED:
         notes = (*notes, f"Of the trace the first {MOST_TRACED:,} requests: `requests` for more.")
@@ -304,10 +327,30 @@ def _tokens(lengths: Lengths) -> str:
     return f"{text} token" if text == "1" else f"{text} tokens"
 
 
+def _turns(number: str) -> str:
+    return f"{number} turn" if number == "1" else f"{number} turns"
+
+
+def _by_day(traffic: Traffic) -> str:
+    """Sessions a day of agents in an open loop, in words; nothing of other workloads."""
+    if traffic.turns is None or traffic.turns.tools is None or traffic.concurrency:
+        return ""
+    sessions = offered_rate(traffic) / requests_per_session(traffic) * SECONDS_PER_DAY
+    return f", of {sessions:,.0f} sessions a day"
+
+
 def _words(traffic: Traffic) -> str:
     words = _tokens(traffic.prompt)
     if traffic.turns is not None:
-        words = f"messages of {words}, {said(traffic.turns.number)} turns a session"
+        turns, tools = traffic.turns, traffic.turns.tools
+        words = f"messages of {words}, {_turns(said(turns.number))} a session"
+        if tools is not None:
+            words += f", steps of a turn {said(tools.steps)}, results of {_tokens(tools.result)}"
+            if apart := tools.branches:
+                words += (
+                    f", {apart.share:.0%} of the tool calls {said(apart.number)} agents side by "
+                    f"side of {said(apart.steps)} steps each"
+                )
     if traffic.shared is not None:
         shared = traffic.shared
         many = f"one of {shared.number:,}" if shared.number > 1 else "the same"

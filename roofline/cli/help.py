@@ -29,12 +29,12 @@ GROUPS: Final[Mapping[str, str]] = {
     "Formats": "weights kv draft_weights",
     "Model and kernels": "mla routing_skew expert_loads attention fusion mask kv_cache "
     "offload_weights offload_kv offload_to prefetch convention calibration",
-    "Traffic": "rate concurrency workload slo trace drop_over_length clip rate_curve cv requests "
-    "warmup seed length_spread ramp_up prompt_pool harness prefill_batch prefix_hit cold "
-    "timeout static",
+    "Traffic": "rate concurrency workload slo trace trace_sessions drop_over_length clip "
+    "rate_curve sessions_per_day cv requests warmup seed length_spread ramp_up prompt_pool harness "
+    "prefill_batch prefix_hit cold timeout static",
     "Engine": "engine engine_version cuda_graphs memory_utilization max_sequences max_context "
     "token_budget chunked_prefill prefix_caching policy first preemption contiguous host_cache "
-    "recv_interval stream_interval dp_timeout_iters page reserved profile port",
+    "cache_curve recv_interval stream_interval dp_timeout_iters page reserved profile port",
     "Decoding": "samples beams temperature top_k top_p denoising_steps block",
     "LoRA adapters": "adapters lora_rank lora_targets max_loras adapter_skew",
     "Drafts": "draft acceptance acceptance_spread draft_length draft_tokens draft_model draft_tp "

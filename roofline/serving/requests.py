@@ -13,7 +13,7 @@ from roofline.errors import InputError
 
 Integers: TypeAlias = NDArray[np.int64]
 MOST_TOKENS: Final = 2**31
-COLUMNS: Final = ("arrival", "prompt", "output", "priority", "after", "think")
+COLUMNS: Final = ("arrival", "prompt", "output", "priority", "after", "think", "joins")
 """Columns with an entry for each request."""
 
 
@@ -33,7 +33,10 @@ class Requests:
     """Row of the request that must have finished before, counted from the start of the stream;
     −1 for none. [1]"""
     think: Array
-    """Time between that finish and this arrival. [s]"""
+    """Time between the finish of all that it waits for and this arrival. [s]"""
+    joins: NDArray[np.int64]
+    """Row of a later request that waits for this one too, beside the one that it follows: where
+    branches meet; −1 for none. [1]"""
     prefix: NDArray[np.int64]
     """Start of each row's hashes, and in one entry more the end of the last one's. [1]"""
     hashes: NDArray[np.int64]
@@ -55,13 +58,14 @@ def requests(
     priority: ArrayLike = 0,
     after: ArrayLike = -1,
     think: ArrayLike = 0.0,
+    joins: ArrayLike = -1,
     blocks: Sequence[Sequence[int]] = (),
     block: int = 0,
 ) -> Requests:
     """Requests from columns; one number stands for a whole column.
 
     Args:
-        arrival, prompt, output, priority, after, think, block: As in `Requests`.
+        arrival, prompt, output, priority, after, think, joins, block: As in `Requests`.
         blocks: Ids of the whole prompt blocks of each request; nothing where unknown.
 
     Raises:
@@ -85,6 +89,7 @@ def requests(
         priority=column(priority),
         after=column(after),
         think=np.broadcast_to(np.asarray(think, np.float64), start.shape).copy(),
+        joins=column(joins),
         prefix=np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64),
         hashes=np.fromiter(chain.from_iterable(blocks), np.int64),
         block=block,
@@ -121,6 +126,11 @@ def check(made: Requests, *, earlier: int = 0) -> None:
         ),
         (~np.isfinite(made.think) | (made.think < 0), "has no thinking time that can be", "0 s on"),
         (
+            ~_joins_later(made, rows),
+            "joins one that is not after it, or that follows none",
+            "the row of a later request of its session, or -1",
+        ),
+        (
             listed * made.block > made.prompt,
             "has more hashed blocks than its prompt is long",
             "ids of whole blocks only",
@@ -135,6 +145,27 @@ def check(made: Requests, *, earlier: int = 0) -> None:
         raise InputError(
             "blocks are hashed, but their size is not said", hint="give the tokens of a block"
         )
+
+
+def _joins_later(made: Requests, rows: Integers) -> NDArray[np.bool_]:
+    """Whether each row joins none, or a later one that follows another."""
+    target = made.joins - rows[0] if len(rows) else made.joins
+    inside = (made.joins > rows) & (target < len(rows))
+    met: NDArray[np.bool_] = made.after[np.where(inside, target, 0)] >= 0
+    fine: NDArray[np.bool_] = (made.joins == -1) | (inside & met)
+    return fine
+
+
+def first_rows(made: Requests, count: int) -> Requests:
+    """Up to so many first requests of a whole stream [1]: nothing joins what was cut off.
+
+    Examples:
+        >>> three = requests([0, 0, 0], 5, 5, after=[-1, 0, 0], joins=[-1, 2, -1])
+        >>> first_rows(three, 2).joins.tolist()
+        [-1, -1]
+    """
+    cut = part(made, 0, count)
+    return replace(cut, joins=np.where(cut.joins < count, cut.joins, -1))
 
 
 def part(made: Requests, start: int, stop: int) -> Requests:
@@ -193,7 +224,9 @@ def picked_rows(made: Requests, rows: Integers) -> Requests:
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     inside = np.arange(ends[-1]) - np.repeat(ends[:-1], sizes)
     columns = {name: getattr(made, name)[rows] for name in COLUMNS}
-    columns["after"] = place[columns["after"]]
+    columns["after"], columns["joins"] = place[columns["after"]], place[columns["joins"]]
+    # What follows none any more waits for none.
+    columns["joins"][columns["after"][columns["joins"]] < 0] = -1
     hashes = made.hashes[np.repeat(made.prefix[:-1][rows], sizes) + inside]
     return replace(made, **columns, prefix=ends, hashes=hashes)
 

@@ -209,6 +209,16 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "electricity_usd_per_hour=Electricity, owned_usd_per_hour=Owned, usd_per_hour=Rented, "
         "break_even_share=Cheaper if in use",
     ),
+    "places": Shown(
+        "By place in the session",
+        "place=Request, requests=Number, prompt=Prompt, computed, prefix_hits=Hits, ttft_s, p50, "
+        "p99",
+        writers={
+            "prompt": lambda row: Cell(f"{row['prompt']:,.0f}"),
+            "computed": lambda row: Cell(f"{row['computed']:,.0f}"),
+            "prefix_hits": lambda row: Cell(percent(row["prefix_hits"])),
+        },
+    ),
     "pools": Shown(
         "Pools",
         "pool, instances, layout, gpus, batch, step_s, low_s, serial_s=No overlap, "
@@ -241,6 +251,20 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "unused_share=Unused, sequences=Fit at longest, sequences_on_average=On average, "
         "decode_tok_s, decode_tok_s_low | *",
         writers={"mean_slots": lambda row: Cell(f"{row['mean_slots']:,.0f}")},
+    ),
+    "cache_curve": Shown(
+        "What a larger cache buys",
+        "room, tokens, room_bytes=Memory, prefix_hits=Hits, ttft_s, p50, p99, session_s=Session, "
+        "preemptions",
+        writers={
+            "tokens": lambda row: Cell("" if row["tokens"] is None else f"{row['tokens']:,}"),
+            "prefix_hits": lambda row: Cell(percent(row["prefix_hits"])),
+        },
+    ),
+    "sessions": Shown(
+        "Sessions, and their longest path through branches",
+        "part, mean, p50, p90=P90, p99, share, meaning",
+        writers={"share": lambda row: Cell(percent(row["share"]))},
     ),
     "server": Shown(
         "The server", FIGURES, where=lambda row: row["value"] or row["metric"] not in SILENT

@@ -14,6 +14,7 @@ from roofline.bench import campaign
 from roofline.bench.backend import Launch, Timer
 from roofline.bench.capacity import HAD
 from roofline.bench.clock import Noise
+from roofline.bench.place import Place
 from roofline.bench.probe import Probe
 from roofline.bench.published import Processor, of_processor
 from tests.bench.probes import Clockwork
@@ -71,7 +72,7 @@ def steady() -> Iterator[None]:
     """NumPy runs on such a processor, whose clock is everybody's."""
     backend = Steady(cache_bytes=TOY.cache_bytes, memory_bytes=2.0**26, span_s=3e-4)
     about = {**campaign.describe(TOY, 1, "processor"), HAD: str(int(TOY.cache_bytes))}
-    where = campaign.Place(
+    where = Place(
         backend, of_processor(TOY, 1), about, lambda: Noise(0.0, 0.0, 0.0), "Toy, 1 thread(s)"
     )
     with pytest.MonkeyPatch.context() as patch:

@@ -432,6 +432,59 @@ def test_lengths_without_times_all_arrive_at_once(written: Callable[[str], Path]
     assert trace.requests.prompt.tolist() == [5, 7]
 
 
+def chat(place: int, before: int, seconds: float, prompt: int, ids: list[int]) -> str:
+    entry = {
+        "chat_id": place,
+        "parent_chat_id": before,
+        "timestamp": seconds,
+        "input_length": prompt,
+        "output_length": 40,
+        "turn": 1,
+        "hash_ids": ids,
+    }
+    return json.dumps(entry) + "\n"
+
+
+def test_requests_of_a_chat_wait_for_the_answer_that_they_go_on_from(
+    written: Callable[[str], Path],
+) -> None:
+    lines = [
+        chat(7, -1, 1.0, 32, [1, 2]),
+        chat(8, -1, 2.0, 16, [5]),
+        chat(3, 7, 11.0, 64, [1, 2, 3, 4]),
+        chat(4, 99, 12.0, 16, [6]),  # what it goes on from was not recorded
+        chat(5, 8, 2.5, 32, [5, 9]),
+        chat(6, 3, 31.0, 80, [1, 2, 3, 4, 8]),
+    ]
+    lines[2:5] = [lines[4], lines[2], lines[3]]  # by time
+    path = written("".join(lines))
+    made = read_trace(path, chained=True).requests
+    # Sessions in the order in which they begin, those of each together; 40 tokens take 1 s.
+    assert made.arrival.tolist() == [0.0, 0.0, 0.0, 1.0, 1.0, 11.0]
+    assert made.after.tolist() == [-1, 0, 1, -1, 3, -1]
+    assert made.think.tolist() == pytest.approx([0.0, 9.0, 19.0, 0.0, 0.0, 0.0])
+    assert ids(made) == [[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 8], [5], [5, 9], [6]]
+    single = read_trace(path).requests
+    assert (single.after == -1).all()
+    assert sorted(single.prompt) == sorted(made.prompt)
+    assert len(read_trace(path, chained=True, most=3).requests) == 3
+
+
+def test_chats_that_a_trace_does_not_name_are_refused(written: Callable[[str], Path]) -> None:
+    for text in (MOONCAKE, PLAIN):
+        with pytest.raises(InputError, match="does not say which requests are of one chat"):
+            read_trace(written(text), chained=True)
+    whole = chat(1, -1, 0.0, 16, [1])
+    for wrong, said in (
+        ('"parent_chat_id": "a"', "no whole number"),
+        ('"x": 1', "parent_chat_id is missing"),
+    ):
+        path = written(whole + chat(2, 1, 1.0, 16, [2]).replace('"parent_chat_id": 1', wrong))
+        with pytest.raises(DocumentError, match=said) as error:
+            read_trace(path, chained=True)
+        assert ":2" in str(error.value.where)
+
+
 def test_bailian_is_in_seconds_and_blocks_of_16(written: Callable[[str], Path]) -> None:
     """40 tokens are two whole blocks of 16, 64 are four."""
     trace = read_trace(written(BAILIAN))

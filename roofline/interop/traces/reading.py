@@ -11,11 +11,11 @@ import numpy as np
 
 from roofline.content import label
 from roofline.errors import DocumentError, InputError
-from roofline.interop.traces import chats, mooncake
+from roofline.interop.traces import chats, mooncake, sessions
 from roofline.interop.traces.lines import Line, cut_off, lines, located
 from roofline.interop.traces.tables import FORMATS, Format, Place, Rows
 from roofline.schema.document import collector_paused
-from roofline.serving.requests import Requests, joined, part, requests
+from roofline.serving.requests import Integers, Requests, joined, part, requests
 from roofline.units import PREFIX
 
 CHUNK: Final = 2**16
@@ -42,11 +42,13 @@ class Trace:
     """True where it says when requests came; else all arrive at time 0."""
     estimated: bool = False
     """True where lengths are an estimate from texts."""
+    chained: bool = False
+    """True where requests of a chat wait for its earlier answers."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences that a reader should know."""
-        out = []
+        out = [sessions.NOTE] if self.chained else []
         if self.estimated:
             out.append(
                 f"Lengths are estimated from texts: {chats.PER_TOKEN:g} characters a token, and "
@@ -58,7 +60,9 @@ class Trace:
         return tuple(out)
 
 
-def read_trace(path: Path, *, most: int = 0, block: int | None = None) -> Trace:
+def read_trace(
+    path: Path, *, most: int = 0, block: int | None = None, chained: bool = False
+) -> Trace:
     """Read a trace; its format is told by its columns.
 
     Args:
@@ -66,14 +70,18 @@ def read_trace(path: Path, *, most: int = 0, block: int | None = None) -> Trace:
             of JSON, or conversations as text, whose lengths are estimated; ``.gz`` is unpacked.
         most: Requests to read, the first ones; 0 for all. [1]
         block: Tokens of a hashed block, of lines of JSON; None for the format's own. [token]
+        chained: Whether requests of a chat wait for its earlier answers.
 
     Raises:
         DocumentError: At the line that is at fault.
+        InputError: Chats are asked for, and the format has none.
     """
     _check_block(block)
     if kind := chats.kind_of(path):
+        if chained:
+            raise _without_chats(label(path))
         return _of_texts(path, kind, most)
-    reader = _Reader(path, block)
+    reader = _Reader(path, block, chained=chained)
     limit = most or MOST_TOGETHER
     parts, count, ids = [], 0, 0
     for made in reader.chunks(min(CHUNK, limit)):
@@ -98,8 +106,24 @@ def read_trace(path: Path, *, most: int = 0, block: int | None = None) -> Trace:
         raise DocumentError(
             f"{reader.source} has no request that was answered", hint="check that it is a trace"
         )
+    made = joined(parts)
+    if chained:
+        made = sessions.in_sessions(made, np.concatenate(reader.chats)[: len(made)])
     return Trace(
-        joined(parts), reader.name, reader.title, reader.source, reader.failed, timed=reader.timed
+        made,
+        reader.name,
+        reader.title,
+        reader.source,
+        reader.failed,
+        timed=reader.timed,
+        chained=chained,
+    )
+
+
+def _without_chats(source: str) -> InputError:
+    return InputError(
+        f"{source} does not say which requests are of one chat",
+        hint="leave out `trace_sessions`: lines with chat_id and parent_chat_id do, as Bailian's",
     )
 
 
@@ -142,10 +166,12 @@ def stream_trace(path: Path, *, chunk: int = CHUNK, block: int | None = None) ->
 class _Reader:
     """A file that is being read: its format, its first arrival and its last one."""
 
-    def __init__(self, path: Path, block: int | None) -> None:
+    def __init__(self, path: Path, block: int | None, *, chained: bool = False) -> None:
         _check_block(block)
         self.source = label(path)
         self.failed = 0
+        self.chats: list[Integers] = []
+        self._chained = chained
         self._unit = mooncake.MILLISECONDS
         self._lines = lines(path)
         self._first: float | None = None
@@ -167,6 +193,8 @@ class _Reader:
             self._format = _recognised(self._header, first, self.source)
             self.name, self.title = self._format.name, self._format.title
         self._block = usual if block is None else block
+        if chained and self.name != "bailian":
+            raise _without_chats(self.source)
 
     @property
     def timed(self) -> bool:
@@ -202,6 +230,8 @@ class _Reader:
         if self._first is None:
             self._first = float(rows.seconds[0])
         answered = (rows.prompt > 0) & (rows.output > 0)
+        if self._chained:
+            self.chats.append(sessions.chat_ids(read, self.source)[answered])
         self.failed += int((~answered).sum())
         return requests(
             rows.seconds[answered] - self._first,

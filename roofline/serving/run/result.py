@@ -12,14 +12,14 @@ from roofline.serving.facility import Facility, consumption
 from roofline.serving.facility import notes as energy_notes
 from roofline.serving.objectives import Finished, Kept, Objective, counted, good, kept, spread
 from roofline.serving.requests import Requests
-from roofline.serving.run import series, tables
+from roofline.serving.run import series, sessions, tables
 from roofline.serving.run.intervals import Intervals
 from roofline.serving.run.serve import Fleet
 from roofline.serving.simulate.drafting import Drafting, in_rounds
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.steady import ERRORS, arriving, lacking, share_of
 from roofline.serving.static import CENTRAL
-from roofline.table import Result
+from roofline.table import Result, Table
 from roofline.units import chance, show, significant
 
 NEAR: Final = 0.9
@@ -83,6 +83,8 @@ class Run:
     """Notes on the requests."""
     sure: Intervals | None = field(default=None, repr=False)
     """Intervals of the figures; None where prices are the least possible."""
+    cache_curve: Table | None = field(default=None, repr=False)
+    """Hits and TTFT by room for the cache; None where it is not asked for."""
     facility: Facility | None = None
     """Building around the servers; None where it is not asked for."""
 
@@ -95,6 +97,11 @@ class Run:
     def overloaded(self) -> bool:
         """Whether requests come faster than they can be served."""
         return bool(self.load.rate) and self.load.rate >= self.saturation
+
+    @property
+    def in_sessions(self) -> bool:
+        """Whether requests follow others."""
+        return bool((self.requests.after >= 0).any())
 
     @property
     def devices(self) -> int:
@@ -123,6 +130,12 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
     drafting = run.fleet.drafting
     if drafting is not None and drafting.lengths is not None:
         every["draft_lengths"] = tables.draft_lengths(drafting.lengths)
+    if run.in_sessions:
+        found = sessions.paths(run.requests, run.served)
+        every["places"] = sessions.by_place(run.requests, run.served)
+        every["sessions"] = sessions.session_times(found)
+    if run.cache_curve is not None:
+        every["cache_curve"] = run.cache_curve
     if run.facility is not None:
         every["facility"] = consumption([tables.drawn(run, done, run.facility)])
     if with_requests:
@@ -189,6 +202,8 @@ def sentences(run: Run, done: Finished, slo: tuple[Kept, ...]) -> tuple[str, ...
         if run.overloaded:
             said = "No SLO holds under overload; of this run"
         out.append(f"{said} {share:.1%} of the requests are within all limits.")
+    if run.in_sessions:
+        out.append(sessions.sentence(sessions.paths(run.requests, run.served)))
     totals = run.served.totals
     room = run.fleet.server.kv_tokens
     if totals.preemptions:
@@ -255,7 +270,6 @@ def _load(run: Run) -> str:
 def notes(run: Run) -> tuple[str, ...]:
     """Conventions, omissions and assumptions behind the figures."""
     server, served = run.fleet.server, run.served
-    sessions = bool((run.requests.after >= 0).any())
     came = float(run.requests.arrival[-1] - run.requests.arrival[0])
     out = []
     if run.load.peak:
@@ -281,7 +295,7 @@ def notes(run: Run) -> tuple[str, ...]:
     if run.saturation:
         out.append(
             "Saturation is what the same server does with the same requests when it never waits"
-            + ("; a session's cache is taken to be there when it goes on." if sessions else ".")
+            + ("; sessions go on at once, as many together as is best." if run.in_sessions else ".")
         )
     if server.sharing and server.page != run.deployment.engine.block_tokens:
         out.append(

@@ -8,7 +8,15 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
-from roofline.serving.requests import Integers, Requests, joined, numbered, part, picked_rows
+from roofline.serving.requests import (
+    Integers,
+    Requests,
+    first_rows,
+    joined,
+    numbered,
+    part,
+    picked_rows,
+)
 from roofline.serving.run.adapters import waited
 from roofline.serving.simulate.compiled.state import Paced
 from roofline.serving.simulate.drafting import Drafting, in_rounds, in_tokens, reached, rounds_of
@@ -164,8 +172,10 @@ def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -
 
     Twice as many clients as it runs sequences ask again at once, so that it never waits. Counted
     are the requests finished between a quarter and three quarters of them: neither the first,
-    which start together, nor the last, which leave the server empty. Sessions go on at once: their
-    cache is still there. Source: a queue is stable below the rate at which its server works when
+    which start together, nor the last, which leave the server empty. Sessions go on at once. Twice
+    as many of them as run at once may be more than the cache has room for, so that each finds its
+    pages evicted by the others: as many as have room are tried too, and the higher rate is that
+    which can last. Source: a queue is stable below the rate at which its server works when
     it never waits, Asmussen 2003, Applied Probability and Queues, chapter III.
 
     Args:
@@ -174,7 +184,7 @@ def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -
             the server was filled often enough.
         transferred: Whether the cache of each prompt and the first token come with the request.
     """
-    single = part(requests, 0, min(len(requests), SAMPLE))
+    single = first_rows(requests, min(len(requests), SAMPLE))
     copies = -(-FULL * fleet.server.max_sequences // len(single))
     ready = replace(
         _repeated(single, copies),
@@ -185,21 +195,33 @@ def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -
     if fleet.drafting is not None:
         pace = fleet.drafting.paced(ready)
         ready = in_rounds(ready, fleet.drafting)
-    clients = 2 * fleet.server.max_sequences
-    served = simulate(
-        ready,
-        fleet.prices,
-        fleet.server,
-        concurrency=clients,
-        transferred=transferred,
-        paced=pace,
+    most = 2 * fleet.server.max_sequences
+    tried = {most}
+    if fleet.server.sharing and (ready.after >= 0).any():
+        context = float((ready.prompt + ready.output).mean())
+        tried.add(max(min(int(fleet.server.kv_tokens / context), most), 1))
+    return fleet.replicas * max(
+        _rate_of(
+            simulate(
+                ready,
+                fleet.prices,
+                fleet.server,
+                concurrency=clients,
+                transferred=transferred,
+                paced=pace,
+            )
+        )
+        for clients in tried
     )
+
+
+def _rate_of(served: Served) -> float:
+    """Requests a second between a quarter and three quarters of the answers. [1/s]"""
     finish = np.sort(served.finish)
     low, high = len(finish) // 4, (3 * len(finish)) // 4
     span = float(finish[high] - finish[low])
-    if span <= 0:  # all in one batch
-        return fleet.replicas * len(finish) / float(finish[-1])
-    return fleet.replicas * (high - low) / span
+    # All may be in one batch.
+    return (high - low) / span if span > 0 else len(finish) / float(finish[-1])
 
 
 def waiting(served: Served) -> tuple[float, int]:
@@ -247,6 +269,7 @@ def _repeated(requests: Requests, copies: int) -> Requests:
         replace(
             requests,
             after=np.where(requests.after < 0, -1, requests.after + copy * len(requests)),
+            joins=np.where(requests.joins < 0, -1, requests.joins + copy * len(requests)),
             hashes=ids + copy * (len(ids) + 1),
         )
         for copy in range(copies)

@@ -81,7 +81,7 @@ def extended(
         rows,
         (given.arrival, given.think),
         (given.prompt, given.output),
-        (given.priority, ranks, given.after),
+        (given.priority, ranks, given.after, given.joins),
         given.prefix,
         first,
         len(kept),
@@ -125,7 +125,7 @@ def _compact(rows: Records, place: Integers) -> Integers:
     ends = np.cumsum(sizes)
     kept: Integers = np.repeat(rows["blocks_end"] - ends, sizes) + np.arange(sizes.sum())
     rows["blocks"], rows["blocks_end"] = ends - sizes, ends
-    for name in ("child", "sibling"):
+    for name in ("child", "sibling", "joins"):
         rows[name] = place[rows[name]]
     return kept
 

@@ -4,6 +4,7 @@ Each purpose has its own stream of random numbers, and each request, or session,
 each: a change of one axis leaves the others as they were, and chunks are the same as the whole.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -13,11 +14,22 @@ import numpy as np
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving.requests import Integers, Requests, joined, part
+from roofline.serving.traffic.agents import (
+    PURPOSES,
+    Steps,
+    agent_steps,
+    pauses,
+    requests_per_session,
+    so_far,
+)
 from roofline.serving.traffic.lengths import drawn, picked
 from roofline.serving.traffic.rate_curve import RateCurve
-from roofline.serving.traffic.traffic import Traffic, gaps, number, together
+from roofline.serving.traffic.traffic import Traffic, gaps, number
 
-_PURPOSES: Final = ("arrival", "turns", "shared", "priority", "prompt", "output", "think")
+_PURPOSES: Final = (
+    *("arrival", "turns", "shared", "priority", "prompt", "output", "think"),
+    *PURPOSES,
+)
 CHUNK: Final = 2**16
 MOST_TOGETHER: Final = 2**25
 """Requests that are drawn at once: more are streamed."""
@@ -61,11 +73,11 @@ def stream(
     wanted = number(traffic)
     sent = 0
     while sent < wanted:
-        # A session has at least one request, so that no more of them are needed.
-        made = source.take(min(chunk, -(-(wanted - sent) // traffic.samples)))
-        made = part(made, 0, wanted - sent)
+        # As many as are needed on average, as many again for what is left, and so on.
+        sessions = math.ceil((wanted - sent) / max(requests_per_session(traffic), 1.0))
+        made = part(source.take(min(chunk, sessions)), 0, wanted - sent)
         sent += len(made)
-        yield made
+        yield replace(made, joins=np.where(made.joins < sent, made.joins, -1))
 
 
 class _Source:
@@ -89,6 +101,8 @@ class _Source:
         """Requests of the next sessions; of a prompt with several answers, as of one session."""
         traffic = self._traffic
         arrival = self._arrivals(sessions)
+        if traffic.turns and traffic.turns.tools:
+            return self._stepped(agent_steps(traffic, sessions, self._uniform), arrival)
         sizes = np.full(sessions, traffic.samples, np.int64)
         if traffic.turns:
             sizes = drawn(traffic.turns.number, self._uniform("turns", sessions))
@@ -108,8 +122,8 @@ class _Source:
         kept = np.ones(len(of), np.bool_)
         think = np.zeros(len(of))
         if traffic.turns:
-            prompt += _so_far(new + output, turn) - output - new
-            think = np.where(turn > 0, -np.log1p(-waits) * traffic.turns.think_s, 0.0)
+            prompt += so_far(new + output, turn) - output - new
+            think = np.where(turn > 0, pauses(traffic.turns, waits), 0.0)
             kept = (turn == 0) | (prompt + output <= traffic.turns.longest)
         classes = np.zeros(len(of), np.int64)
         if len(traffic.priorities) > 1:
@@ -126,11 +140,35 @@ class _Source:
             priority=classes[kept],
             after=np.where(follows, rows - 1, -1),
             think=think[kept],
+            joins=np.full(len(of), -1),
             prefix=np.zeros(len(of) + 1, np.int64),
             hashes=np.zeros(0, np.int64),
             block=0,
         )
         return self._hashed(made, of, groups[of])
+
+    def _stepped(self, steps: Steps, arrival: Array) -> Requests:
+        """Requests of agents whose steps were drawn."""
+        groups = self._groups(len(arrival))
+        classes = np.zeros(len(steps.session), np.int64)
+        if len(self._traffic.priorities) > 1:
+            shares = np.asarray(self._traffic.priorities)
+            classes = picked(shares, self._uniform("priority", len(arrival)))[steps.session]
+        first = self._requests
+        self._requests += len(steps.session)
+        made = Requests(
+            arrival=arrival[steps.session],
+            prompt=steps.prompt,
+            output=steps.output,
+            priority=classes,
+            after=np.where(steps.after < 0, -1, steps.after + first),
+            think=steps.wait_s,
+            joins=np.where(steps.joins < 0, -1, steps.joins + first),
+            prefix=np.zeros(len(steps.session) + 1, np.int64),
+            hashes=np.zeros(0, np.int64),
+            block=0,
+        )
+        return self._hashed(made, steps.context, groups[steps.session])
 
     def _uniform(self, purpose: str, count: int) -> Array:
         return self._streams[purpose].random(count)
@@ -138,7 +176,9 @@ class _Source:
     def _arrivals(self, sessions: int) -> Array:
         traffic = self._traffic
         between = gaps(traffic.arrivals, self._uniform("arrival", sessions), self._sessions)
-        times = np.cumsum(np.concatenate([[self._clock], between * together(traffic)]))[1:]
+        times = np.cumsum(np.concatenate([[self._clock], between * requests_per_session(traffic)]))[
+            1:
+        ]
         self._clock = float(times[-1])
         self._sessions += sessions
         had = traffic.arrivals
@@ -155,7 +195,8 @@ class _Source:
     def _hashed(self, made: Requests, of: Integers, group: Integers) -> Requests:
         """The requests with the ids of the blocks that may be met again.
 
-        Those of a shared prefix come first; then those of the session, which are its own.
+        Those of a shared prefix come first; then those of the session, or of the context that grows
+        in a branch of it, which are its own. Contexts are counted as they begin.
         """
         traffic, block, head = self._traffic, self._block, self._head
         if traffic.pool and block:
@@ -166,12 +207,12 @@ class _Source:
         listed = made.prompt // block if grows else np.full(len(made), head)
         ends = np.concatenate([[0], np.cumsum(listed)]).astype(np.int64)
         place = np.arange(ends[-1]) - np.repeat(ends[:-1], listed)
-        # A session takes as many ids of its own as its longest prompt has blocks beyond the head.
-        starts = np.flatnonzero(np.diff(of, prepend=-1))
-        own = np.maximum.reduceat(np.maximum(listed - head, 0), starts)
+        # One takes as many ids of its own as its longest prompt has blocks beyond the head.
+        own = np.zeros(int(of.max()) + 1, np.int64)
+        np.maximum.at(own, of, listed - head)
         first = self._ids + np.cumsum(own) - own
         self._ids += int(own.sum())
-        base = np.repeat(first, np.diff(np.append(starts, len(of))))
+        base = first[of]
         ids = np.where(
             place < head,
             np.repeat(group * head, listed) + place,
@@ -188,10 +229,3 @@ class _Source:
         starts = np.concatenate([[0], np.cumsum(self._pool // self._block)])[which]
         ids = np.repeat(starts, listed) + place
         return replace(made, prefix=ends, hashes=ids, block=self._block)
-
-
-def _so_far(values: Integers, turn: Integers) -> Integers:
-    """Sum over the turns of the same session up to each one, itself included. [token]"""
-    total = np.cumsum(values)
-    first = np.arange(len(values)) - turn
-    return np.asarray(total - total[first] + values[first], np.int64)

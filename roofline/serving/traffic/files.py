@@ -6,18 +6,24 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
+from roofline.errors import InputError
 from roofline.hardware.figures import Kind, facts_of
 from roofline.hardware.machine import Fact
 from roofline.schema import Document, Sourced, SourceEntry, Strict, check_sources, read, validate
 from roofline.serving.requests import MOST_TOKENS
 from roofline.serving.traffic import lengths as lasting
 from roofline.serving.traffic import traffic as arriving
+from roofline.serving.traffic.agents import MILLISECONDS
 from roofline.serving.traffic.rate_curve import spelled_curve
-from roofline.serving.traffic.traffic import Shared, Statistic, Traffic, Turns
+from roofline.serving.traffic.traffic import Branches, Shared, Statistic, Tools, Traffic, Turns
 
 _LENGTH: Final = Kind("token", "1 token", "2000000000 token", whole=True)
 _COUNT: Final = Kind("", "0", "1000000000", whole=True)
 _TURNS: Final = Kind("turn", "1 turn", "10000 turn")
+_STEPS: Final = Kind("step", "1 step", "10000 step")
+_AGENTS: Final = Kind("agent", "1 agent", "10000 agent")
+_TIME: Final = Kind("s", "0.001 s", "1000000 s")
+_FIGURES: Final = ("tokens", "low", "high", "median", "mean", "most")
 KINDS: Final[Mapping[str, Kind]] = {
     "mean": Kind("token", "1 token", "2000000000 token"),
     **dict.fromkeys(("median", "tokens", "low", "high", "most", "longest"), _LENGTH),
@@ -26,9 +32,18 @@ KINDS: Final[Mapping[str, Kind]] = {
     "skew": Kind("", "0", "10"),
     **dict.fromkeys(("think", "ramp"), Kind("s", "0 s", "1000000 s")),
     **dict.fromkeys(("concurrency", "requests", "samples", "warmup", "prefixes", "pool"), _COUNT),
+    "share": Kind("", "0", "1"),
     **{
-        f"turns.number.{name}": _TURNS
-        for name in ("tokens", "low", "high", "median", "mean", "most")
+        f"turns.{path}.{name}": kind
+        for path, kind in (
+            ("number", _TURNS),
+            ("pause", _TIME),
+            ("tools.steps", _STEPS),
+            ("tools.wait", _TIME),
+            ("tools.branches.number", _AGENTS),
+            ("tools.branches.steps", _STEPS),
+        )
+        for name in _FIGURES
     },
 }
 """Unit and limits of a figure of a workload, by its path or the last key of it."""
@@ -116,10 +131,26 @@ _Arrivals: TypeAlias = Annotated[
 ]
 
 
+class _Branches(Strict):
+    share: Sourced
+    number: _Lengths
+    steps: _Lengths
+    task: _Lengths
+
+
+class _Tools(Strict):
+    steps: _Lengths
+    result: _Lengths
+    wait: _Lengths
+    branches: _Branches | None = None
+
+
 class _Turns(Strict):
     number: _Lengths
-    think: Sourced
+    think: Sourced | None = None
+    pause: _Lengths | None = None
     longest: Sourced | None = None
+    tools: _Tools | None = None
 
 
 class _Objectives(Told):
@@ -171,13 +202,7 @@ def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:
             )
             if file.shared
             else None,
-            turns=Turns(
-                _lengths(document, file.turns.number, facts, "turns.number"),
-                value("turns.think"),
-                int(value("turns.longest", 2**31)),
-            )
-            if file.turns
-            else None,
+            turns=_turns(document, file.turns, facts) if file.turns else None,
             pool=int(value("pool")),
             samples=int(value("samples", 1)),
             priorities=file.priorities.shares if file.priorities else (),
@@ -190,20 +215,55 @@ def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:
     return traffic, facts
 
 
+def _turns(document: Document, part: _Turns, facts: Mapping[str, Fact]) -> Turns:
+    if (part.think is None) == (part.pause is None):
+        had = "both think and pause" if part.think else "neither think nor pause"
+        with document.at("turns"):
+            raise InputError(
+                f"sessions with {had}",
+                hint="give think, the mean of an exponential time, or pause, a distribution",
+            )
+
+    def of(each: Strict, path: str, unit: float = 1.0) -> lasting.Lengths:
+        return _lengths(document, each, facts, f"turns.{path}", unit)
+
+    longest = int(facts["turns.longest"].value) if part.longest else 2**31
+    think = facts["turns.think"].value if part.think else 0.0
+    pause = of(part.pause, "pause", MILLISECONDS) if part.pause else None
+    tools = branches = None
+    if part.tools is not None:
+        if (apart := part.tools.branches) is not None:
+            branches = Branches(
+                facts["turns.tools.branches.share"].value,
+                of(apart.number, "tools.branches.number"),
+                of(apart.steps, "tools.branches.steps"),
+                of(apart.task, "tools.branches.task"),
+            )
+        tools = Tools(
+            of(part.tools.steps, "tools.steps"),
+            of(part.tools.result, "tools.result"),
+            of(part.tools.wait, "tools.wait", MILLISECONDS),
+            branches,
+        )
+    return Turns(of(part.number, "number"), think, longest, pause, tools)
+
+
 def _lengths(
-    document: Document, part: Strict, facts: Mapping[str, Fact], path: str
+    document: Document, part: Strict, facts: Mapping[str, Fact], path: str, unit: float = 1.0
 ) -> lasting.Lengths:
+    """Distribution of whole units."""
+
     def tokens(name: str) -> float:
-        return facts[f"{path}.{name}"].value
+        return facts[f"{path}.{name}"].value / unit
 
     with document.at(*path.split(".")):
         match part:
             case _Constant():
-                return lasting.Constant(int(tokens("tokens")))
+                return lasting.Constant(round(tokens("tokens")))
             case _Uniform():
-                return lasting.Uniform(int(tokens("low")), int(tokens("high")))
+                return lasting.Uniform(round(tokens("low")), round(tokens("high")))
             case _Lognormal():
-                most = int(tokens("most")) if part.most else MOST_TOKENS
+                most = round(tokens("most")) if part.most else MOST_TOKENS
                 return lasting.Lognormal.of_mean(tokens("median"), tokens("mean"), most)
             case _:
                 assert isinstance(part, _Empirical)

@@ -130,6 +130,45 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
+class Branches:
+    """Tool calls that are agents: they run side by side, and the next step joins them.
+
+    Each starts with the shared prefix and a task of its own; its last answer is a part of the
+    result.
+    """
+
+    share: float
+    """Share of the tool calls. [1]"""
+    number: Lengths
+    """Agents that run side by side. [1]"""
+    steps: Lengths
+    """Steps of each. [1]"""
+    task: Lengths
+    """Tokens of the task that each is given. [token]"""
+
+    def __post_init__(self) -> None:
+        """Refuse a share that has no meaning."""
+        if not 0 <= self.share <= 1:
+            raise InputError(
+                f"{self.share:g} of the tool calls are agents", hint="give a share from 0 to 1"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """Steps of a turn: the network calls a tool, and goes on with its result."""
+
+    steps: Lengths
+    """Steps of a turn, each a request, of which the first reads the user's message. [1]"""
+    result: Lengths
+    """Tokens of a tool's result. [token]"""
+    wait: Lengths
+    """Time from an answer that calls a tool to the request with its result. [ms]"""
+    branches: Branches | None = None
+    """Tool calls that are agents; None where there are none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Turns:
     """Sessions: each prompt is all that came before, and a new message of the prompt's length."""
 
@@ -139,6 +178,10 @@ class Turns:
     """Mean of the exponential time from an answer to the next message. [s]"""
     longest: int = 2**31
     """A session ends before a prompt and its answer would be longer. [token]"""
+    pause: Lengths | None = None
+    """Time from an answer to the next message in place of the exponential one. [ms]"""
+    tools: Tools | None = None
+    """Steps of a turn; None where each is one request."""
 
     def __post_init__(self) -> None:
         """Refuse a time that has no meaning."""
@@ -247,7 +290,15 @@ def number(traffic: Traffic) -> int:
 
 def together(traffic: Traffic) -> float:
     """Mean requests of a session or prompt, as far as no context grows too long. [1]"""
-    return float(traffic.samples) * (mean(traffic.turns.number) if traffic.turns else 1.0)
+    if traffic.turns is None:
+        return float(traffic.samples)
+    turns, tools = mean(traffic.turns.number), traffic.turns.tools
+    if tools is None:
+        return turns
+    steps = mean(tools.steps)
+    if (apart := tools.branches) is not None:
+        steps += (steps - 1.0) * apart.share * mean(apart.number) * mean(apart.steps)
+    return turns * steps
 
 
 def offered_rate(traffic: Traffic) -> float:

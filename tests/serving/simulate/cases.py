@@ -20,16 +20,17 @@ def requests(
     priority: ArrayLike = 0,
     after: ArrayLike = -1,
     think: ArrayLike = 0.0,
+    joins: ArrayLike = -1,
     blocks: Sequence[Sequence[int]] = (),
     block: int = 0,
 ) -> Requests:
     """Requests from columns, or from single numbers that hold for all."""
-    given = (arrival, prompt, output, priority, after, think)
+    given = (arrival, prompt, output, priority, after, think, joins)
     columns = np.broadcast_arrays(*map(np.atleast_1d, given))
-    kinds = (float, np.int64, np.int64, np.int64, np.int64, float)
+    kinds = (float, np.int64, np.int64, np.int64, np.int64, float, np.int64)
     own: list[Any] = [np.array(c, dtype=kind) for c, kind in zip(columns, kinds, strict=True)]
     sizes = [len(each) for each in blocks] or [0] * len(own[0])
-    names = ("arrival", "prompt", "output", "priority", "after", "think")
+    names = ("arrival", "prompt", "output", "priority", "after", "think", "joins")
     return Requests(
         **dict(zip(names, own, strict=True)),
         prefix=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
@@ -112,6 +113,12 @@ def trace(random: np.random.Generator, count: int, block: int) -> Requests:
         for i in range(1, count):
             if random.random() < 0.4:
                 after[i] = random.integers(0, i)
+    joins = np.full(count, -1)
+    if (after >= 0).any() and random.random() < 0.6:
+        for i in range(count):
+            later = np.flatnonzero(after[i + 1 :] >= 0) + i + 1
+            if len(later) and random.random() < 0.4:
+                joins[i] = random.choice(later)
     blocks: list[list[int]] = []
     for i in range(count):
         whole = int(prompt[i]) // block
@@ -132,6 +139,7 @@ def trace(random: np.random.Generator, count: int, block: int) -> Requests:
         priority=random.integers(0, 3, count) if random.random() < 0.4 else 0,
         after=after,
         think=random.choice([0.0, 1.0]) * random.random(count),
+        joins=joins,
         blocks=blocks,
         block=block,
     )

@@ -21,6 +21,8 @@ class Asked:
     think: float
     blocks: list[int]
     children: "list[Asked]" = field(default_factory=list)
+    meets: "list[Asked]" = field(default_factory=list)
+    unanswered: "set[int]" = field(default_factory=set)
     ready: float = math.nan
     admitted: float = math.nan
     first: float = math.nan
@@ -134,6 +136,11 @@ class Reference:
         for one in self.requests:
             if given.after[one.number] >= 0:
                 self.requests[int(given.after[one.number])].children.append(one)
+                one.unanswered.add(int(given.after[one.number]))
+            if given.joins[one.number] >= 0:
+                met = self.requests[int(given.joins[one.number])]
+                one.meets = [met]
+                met.unanswered.add(one.number)
         self.future: list[Asked] = []  # on their way to the front end
         self.inside: list[Asked] = []  # it takes one after the other
         self.front = 0.0
@@ -196,8 +203,9 @@ class Reference:
         times = [one.ready for one in self.future + self.inside]
         if self.roots and not self.clients:
             times.append(self.roots[0].arrival + self.prices.engine.request_s)
-        elif self.roots and self.open < self.clients:
-            waits = self.starts[0] if self.open >= self.started else 0.0
+        elif self.roots:
+            start = self.starts[0] if self.starts else math.inf
+            waits = start if self.open >= self.started else 0.0
             times.append(max(self.roots[0].arrival, waits))
         return min(times, default=math.inf)
 
@@ -505,13 +513,17 @@ class Reference:
 
     def end(self, one: Asked) -> None:
         one.finish = self.now + self.behind
-        if self.server.sharing and one.children:
-            longer = one.children[0].blocks
-            if longer[: len(one.blocks)] == one.blocks:
-                self.keep(one, longer, one.stored)
+        longer = [
+            child.blocks for child in one.children if child.blocks[: len(one.blocks)] == one.blocks
+        ]
+        if self.server.sharing and longer:
+            self.keep(one, longer[-1], one.stored)
         self.give_back(one)
         self.open -= 1
-        for child in one.children:
+        for child in dict.fromkeys(one.children + one.meets):
+            child.unanswered.discard(one.number)
+            if child.unanswered:
+                continue
             child.arrival = one.finish + child.think
             child.ready = child.arrival + self.prices.engine.request_s
             self.future.append(child)

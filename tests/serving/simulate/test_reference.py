@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.serving.requests import Requests
+from roofline.serving.requests import COLUMNS, Requests
 from roofline.serving.simulate.compiled.state import Paced
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate, stream
@@ -142,10 +142,7 @@ def cut(given: Requests, at: list[int]) -> list[Requests]:
     return [
         replace(
             given,
-            **{
-                name: getattr(given, name)[start:stop]
-                for name in ("arrival", "prompt", "output", "priority", "after", "think")
-            },
+            **{name: getattr(given, name)[start:stop] for name in COLUMNS},
             prefix=given.prefix[start : stop + 1] - given.prefix[start],
             hashes=given.hashes[given.prefix[start] : given.prefix[stop]],
         )
@@ -157,7 +154,8 @@ def cut(given: Requests, at: list[int]) -> list[Requests]:
 def test_where_a_stream_is_cut_makes_no_difference(part: int) -> None:
     for seed in range(part, TRACES, 10):
         given, table, setting, driven = case(seed)
-        given = replace(given, after=np.full(len(given), -1))
+        alone = np.full(len(given), -1)
+        given = replace(given, after=alone, joins=alone)
         random = np.random.default_rng(seed)
         places = random.integers(0, len(given) + 1, int(random.integers(1, 5))).tolist()
         whole = simulate(given, table, setting, **driven)

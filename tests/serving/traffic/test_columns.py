@@ -21,7 +21,7 @@ FOUR = requests([0.0, 1.0, 1.0, 5.0], [40, 9, 50, 16], 3, after=[-1, 0, -1, 1], 
 def test_parts_joined_are_the_whole(cuts: list[int]) -> None:
     ends = [0, *cuts, 4]
     again = joined(part(FOUR, a, b) for a, b in pairwise(ends))
-    for name in ("arrival", "prompt", "output", "after", "think", "prefix", "hashes"):
+    for name in ("arrival", "prompt", "output", "after", "think", "joins", "prefix", "hashes"):
         assert np.array_equal(getattr(again, name), getattr(FOUR, name)), name
     assert again.block == 16
 

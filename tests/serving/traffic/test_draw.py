@@ -43,7 +43,7 @@ def same(a: Requests, b: Requests) -> bool:
     return a.block == b.block and all(
         np.array_equal(getattr(a, name), getattr(b, name))
         for name in (
-            "arrival", "prompt", "output", "priority", "after", "think", "prefix", "hashes"
+            "arrival", "prompt", "output", "priority", "after", "think", "joins", "prefix", "hashes"
         )
     )  # fmt: skip
 

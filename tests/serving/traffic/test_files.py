@@ -11,7 +11,17 @@ from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.files import read_traffic
 from roofline.serving.traffic.lengths import Constant, Empirical, Lognormal, Uniform
 from roofline.serving.traffic.presets import preset_names, traffic_named
-from roofline.serving.traffic.traffic import Bursty, Closed, Even, Poisson, Recorded, Shared, Turns
+from roofline.serving.traffic.traffic import (
+    Branches,
+    Bursty,
+    Closed,
+    Even,
+    Poisson,
+    Recorded,
+    Shared,
+    Tools,
+    Turns,
+)
 
 FOLDER = shipped("scenarios") / "workloads"
 
@@ -187,3 +197,50 @@ def test_a_workload_nobody_knows_is_told_with_the_nearest_name() -> None:
     assert "did you mean chat?" in refused.value.hint
     with pytest.raises(DocumentError, match="does not exist"):
         traffic_named("./nowhere.yaml")
+
+
+SESSIONS = """\
+turns:
+  number: {{kind: constant, tokens: {turns}}}
+  longest: {longest}
+  {waits}
+  tools:
+    steps: {{kind: uniform, low: {one}, high: {five}}}
+    result: {{kind: constant, tokens: {result}}}
+    wait: {{kind: uniform, low: {fast}, high: {slow}}}
+    branches:
+      share: {{value: 0.25, source: assumed, note: a guess}}
+      number: {{kind: constant, tokens: {agents}}}
+      steps: {{kind: constant, tokens: {one}}}
+      task: {{kind: constant, tokens: {result}}}
+"""
+PAUSE = f"pause: {{kind: lognormal, median: {figure('1.5 s')}, mean: {figure('3 s')}}}"
+
+
+def sessions(waits: str) -> str:
+    return SESSIONS.format(
+        waits=waits, turns=figure("3 turn"), longest=figure("9000 token"), one=figure("1 step"),
+        five=figure("5 step"), result=figure("70 token"), fast=figure("250 ms"),
+        slow=figure("2 s"), agents=figure("2 agent"),
+    )  # fmt: skip
+
+
+def test_sessions_with_tools_are_read_with_times_in_milliseconds(tmp_path: Path) -> None:
+    traffic, _ = read_traffic(written(tmp_path, plain(more=sessions(PAUSE))))
+    branches = Branches(0.25, Constant(2), Constant(1), Constant(70))
+    tools = Tools(Uniform(1, 5), Constant(70), Uniform(250, 2000), branches)
+    pause = Lognormal.of_mean(1500, 3000)
+    assert traffic.turns == Turns(Constant(3), 0.0, 9000, pause, tools)
+
+
+@pytest.mark.parametrize(
+    ("waits", "said"),
+    [
+        ("", "neither think nor pause"),
+        (f"think: {figure('3 s')}\n  {PAUSE}", "both think and pause"),
+    ],
+)
+def test_sessions_wait_in_one_way(tmp_path: Path, waits: str, said: str) -> None:
+    with pytest.raises(DocumentError, match=said) as error:
+        read_traffic(written(tmp_path, plain(more=sessions(waits))))
+    assert "mine.yaml:" in str(error.value.where)

@@ -131,9 +131,10 @@ def next_arrival(g: Rules, s: State) -> float:
     soonest = _door(g, s)
     if n.future:
         soonest = min(soonest, r[s.lists[FUTURE, 0]].ready)
-    if g.concurrency and n.root < len(s.roots) and n.open < g.concurrency:
+    if g.concurrency and n.root < len(s.roots):
         arrival = r[s.roots[n.root]].arrival
-        if n.open >= _started(g, s):  # all that have started wait for answers
+        # All that have started wait for answers, where branches may be more than clients.
+        if n.open >= _started(g, s):
             arrival = max(arrival, _next_start(g, s))
         soonest = min(soonest, arrival)
     return float(soonest)
@@ -148,16 +149,32 @@ def end(g: Rules, s: State, i: int) -> None:
     child, other = r[i].child, i
     if not g.batched:
         stored = r[i].prompt + r[i].output - 1
-        if g.sharing and child >= 0 and _goes_on(s, i, child):
-            other = child
-            memory.keep(g, s, i, child, stored)
+        if g.sharing:
+            while child >= 0:
+                if _goes_on(s, i, child):
+                    other = child
+                child = r[child].sibling
+        if other != i:
+            memory.keep(g, s, i, other, stored)
         memory.release(g, s, i, stored, stored, other)
     n.open -= 1
+    child = r[i].child
     while child >= 0:
-        r[child].arrival = now + r[child].think
-        n.open += 1
-        later(s, child, r[child].arrival + g.request_s, False)
+        _follow(g, s, child, now)
         child = r[child].sibling
+    if r[i].joins >= 0:
+        _follow(g, s, r[i].joins, now)
+
+
+@compiled
+def _follow(g: Rules, s: State, i: int, now: float) -> None:
+    """One less that a request waits for; it comes after the last of them."""
+    r, n = s.rows, s.counts[0]
+    r[i].awaits -= 1
+    if r[i].awaits == 0:
+        r[i].arrival = now + r[i].think
+        n.open += 1
+        later(s, i, r[i].arrival + g.request_s, False)
 
 
 @compiled

@@ -13,7 +13,7 @@ def fill(
     rows: Records,
     times: tuple[Array, Array],
     lengths: tuple[Integers, Integers],
-    order: tuple[Integers, Integers, Integers],
+    order: tuple[Integers, Integers, Integers, Integers],
     prefix: Integers,
     first: int,
     blocks: int,
@@ -21,11 +21,11 @@ def fill(
 ) -> None:
     """Requests that nothing has happened to yet, as the last of rows that are zero.
 
-    Arrival and think time; prompt and output; priority, rank and what each one follows. ``first``
-    requests of the stream and ``blocks`` ids come before them.
+    Arrival and think time; prompt and output; priority, rank, what each one follows and joins.
+    ``first`` requests of the stream and ``blocks`` ids come before them.
     """
     left, (arrival, think), (prompt, output) = len(rows) - len(prefix) + 1, times, lengths
-    priority, rank, after = order
+    priority, rank, after, joins = order
     for k in range(len(arrival)):
         row = rows[left + k]
         row.arrival, row.think = arrival[k], think[k]
@@ -34,11 +34,15 @@ def fill(
         row.blocks, row.blocks_end = blocks + prefix[k], blocks + prefix[k + 1]
         row.ready = row.admitted = row.first = row.finish = np.nan
         row.made = row.swapped = transferred
-        row.child = row.sibling = -1
+        row.child = row.sibling = row.joins = -1
     for k in range(len(arrival) - 1, -1, -1):
         if after[k] >= 0:
             parent = left + after[k] - first
             rows[left + k].sibling, rows[parent].child = rows[parent].child, left + k
+            rows[left + k].awaits += 1
+        if joins[k] >= 0:
+            rows[left + k].joins = left + joins[k] - first
+            rows[left + joins[k] - first].awaits += 1
 
 
 @entry

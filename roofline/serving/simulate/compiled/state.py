@@ -64,6 +64,9 @@ ROW: Final = np.dtype(
         ("think", "f8"),
         ("child", "i8"),
         ("sibling", "i8"),
+        # Row that waits for this one too, −1 for none; requests that it still waits for itself.
+        ("joins", "i8"),
+        ("awaits", "i8"),
         ("blocks", "i8"),
         ("blocks_end", "i8"),
         # What has happened.
