@@ -23,8 +23,6 @@ from roofline.model.architecture import (
     UNQUANTISED,
     Architecture,
     Block,
-    CompressedAttention,
-    Mla,
 )
 from roofline.model.precision import Precision
 
@@ -135,9 +133,8 @@ class Deployment:
     def __post_init__(self) -> None:
         """Refuse layouts that cannot be, and kernels that the network has no use for."""
         naive = self.options.attention == "naive"
-        if naive and any(
-            isinstance(block.mixer, (Mla, CompressedAttention)) for block in self.architecture.kinds
-        ):
+        mixers = [block.mixer for block in self.architecture.kinds if block.mixer is not None]
+        if naive and not all(mixer.stores_scores for mixer in mixers):
             raise InputError(
                 f"attention with scores in memory is not priced for {self.architecture.name}",
                 hint="it is for plain attention; leave `attention` at flash",

@@ -11,8 +11,10 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
-Number: TypeAlias = Array | float
+from roofline.part import Array as Array
+from roofline.part import Number as Number
+from roofline.part import Part
+
 Scalar = TypeVar("Scalar", bound=np.generic)
 Kind: TypeAlias = Literal[
     "gemm",
@@ -336,20 +338,6 @@ class Op:
     def total(self) -> Work:
         """Work of all executions."""
         return self.work * float(self.repeat)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a sum with the formula that makes it."""
-
-    name: str
-    value: Number
-    formula: str = ""
-    """Formula in symbols, with brackets as in `Formula`."""
-    symbols: Mapping[str, Number] = field(default_factory=dict)
-    """Values of the symbols, by symbol."""
-    source: str = ""
-    """Source: what the part is, or is stored in."""
 
 
 def total(parts: Iterable[Part]) -> Number:

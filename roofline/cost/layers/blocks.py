@@ -18,7 +18,7 @@ from roofline.cost.layers.common import Pass, collective, is_one, norm, often, p
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.placement import padded
 from roofline.cost.sampling import GREEDY, over_logits
-from roofline.cost.work import Number, Op, Part, anywhere
+from roofline.cost.work import Number, Op, anywhere
 from roofline.model.architecture import (
     Attention,
     Block,
@@ -28,6 +28,7 @@ from roofline.model.architecture import (
     Moe,
     Recurrent,
 )
+from roofline.part import Part
 
 __all__ = ["Pass", "block", "embedding", "handover", "head"]
 

@@ -9,9 +9,10 @@ from roofline.cost import linear
 from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.deployment import Deployment, Fusing
 from roofline.cost.layers.adapters import adapted
-from roofline.cost.work import NOTHING, Formula, Kind, Made, Number, Op, Part, Work, anywhere, by
+from roofline.cost.work import NOTHING, Formula, Kind, Made, Number, Op, Work, anywhere, by
 from roofline.model.architecture import Block, Linear
 from roofline.model.precision import Product, dequantisation, quantisation
+from roofline.part import Part
 from roofline.units import BITS_PER_BYTE
 
 Sequences: TypeAlias = tuple[str, Number, Number, Number]

@@ -18,8 +18,9 @@ from roofline.cost.layers.common import (
     split,
 )
 from roofline.cost.moe import experts_gemm
-from roofline.cost.work import Formula, Number, Op, Part, anywhere, by
+from roofline.cost.work import Formula, Number, Op, anywhere, by
 from roofline.model.architecture import Linear, Mlp, Moe
+from roofline.part import Part
 
 
 def dense(p: Pass, part: Mlp, d: float, layers: int) -> Iterator[Op]:
