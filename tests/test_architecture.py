@@ -14,7 +14,7 @@ from roofline.cli.flags import MARKED, flags
 
 ROOMS = (
     {"errors", "notices", "version"},
-    {"units", "content"},
+    {"units", "content", "part"},
     {"files", "sources"},
     {"schema", "table", "kept", "special"},
     {"compiling"},

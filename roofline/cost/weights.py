@@ -11,6 +11,7 @@ from roofline.cost.layout import Stage
 from roofline.cost.placement import padded
 from roofline.cost.work import Number, total
 from roofline.model.architecture import Block, Linear, Moe
+from roofline.model.linear import SHARED
 from roofline.model.parameters import projections
 from roofline.model.precision import named
 from roofline.part import Part
@@ -111,7 +112,7 @@ def layer_parts(deployment: Deployment, block: Block) -> Iterator[Part]:
     d, layout = deployment.architecture.d_model, deployment.layout
     alone = np.where(np.asarray(layout.apart) > 0, 1.0, layout.tp)[()]
     for linear in block.linears(d):
-        tp = alone if linear.name.startswith("shared-") else layout.tp
+        tp = alone if linear.name in SHARED else layout.tp
         yield _matrix(deployment, block, linear, tp, _repeated(block, linear, tp))
     if isinstance(part := block.feedforward, Moe):
         shared, groups = layout.expert_tp, {"E": part.experts, "EP": layout.ep}
@@ -145,7 +146,7 @@ def adapter_parts(deployment: Deployment, block: Block) -> Iterator[Part]:
         joined = lora.modules(block, linear.name)
         if not joined:
             continue
-        tp = alone if linear.name.startswith("shared-") else layout.tp
+        tp = alone if linear.name in SHARED else layout.tp
         repeated = _repeated(block, linear, tp)
         n = linear.n / tp if linear.split == "column" else float(linear.n)
         k = linear.k / tp if linear.split == "row" else float(linear.k)

@@ -33,6 +33,15 @@ Kind: TypeAlias = Literal[
 ]
 
 
+CONVERSION: Final = "quantise"
+CONVERSION_OF_EXPERTS: Final = "quantise-experts"
+"""Kernels that convert the inputs of a product, and those of the products of experts."""
+FIRST, SECOND, AROUND = "first", "second", "around"
+"""Kernels of a mixture of experts: both matrices, and the sum over experts."""
+INTO_LATENT, OUT_OF_LATENT = "q-absorb", "v-absorb"
+"""Kernels of a matrix for each head, into the latent and out of it."""
+
+
 def distinct(values: NDArray[Scalar]) -> NDArray[Scalar]:
     """Values in order, each once; ``np.unique`` imports masked arrays, which take 10 ms.
 
@@ -321,18 +330,21 @@ class Op:
     or what is loaded from the host. [s]"""
     algorithm: str = ""
     """Algorithm of a collective: ``"ring"``."""
+    kernel: str = ""
+    """Kernel within its kind, where kernels differ: the operation of a collective, a part of a
+    mixture of experts, a conversion of inputs; empty where they do not."""
 
     # As `dataclasses.replace` would, in a third of its time: steps have hundreds of operators.
 
     def called(self, name: str, repeat: int) -> "Op":
         """The operator under a name, executed that many times."""
-        same = self.arithmetic, self.dims, self.formats, self.wire_s, self.algorithm
+        same = self.arithmetic, self.dims, self.formats, self.wire_s, self.algorithm, self.kernel
         return Op(name, self.kind, self.work, repeat, *same)
 
     def sized(self, work: Work, dims: Mapping[str, Number], wire_s: Number) -> "Op":
         """The operator with other work, dimensions and time of the wires."""
         first = self.name, self.kind, work, self.repeat, self.arithmetic
-        return Op(*first, dims, self.formats, wire_s, self.algorithm)
+        return Op(*first, dims, self.formats, wire_s, self.algorithm, self.kernel)
 
     @property
     def total(self) -> Work:

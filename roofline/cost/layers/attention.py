@@ -165,7 +165,8 @@ def gathered(p: Pass, new: Number, cache: Number, layers: int) -> Iterator[Op]:
         return
     ranks = p.deployment.ranks(cp, p.tp)
     whole = Part("M", cache, source="keys and values of the whole context that a device attends to")
-    yield collective("gather-context", all_gather(cache, ranks), whole, ranks, layers)
+    moved = all_gather(cache, ranks)
+    yield collective("gather-context", moved, whole, ranks, layers, operation="all_gather")
 
 
 def shared(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
@@ -193,7 +194,8 @@ def shared(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
         payload = (out * p.width) * dims["count"]
         moved = all_reduce(payload, ranks)
         whole = Part("M", payload, source="outputs of the queries, with their softmax sums")
-        yield collective(f"all-reduce-{op.name}", moved, whole, ranks, op.repeat)
+        name = f"all-reduce-{op.name}"
+        yield collective(name, moved, whole, ranks, op.repeat, operation="all_reduce")
         return
     less = work.parted(cp, "flops", "activation_bytes")
     mine = replace(op, work=less, dims={**dims, "new": dims["new"] / cp, "sharers": cp})
