@@ -217,7 +217,7 @@ def test_a_format_is_known_by_being_there(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "zebra.py").write_text(
         "from roofline.interop.results.run import Format\n"
         "def mine(content): return content.text.startswith('stripes')\n"
-        "FORMAT = Format('zebra', 'stripes', mine, lambda content: [])\n",
+        "FORMAT = Format('zebra', 'stripes', mine, lambda content: [], '1')\n",
         "utf-8",
     )
     monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path)])
