@@ -23,13 +23,16 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 hypothesis.settings.register_profile("roofline", deadline=None)
 hypothesis.settings.load_profile("roofline")
 
-SLOW = ("tests/validation/", "tests/stress/", "tests/microbench/test_planted_bugs.py")
-"""Where every test fits, simulates or compiles a lot."""
+SLOW = ("tests/validation/", "tests/stress/", "tests/microbench/")
+"""Where nearly every test fits, simulates or compiles."""
 SLOW_MARKS = ("browser", "ray", "stress")
+FIRST = ("tests/validation/", "tests/study/executors/test_ray.py", "tests/stress/", "tests/bench/")
+"""Files of which some take minutes: begun first, none is left for one core while others wait."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what the README's command leaves out, besides the tests that are marked one by one."""
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
     for item in items:
         if item.nodeid.startswith(SLOW) or any(map(item.get_closest_marker, SLOW_MARKS)):
             item.add_marker("slow")

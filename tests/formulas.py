@@ -5,6 +5,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from roofline.units import PREFIX
@@ -38,6 +39,11 @@ def evaluated(text: str) -> float:
     body, _, where = text.partition(", S = ")
     if where:
         body = re.sub(r"\bS\b", where.replace(",", ""), body)
+    return _value(_parsed(body), {})
+
+
+def _parsed(body: str) -> ast.expr:
+    """Expression whose quantities are in base units."""
 
     def plain(match: re.Match[str]) -> str:
         number, prefix, _ = match.groups()
@@ -45,7 +51,7 @@ def evaluated(text: str) -> float:
 
     # A comma between digits groups thousands; one before a space separates arguments.
     body = re.sub(r"(?<=\d),(?=\d)", "", body)
-    return _value(ast.parse(_QUANTITY.sub(plain, body).translate(_SIGNS), mode="eval").body)
+    return ast.parse(_QUANTITY.sub(plain, body).translate(_SIGNS), mode="eval").body
 
 
 def worth(text: str, symbols: Mapping[str, float]) -> float:
@@ -54,22 +60,42 @@ def worth(text: str, symbols: Mapping[str, float]) -> float:
     >>> worth("2 · n[ + in between][ / CP]", {"n": 3.0, "CP": 2.0})
     3.0
     """
+    tree, names = _read(text, frozenset(symbols))
+    return (
+        _value(tree, {place: float(symbols[name]) for place, name in names}) if tree else math.nan
+    )
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str, known: frozenset[str]) -> tuple[ast.expr | None, tuple[tuple[str, str], ...]]:
+    """Expression of a formula, and which symbol each of its names stands for.
+
+    The same few texts are evaluated for every layer of every layout.
+    """
+    places: dict[str, str] = {}
 
     def kept(match: re.Match[str]) -> str:
-        return match[1] if all(name in symbols for name in _NAME.findall(match[1])) else ""
+        return match[1] if all(name in known for name in _NAME.findall(match[1])) else ""
 
-    def number(match: re.Match[str]) -> str:
-        return match[0] if match[0] in _FUNCTIONS else repr(float(symbols[match[0]]))
+    def place(match: re.Match[str]) -> str:
+        if match[0] in _FUNCTIONS:
+            return match[0]
+        if match[0] not in known:
+            raise KeyError(match[0])
+        return f"({places.setdefault(match[0], f'x{len(places)}')})"
 
-    body = _NAME.sub(number, re.sub(r"\[([^\]]*)\]", kept, text))
-    return evaluated(body) if body else math.nan
+    body = _NAME.sub(place, re.sub(r"\[([^\]]*)\]", kept, text))
+    named = tuple((name, symbol) for symbol, name in places.items())
+    return (_parsed(body) if body else None), named
 
 
-def _value(node: ast.expr) -> float:
+def _value(node: ast.expr, symbols: Mapping[str, float]) -> float:
     if isinstance(node, ast.Constant) and isinstance(node.value, float):
         return node.value
+    if isinstance(node, ast.Name):
+        return symbols[node.id]
     if isinstance(node, ast.BinOp):
-        return _OPERATORS[type(node.op)](_value(node.left), _value(node.right))
+        return _OPERATORS[type(node.op)](_value(node.left, symbols), _value(node.right, symbols))
     assert isinstance(node, ast.Call)
     assert isinstance(node.func, ast.Name)
-    return _FUNCTIONS[node.func.id](*(_value(part) for part in node.args))
+    return _FUNCTIONS[node.func.id](*(_value(part, symbols) for part in node.args))

@@ -233,7 +233,7 @@ def test_every_folder_of_the_package_is_a_room() -> None:
 
 def test_only_the_command_line_prints() -> None:
     for path in files(ROOT):
-        if room(path, ROOT) == "cli":
+        if room(path, ROOT) == "cli" or "print(" not in path.read_text("utf-8"):
             continue
         for node in ast.walk(parsed(path)):
             called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)

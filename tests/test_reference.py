@@ -113,6 +113,7 @@ def test_every_public_name_is_on_a_page_with_its_parameters(pages: dict[str, str
         }, name
 
 
+@pytest.mark.slow
 def test_pages_have_no_section_left_as_text(pages: dict[str, str]) -> None:
     assert len(pages) > 10
     for name, page in pages.items():
@@ -122,6 +123,7 @@ def test_pages_have_no_section_left_as_text(pages: dict[str, str]) -> None:
         ), name
 
 
+@pytest.mark.slow
 def test_the_first_page_leads_to_the_others(pages: dict[str, str]) -> None:
     for module in ("table", "errors", "units", "hardware/catalog", "model/catalog"):
         assert f'href="roofline/{module}.html"' in pages["roofline"], module

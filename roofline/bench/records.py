@@ -234,8 +234,10 @@ def _read_part(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:  # read_table would import pandas
-            table = file.read()
+        # From memory in one thread, a third less of the time of parts as small as these; read_table
+        # would import pandas.
+        with pq.ParquetFile(pa.BufferReader(path.read_bytes())) as file:
+            table = file.read(use_threads=False)
         about = (table.schema.metadata or {}).get(KEY)
         columns: dict[str, list[Any]] = table.to_pydict()
     except (pa.ArrowException, OSError, ValueError, UnicodeError) as error:

@@ -18,10 +18,10 @@ OBJECTIVES: Final[Mapping[str, tuple[str, str, str]]] = {
 
 
 def spoken_layout(name: object) -> str:
-    """Layout as people write it.
+    """Layout as people write it, in parts that do not break.
 
-    >>> spoken_layout("tp2-pp4")
-    'TP 2 × PP 4'
+    >>> spoken_layout("tp2-pp4").replace("\N{NO-BREAK SPACE}", "_")
+    'TP_2 × PP_4'
     """
     parts = clean(name).split("-")
     return " × ".join(part.rstrip("0123456789").upper() + _degree(part) for part in parts)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
@@ -47,6 +47,9 @@ def test_the_number_of_threads_is_that_of_the_environment(
     assert threads() == count
 
 
+PIECE_S = 0.001
+
+
 @dataclass
 class Disturbed:
     """Says that the second half of the copies took longer, and that some were slowed down."""
@@ -56,26 +59,43 @@ class Disturbed:
     threads: int = 1
     cache_bytes: float = 2.0**23
     asked: int = 0
+    now: float = 0.0
+    """Clock of the machine: a copy takes a millisecond, and nothing else takes any time. [s]"""
 
     def timer(self, launches: Sequence[Launch]) -> Timer:
-        began = time.perf_counter()
-        return lambda runs: self.factor if time.perf_counter() - began > 0.05 else 1.0
+        def mean(runs: int) -> float:
+            self.now += PIECE_S * runs
+            return self.factor if self.now > 0.05 else 1.0
+
+        return mean
 
     def slowed(self) -> tuple[str, ...]:
         self.asked += 1
         return ("others",) if self.slow and self.asked % 4 else ()
 
 
+def noise_of(machine: Disturbed, monkeypatch: pytest.MonkeyPatch) -> Noise:
+    """A tenth of a second of its clock."""
+    for name in ("perf_counter", "process_time"):
+        monkeypatch.setattr(time, name, lambda: machine.now)
+    return noise(machine, 0.1)  # type: ignore[arg-type]  # has all that `noise` asks for
+
+
 @pytest.mark.parametrize(("factor", "calm"), [(1.0, True), (1.1, True), (1.2, False)])
-def test_copies_that_come_to_take_longer_are_noticed(factor: float, calm: bool) -> None:
-    found = noise(Disturbed(factor), 0.1)  # type: ignore[arg-type]  # has all that `noise` asks for
-    assert replace(found, taken=0.0).calm is calm
+def test_copies_that_come_to_take_longer_are_noticed(
+    monkeypatch: pytest.MonkeyPatch, factor: float, calm: bool
+) -> None:
+    found = noise_of(Disturbed(factor), monkeypatch)
+    assert found.calm is calm
+    assert found.taken == 0.0
     assert found.memory == pytest.approx(factor - 1.0)
     assert found.slowed == 0.0
 
 
-def test_a_core_that_others_slow_down_most_of_the_time_is_not_calm() -> None:
-    found = noise(Disturbed(1.0, slow=True), 0.1)  # type: ignore[arg-type]  # as above
+def test_a_core_that_others_slow_down_most_of_the_time_is_not_calm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = noise_of(Disturbed(1.0, slow=True), monkeypatch)
     assert found.slowed == pytest.approx(0.75, abs=0.01)
     assert not found.calm
     assert found.memory == 0.0

@@ -138,6 +138,7 @@ def test_idle_waves_are_learned_where_a_form_has_them() -> None:
     assert errors_of[1] < 0.6 * errors_of[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slower", [1.0, 1.6])
 def test_trees_are_kept_only_where_families_left_out_gain(slower: float) -> None:
     """A kernel that is taken above a product of sizes, and rows that are smooth in a ratio."""

@@ -1,7 +1,6 @@
 """The runs that are shipped: what they say of kernels, and of the calibrations."""
 
-from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from roofline.bench.calibrating import fit_probe
 from roofline.bench.exported import exported
 from roofline.bench.held_out import errors
 from roofline.bench.predictors import one_by_one, shipped
-from roofline.bench.probe import Loaded, probes
+from roofline.bench.probe import probes
 from roofline.bench.profile_file import load
 from roofline.bench.published import of_run
 from roofline.bench.records import Record, Records, read_records
@@ -21,15 +20,18 @@ HWSPECS = Path(__file__).parents[2] / "hwspecs"
 POINTS = {"h100-sxm": 4919, "h200-sxm": 4055, "h200-sxm-2": 4521}
 FITTED = ("h100-sxm", "h200-sxm-2")
 """Runs that the calibrations are of: the latest of each device."""
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", params=POINTS)
 def run(request: pytest.FixtureRequest) -> Records:
+    return read(request.param)
+
+
+@cache
+def read(name: str) -> Records:
+    """A run of thousands of points, read once."""
     known = {entry.probe.name: entry for entry in probes()}
-    return read(request.param, known)
-
-
-def read(name: str, known: Mapping[str, Loaded] | None = None) -> Records:
     return read_records(HWSPECS / "records" / f"{name}.tgz", known)
 
 

@@ -59,7 +59,7 @@ def overhead(folder: Path, name: str, workers: int, seconds: float, chunks: int)
     )
 
 
-@pytest.mark.parametrize("name", ["local", "ray"])
+@pytest.mark.parametrize("name", ["local", pytest.param("ray", marks=pytest.mark.slow)])
 def test_overhead_of_a_chunk(tmp_path: Path, name: str) -> None:
     if name == "ray" and importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed: pip install '.[ray]'")

@@ -74,6 +74,7 @@ def fitted(kind: str) -> tuple[object, Group]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAKERS)
 def test_rows_by_a_fitted_model(kind: str) -> None:
     model, _ = fitted(kind)
@@ -96,6 +97,7 @@ def test_rows_by_a_fitted_model(kind: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [10_000])
 def test_rows_left_out_family_by_family(rows: int) -> None:
     given = frame("gemm", rows)

@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from typing import Final
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from roofline.api.setting import deployed, machine_of, network_of
@@ -176,6 +177,7 @@ def sweep(calibration: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_ten_million_configurations_to_a_frontier() -> None:
     """In a process of its own, whose children are all that is counted."""
     for calibration in ("auto", "none"):

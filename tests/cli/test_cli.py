@@ -228,6 +228,7 @@ def test_a_config_comes_from_standard_input(
     assert json.loads(out)["result"]["parameters"] == 95040
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_early_is_no_error() -> None:
     done = subprocess.run(
         f"{sys.executable} -m roofline models | head -1",

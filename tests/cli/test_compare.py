@@ -59,6 +59,7 @@ def test_it_fits_a_hundred_columns(capsys: Captured, more: list[str]) -> None:
     assert max(len(line) for line in out.splitlines()) <= 100
 
 
+@pytest.mark.slow
 def test_tokens_of_training_have_a_suffix_as_elsewhere(capsys: Captured) -> None:
     asked = [*MAIN, "--format", "json", "--training-tokens"]
     assert ask(capsys, *asked, "15T")[1] == ask(capsys, *asked, "15e12")[1]

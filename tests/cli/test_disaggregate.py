@@ -132,7 +132,7 @@ def test_pools_may_have_devices_of_their_own(capsys: Captured) -> None:
         (["--prefill", ""], "the layout is empty"),
         (["--gpu", "h100-pcie"], "has no network to hand the cache over"),
         (["--over", "link"], "32 GPUs in both pools are not in one node"),
-        (["--over", "air"], "'air' is not one of"),
+        (["--over", "air"], "'air' is none of its values"),
         (["--output", "1"], "nothing is decoded"),
         (["--batch", "0"], "batch is 0"),
         (["--prefill-batch", "-1"], "prefill batch is -1"),

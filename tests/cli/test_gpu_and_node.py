@@ -49,7 +49,7 @@ def test_a_node_is_of_its_own_gpu(capsys: Captured, asked: list[str]) -> None:
 @pytest.mark.parametrize("command", ["analyze", "plan", "simulate", "layouts"])
 def test_help_says_which_gpu_is_taken(capsys: Captured, command: str) -> None:
     assert run([command, "--help"]) == 0
-    assert f"[default: ({DEFAULT_GPU})]" in " ".join(capsys.readouterr().out.split())
+    assert f"[default: {DEFAULT_GPU}]" in " ".join(capsys.readouterr().out.split())
 
 
 def test_without_either_it_is_the_default() -> None:

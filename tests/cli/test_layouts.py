@@ -48,6 +48,7 @@ def test_the_same_for_programs(capsys: Captured) -> None:
     assert [row["layout"] for row in rows] == [row["layout"] for row in every]
 
 
+@pytest.mark.slow
 def test_nothing_that_fits_is_told_and_fails(capsys: Captured) -> None:
     code, out, _ = ask(capsys, "layouts llama-3.1-405b --gpus 2")
     assert code == 1
@@ -89,6 +90,7 @@ def test_a_layout_that_cannot_be_is_one_clear_error(
     assert err.count("\n") == 2
 
 
+@pytest.mark.slow
 def test_a_pipeline_over_two_nodes_is_explained(capsys: Captured) -> None:
     code, out, _ = ask(capsys, "analyze llama-3.1-405b --gpus 16 --tp 8 --pp 2 --batch 16")
     assert code == 0

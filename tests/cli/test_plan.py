@@ -158,6 +158,7 @@ def test_what_was_not_measured_is_shown_apart(cli: Any, tmp_path: Path) -> None:
     assert "Not measured: bounds at published rates" in text
 
 
+@pytest.mark.slow
 def test_a_plan_has_a_page_at_once_and_from_its_json(printing: Any, tmp_path: Path) -> None:
     saved, first, again = (tmp_path / name for name in ("plan.json", "one.html", "two.html"))
     ran = printing(f"{SMALL} --rate 40 --gpus 4 --format json --report {first}")

@@ -70,6 +70,7 @@ def test_without_a_file_it_shows_the_published_results(capsys: Captured) -> None
     assert max(len(line) for line in out.splitlines()) <= 100
 
 
+@pytest.mark.slow
 def test_every_published_figure_is_predicted_or_says_why_not(capsys: Captured) -> None:
     entries = result_of(capsys)["published_results"]
     assert {entry["name"] for entry in entries} == {result.name for result in RESULTS}
@@ -89,6 +90,7 @@ def test_every_published_figure_is_predicted_or_says_why_not(capsys: Captured) -
         assert entry["basis"]
 
 
+@pytest.mark.slow
 def test_a_result_that_is_a_row_is_predicted_as_validate_predicts_that_row(
     capsys: Captured, tmp_path: Path
 ) -> None:
@@ -128,6 +130,7 @@ def test_rows_of_a_file_are_scored_by_engine_and_gpu(capsys: Captured, file: Pat
     assert result["summary"][0].startswith("2 of 4 measured rows are predicted.")
 
 
+@pytest.mark.slow
 def test_a_table_has_the_rows_before_the_published_results(capsys: Captured, file: Path) -> None:
     code, out, _ = ask(capsys, file)
     assert code == 0
@@ -144,6 +147,7 @@ def test_rows_of_any_quality_or_of_some_are_taken_if_asked(capsys: Captured, fil
     assert result_of(capsys, file, "--where", "engine=mlc-llm")["rows"] == 1
 
 
+@pytest.mark.slow
 def test_csv_has_a_line_for_each_figure(capsys: Captured, file: Path) -> None:
     code, out, _ = ask(capsys, file, "--format", "csv")
     assert code == 0

@@ -195,6 +195,7 @@ def test_a_trace_is_replayed_at_its_own_rate_or_another(cli: Any, tmp_path: Path
     assert (closed["stable"], closed["counted"]) == (None, 36)
 
 
+@pytest.mark.slow
 def test_prefixes_of_a_trace_are_found_in_the_cache(cli: Any, tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     lines = [
@@ -308,6 +309,7 @@ def test_prefixes_that_leave_the_gpu_wait_on_the_host(cli: Any) -> None:
     assert hits[0] < hits[1]
 
 
+@pytest.mark.slow
 def test_drafts_make_answers_faster_and_are_told(cli: Any) -> None:
     line = f"{SMALL} --concurrency 4 --no-intervals"
     plain = cli(f"{line} --format json").result["metrics"]["tpot_s"]["mean"]

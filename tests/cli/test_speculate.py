@@ -85,6 +85,7 @@ def test_it_fits_a_hundred_columns(capsys: Captured, arguments: list[str]) -> No
     assert max(len(line) for line in out.splitlines()) <= 100
 
 
+@pytest.mark.slow
 def test_json_is_one_versioned_document(capsys: Captured) -> None:
     code, out, _ = ask(capsys, *MAIN, "--format", "json", "--explain", "tpot")
 
@@ -131,6 +132,7 @@ def test_markdown_has_tables(capsys: Captured) -> None:
     assert "| TPOT |" in out
 
 
+@pytest.mark.slow
 def test_the_layout_of_a_tree_is_named(capsys: Captured) -> None:
     _, out, _ = ask(capsys, *HEADS)
     assert "Medusa heads draft a tree of 15 tokens, 3 deep" in re.sub(r"\s+", " ", out)
@@ -190,6 +192,7 @@ def test_what_does_not_fit_is_a_result_with_exit_code_1(capsys: Captured) -> Non
     assert re.search(r"Does not fit: [\d.]+ GiB too much on the device", out)
 
 
+@pytest.mark.slow
 def test_python_asks_the_same_question() -> None:
     result = roofline.speculate(
         "llama-3.1-8b", draft="ngram", acceptance=0.5, length=2, batch=4, prompt=512, output=32

@@ -92,6 +92,7 @@ def test_the_closed_form_of_pairs_in_chunks_is_the_count_of_pairs(
     assert read == len(reference.visible(new, context, None, chunk))
 
 
+@pytest.mark.slow
 @given(st.integers(1, 40), st.integers(0, 40))
 def test_a_chunk_as_long_as_the_context_is_no_chunk(new: int, cached: int) -> None:
     one = [Sequences(2, new, new + cached)]

@@ -243,6 +243,7 @@ SOME = {
 }
 
 
+@pytest.mark.slow
 @given(
     where=st.sampled_from(sorted(SOME)),
     name=st.sampled_from(CONSTANTS),

@@ -171,6 +171,7 @@ def test_the_chosen_form_is_never_slower_than_either(part: Mla, some: list[Seque
         assert times["auto"] == pytest.approx(least, rel=1e-14)
 
 
+@pytest.mark.slow
 @SEVERAL
 @given(latents(), st.lists(st.integers(1, 400), min_size=2, max_size=5), st.integers(0, 50))
 def test_every_row_of_a_column_gets_its_own_form(part: Mla, news: list[int], cached: int) -> None:

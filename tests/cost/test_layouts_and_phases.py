@@ -38,6 +38,7 @@ def test_one_device_has_no_collectives(network: Architecture, some: list[Sequenc
     assert total(ops).wire_bytes == total(ops).messages == 0
 
 
+@pytest.mark.slow
 @SEVERAL
 @given(st.sampled_from([2, 3, 4]).flatmap(lambda tp: st.tuples(st.just(tp), networks(tp))), GROUPS)
 def test_the_devices_of_a_group_do_the_flops_of_one(

@@ -84,6 +84,7 @@ def test_at_the_critical_batch_the_backward_pass_hides_the_gradients(
     assert math == pytest.approx(collectives.all_reduce_time(gradients, rate))
 
 
+@pytest.mark.slow
 @given(sizes, sizes, sizes, peaks, rates)
 def test_at_the_limit_of_tensor_parallelism_activations_take_as_long_as_arithmetic(
     batch: float, d: float, f: float, peak: float, rate: float

@@ -108,6 +108,7 @@ def test_a_path_without_a_file_is_an_error(path: str) -> None:
         catalog.gpu(path)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40))
 @settings(max_examples=200, deadline=None)
 def test_no_name_gives_a_traceback(name: str) -> None:

@@ -8,7 +8,6 @@ from tests.microbench.attention_cases import CASES, build
 from tests.microbench.emulation import SCHEDULES, Emulator
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_attention_is_softmax_of_scores_times_values(name: str, libraries: Path) -> None:
     for schedule in SCHEDULES:

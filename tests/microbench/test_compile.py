@@ -13,12 +13,13 @@ import pytest
 from roofline.bench.gpu.attention import HOPPER
 from roofline.bench.gpu.compiling import compiled
 from roofline.bench.gpu.launch import Program, sources
+from tests.cases import cases
 from tests.microbench import programs
 from tests.microbench.emulation import kernels
 from tests.microbench.sass import count, disassembler, instructions
 
-ARCHITECTURES = (80, 86, 89, 90, 100, 120)
-"""A100, A10, L40S, H100 and H200, B200, and desktop Blackwell."""
+ARCHITECTURES = cases((80, 90, 100), (80, 86, 89, 90, 100, 120))
+"""A100, H100 and H200, B200; with A10, L40S and desktop Blackwell, which are compiled alike."""
 WITH_FP8: Final = 89
 LOG = """
 ptxas info    : Compiling entry function 'first' for 'sm_90'

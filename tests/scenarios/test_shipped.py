@@ -10,6 +10,8 @@ from roofline.api import sweep
 from roofline.study.found import Best, Sweep
 from roofline.study.scenario.reading import scenario_named, scenario_names
 
+pytestmark = pytest.mark.slow
+
 
 @cache
 def found(name: str) -> Sweep:
@@ -36,7 +38,6 @@ def across(rows: Any, column: str, figure: str) -> Any:
     return rows.pivot(index=index, columns=column, values=figure)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", scenario_names())
 def test_a_scenario_is_called_as_its_file_and_counts_to_its_size(name: str) -> None:
     every = found(name)

@@ -262,6 +262,7 @@ def test_a_document_made_in_memory_can_be_validated() -> None:
         validate(Machine, Document({"cores": "2"}, "made"))
 
 
+@pytest.mark.slow
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**63), 10**63))
 def test_a_number_reaches_the_model_to_the_last_bit(number: float) -> None:
     figure = validate(Sourced, parse_json(f'{{"value": {number!r}, "source": "s"}}', "f"))
@@ -280,6 +281,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(names, anything))
 def test_whatever_is_refused_is_located_inside_the_document(data: dict[str, object]) -> None:
     text = json.dumps(data, indent=1)

@@ -50,6 +50,7 @@ def test_figures_without_adapters_are_those_of_the_network_alone() -> None:
     assert all(row["high_s"] / row["low_s"] > 3 for row in ops)
 
 
+@pytest.mark.slow
 def test_as_many_adapters_as_are_said_to_fit_do() -> None:
     asked: dict[str, Any] = {"batch": 32, "prompt": 2000, "output": 100}
     rows = roofline.analyze(**asked, adapters=3).tables["capacity"].rows()

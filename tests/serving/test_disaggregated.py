@@ -25,6 +25,7 @@ WORK = Workload(64, 2048, 256)
 FREE = Link("infiniband", bytes_per_s=1e300)
 
 
+@pytest.mark.slow
 @SEVERAL
 @given(networks(), st.integers(1, 9), st.integers(1, 200), st.integers(2, 50))
 def test_equal_pools_on_free_wires_are_prefill_then_decode(

@@ -170,7 +170,7 @@ def test_the_prompt_is_taken_in_by_what_drafts() -> None:
             lambda: speculate(
                 target(), drafts.model(on("gpt2")), parse("0.5"), Workload(1, 1024, 8), length=1
             ),
-            "gpt2 is made for 1024",
+            "gpt2 is made for 1,024",
         ),
     ],
 )

@@ -135,6 +135,7 @@ def _waits_no_longer(better: Deployment, work: Workload, before: StaticBatch) ->
     assert after.tpot_s <= before.tpot_s * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @FEW
 @given(spreads(), WORKLOADS, st.lists(st.floats(0, 1), min_size=2, max_size=3))
 def test_the_more_is_hidden_the_less_users_wait(

@@ -35,6 +35,7 @@ def test_without_drafts_it_is_the_static_batch(kind: str) -> None:
     assert speculation.serial.step_s == pytest.approx(plain.tpot_serial_s, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_never_accepted_costs_its_drafting_and_a_wider_step(kind: str) -> None:
     speculation = made(kind, "0")
@@ -250,6 +251,7 @@ def test_other_batches_are_priced_as_if_asked_for() -> None:
         assert place.round.tpot_s == pytest.approx(alone.best.round.tpot_s, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_choice_is_priced_as_if_asked_for() -> None:
     for choice in made().choices[::5]:
         alone = made(length=choice.tree.depth)
@@ -288,6 +290,7 @@ def test_operations_are_those_of_leviathan_where_attention_is_small(
     assert found.operations[0].increase == pytest.approx(exact, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_operations_of_refused_tokens_are_the_extra(kind: str) -> None:
     """None accepted: all tokens are computed for one; all accepted: only drafting is extra.

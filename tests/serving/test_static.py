@@ -216,7 +216,7 @@ def test_what_does_not_fit_is_a_result_that_says_by_how_much() -> None:
 
 
 def test_a_context_beyond_the_network_is_refused() -> None:
-    with pytest.raises(InputError, match="131072"):
+    with pytest.raises(InputError, match="131,072"):
         static_batch(on(), Workload(1, 131072, 1))
     static_batch(on(), Workload(1, 131071, 1))
 

@@ -188,6 +188,7 @@ def test_the_engine_is_explained_by_its_constants_and_their_file() -> None:
     assert known["c_step"] + known["c_seq"] * known["B"] == pytest.approx(row.value)
 
 
+@pytest.mark.slow
 def test_an_ideal_engine_is_the_sum_of_its_kernels() -> None:
     bare = ideal(measured())
     batch = static_batch(bare, Workload(8, 1000, 200))
@@ -246,6 +247,7 @@ def test_a_round_is_one_step_of_the_engine() -> None:
     assert draft_s <= alone * 1.05
 
 
+@pytest.mark.slow
 def test_a_draft_that_is_never_right_only_costs() -> None:
     target, work = measured(), Workload(8, 500, 50)
     made = speculate(target, drafts.model(on("llama-3.2-1b")), parse("0"), work, length=3)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from roofline.cli import run
+from tests.cases import cases
 from tests.stress.killing import BEFORE, LINES, content, listed, prepared, source
 from tests.study.store.test_disk_full import Disk, on
 
@@ -87,7 +88,7 @@ def test_any_fault_leaves_the_old_file_or_the_new_one(
     whole = {file: content(place / "whole" / file) for file in files}
     there = listed(place / "whole")
     outcomes: Counter[str] = Counter()
-    for fault in range(disk.done):
+    for fault in range(0, disk.done, cases(3, 1)):  # odd and even ones
         folder = place / str(fault)
         prepared(folder)
         before = b"" if name == "sweep" or fault % 2 else BEFORE

@@ -124,6 +124,7 @@ def test_a_window_as_long_as_the_context_changes_no_figure(rates: str, size: int
 SIZES: Final = [f"window={2**power}" for power in range(4, 14)]
 
 
+@pytest.mark.slow
 def test_a_larger_window_never_keeps_less() -> None:
     kept = [row["kv_bytes"] for row in rows(api.compare("llama-3.1-8b", SIZES, prompt=4096))[1:]]
     assert kept == sorted(kept)
@@ -160,6 +161,7 @@ def test_what_does_not_fit_is_a_row_and_not_an_error() -> None:
     assert not api.compare("llama-3.1-70b", ["kv=fp8"]).metadata["fits"]
 
 
+@pytest.mark.slow
 def test_replicas_count_for_all_devices() -> None:
     result = api.compare("llama-3.1-8b", ["tp=1", "tp=2"], gpus=4)
     four, one, two = rows(result)
@@ -216,6 +218,7 @@ def test_a_reason_never_contradicts_its_factor() -> None:
             assert clause.endswith("more" if factor[key] > 1 else "less")
 
 
+@pytest.mark.slow
 def test_training_is_by_closed_form_and_only_for_what_needs_it() -> None:
     changes = ["gqa=8", "layers=20", "weights=int4", "sparsity=2:4", "batch=32", "kv=fp8"]
     result = api.compare("llama-2-13b", changes, training_tokens=1e9)
@@ -313,6 +316,7 @@ def test_a_gpu_of_ones_own_is_a_base_too() -> None:
     assert result.metadata["gpu"] == "a100-sxm"
 
 
+@pytest.mark.slow
 def test_a_measured_device_and_one_that_is_not_are_compared_at_published_rates() -> None:
     """A forecast for one and the least that is possible for the other would be no comparison."""
     mixed = api.compare("llama-3.1-8b", ["gpu=mi300x", "weights=fp8"], gpu="h100-sxm")

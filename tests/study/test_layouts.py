@@ -172,6 +172,7 @@ def test_concatenation_keeps_every_column() -> None:
     assert np.all(np.isnan(priced.largest))
 
 
+@pytest.mark.slow
 def test_the_largest_batch_fits_and_one_more_does_not() -> None:
     deployment = base("qwen3-30b-a3b")
     priced = filled(deployment, price(deployment, WORK, 8), WORK)
@@ -214,6 +215,7 @@ def test_one_prompt_on_an_idle_layout_is_priced_as_it_is_alone() -> None:
         assert priced.ttft_idle_s[number] == pytest.approx(alone.ttft_s, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_layouts_are_spelled_together_as_one_by_one() -> None:
     priced = price(base("deepseek-v3", "hgx-h200-8"), WORK, 32)
     some = np.arange(len(priced))[::-3]

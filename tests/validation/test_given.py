@@ -4,6 +4,7 @@ import numpy as np
 
 from roofline.bench.end_to_end.ablation import closed_loops
 from roofline.bench.end_to_end.given import given_runs, table
+from tests.cases import cases
 from tests.validation.measurements import FOLDER, needs
 
 ROWS = FOLDER / "v2" / "e2e.csv.gz"
@@ -18,9 +19,11 @@ their neighbours in load, most of all those whose clients no source names."""
 def test_three_runs_of_a_deployment_tell_the_others() -> None:
     import pandas as pd
 
-    found = given_runs(closed_loops(pd.read_csv(ROWS, low_memory=False)))
+    rows = closed_loops(pd.read_csv(ROWS, low_memory=False))
+    networks = sorted({each.row.case.network for each in rows})[:: cases(3, 1)]
+    found = given_runs([each for each in rows if each.row.case.network in networks])
     print("", *table(found)[-3:], sep="\n")
-    assert len(found) >= 30
+    assert len(found) >= cases(8, 30)
     learnt, shipped = (
         {
             metric: float(np.median(np.concatenate([errors[metric] for errors in kind])))

@@ -77,10 +77,16 @@ def planted() -> Array:
     return logs
 
 
+@pytest.fixture(scope="module")
+def recovered() -> tuple[Array, Array]:
+    """Constants, and their spread, of many rows that the planted ones made."""
+    return fitted(rows(planted(), noise=0.01, each=24))
+
+
 @pytest.mark.slow
-def test_planted_constants_are_recovered() -> None:
+def test_planted_constants_are_recovered(recovered: tuple[Array, Array]) -> None:
     """Those that rows can tell from others, up to what the priors still pull."""
-    logs, spread = fitted(rows(planted(), noise=0.01, each=24))
+    logs, spread = recovered
     before, sd = priors()
     for name in ("vllm-sync.sequence_s", "vllm-sync.request_s"):
         place = PLACE[name]
@@ -90,12 +96,14 @@ def test_planted_constants_are_recovered() -> None:
 
 
 @pytest.mark.slow
-def test_growth_with_the_batch_is_recovered_where_constants_cannot_be_told_apart() -> None:
+def test_growth_with_the_batch_is_recovered_where_constants_cannot_be_told_apart(
+    recovered: tuple[Array, Array],
+) -> None:
     """A step's own time and slower kernels look alike, what they add up to is known.
 
     How far all networks are off together may be what each of them lacks, and is told but in part.
     """
-    logs, _ = fitted(rows(planted(), noise=0.01, each=24))
+    logs, _ = recovered
     off: list[Array] = []
     for batch in (3.0, 24.0, 48.0):
         other = lawful(

@@ -49,6 +49,7 @@ def test_other_releases_are_other_deployments(rows: list[Known]) -> None:
     assert [each.runs for each in given_runs([*rows, *new])] == [5]
 
 
+@pytest.mark.slow
 def test_the_table_names_deployments_and_has_a_line_of_all(found: GivenRuns) -> None:
     lines = table([found])
     assert found.name.startswith("h100-sxm vllm llama-3.1-8b")

@@ -1,5 +1,6 @@
 """Planted constants are found again by runs, as far as there are runs to tell them."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,12 @@ def at(loads: tuple[int, ...], **changes: Any) -> list[dict[str, Any]]:
     return [BASE | changes | {"batch": load, "requests": 10 * load} for load in loads]
 
 
+@cache
+def learnt(runs: int, **changes: float) -> Learnt:
+    """What so many runs of one deployment teach of those constants; made once."""
+    return learn(planted(changes, at(LOADS[:runs])))
+
+
 def constant(found: Learnt, name: str) -> float:
     return next(each.after / each.before for each in found.moved if each.name == name)
 
@@ -52,7 +59,7 @@ def errors(found: Learnt) -> tuple[float, float]:
 
 @pytest.mark.slow
 def test_runs_as_predicted_move_nothing() -> None:
-    found = learn(planted({}, at(LOADS)))
+    found = learnt(len(LOADS))
     assert [each.after / each.before for each in found.moved] == pytest.approx(
         [1.0] * len(found.moved), abs=1e-3
     )
@@ -62,7 +69,7 @@ def test_runs_as_predicted_move_nothing() -> None:
 @pytest.mark.slow
 def test_a_slower_host_is_found_and_held_out_runs_say_so() -> None:
     """Steps of 1.6 times the time, sequences of three times (30 µs more): beyond the priors."""
-    found = learn(planted({"step_s": 1.6, "sequence_s": 3.0}, at(LOADS)))
+    found = learnt(len(LOADS), step_s=1.6, sequence_s=3.0)
     before, after = errors(found)
     assert found.better
     assert after < before / 2
@@ -73,16 +80,13 @@ def test_a_slower_host_is_found_and_held_out_runs_say_so() -> None:
 
 @pytest.mark.slow
 def test_fewer_runs_move_constants_less() -> None:
-    moved = [
-        constant(learn(planted({"sequence_s": 2.0}, at(LOADS[:runs]))), "sequence_s")
-        for runs in (3, 4, 6, 8)
-    ]
+    moved = [constant(learnt(runs, sequence_s=2.0), "sequence_s") for runs in (3, 4, 6, 8)]
     assert 1.0 <= moved[0] < moved[1] < moved[2] < moved[3] <= 2.0
 
 
 @pytest.mark.slow
 def test_what_the_runs_tell_of_a_constant_is_between_nothing_and_all() -> None:
-    few, many = (learn(planted({}, at(loads))) for loads in ((1, 2, 4), LOADS))
+    few, many = learnt(3), learnt(len(LOADS))
     for one, other in zip(few.moved, many.moved, strict=True):
         assert 0 <= one.learnt <= other.learnt + 1e-9 < 1
         assert one.low <= one.after <= one.high
@@ -103,7 +107,7 @@ def test_several_deployments_are_left_out_whole() -> None:
 
 @pytest.mark.slow
 def test_spreads_are_shrunk_towards_those_shipped() -> None:
-    found = learn(planted({"decode_gain": 1.02}, at(LOADS)))
+    found = learnt(len(LOADS), decode_gain=1.02)
     _, shipped = profiles.load()
     key = ("vllm", "steady_concurrency", "tpot_s")
     own = found.spreads[key]
@@ -113,7 +117,7 @@ def test_spreads_are_shrunk_towards_those_shipped() -> None:
 
 @pytest.mark.slow
 def test_a_learnt_profile_goes_before_the_shipped_one(tmp_path: Any) -> None:
-    found = learn(planted({"sequence_s": 2.0}, at(LOADS)))
+    found = learnt(len(LOADS), sequence_s=2.0)
     told = Told(found.runs, "0", "own runs", (), found.spreads)
     path = profiles.write("vllm", found.logs, found.sd, told, tmp_path / "vllm.yaml")
     logs, spreads = profiles.load(path)

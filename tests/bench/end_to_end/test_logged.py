@@ -1,6 +1,8 @@
 """Deviations that a simulated log has are found again, and nothing is claimed beyond it."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +56,20 @@ def learnt(log: EngineLog) -> LearntLog:
     return learn_log(LoggedSteps(known, cells_of(log.steps, known, log.capacity)))
 
 
+@pytest.fixture(scope="module")
+def learnt_by(logs: dict[str, EngineLog]) -> Callable[[str], LearntLog]:
+    """What the log of an engine teaches, made once."""
+    return cache(lambda engine: learnt(logs[engine]))
+
+
 def moved(found: LearntLog, name: str) -> Moved:
     return next(each for each in found.learnt.moved if each.name == name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", [*LINES, "metrics"])
-def test_what_is_planted_is_found_again(logs: dict[str, EngineLog], engine: str) -> None:
-    found = learnt(logs[engine])
+def test_what_is_planted_is_found_again(learnt_by: Callable[[str], LearntLog], engine: str) -> None:
+    found = learnt_by(engine)
     gain, step = moved(found, "decode_gain"), moved(found, "step_s")
     assert gain.after / gain.before == pytest.approx(SLOWER.factor, rel=0.04)
     assert step.after - step.before == pytest.approx(SLOWER.step_s, abs=2.5e-4)
@@ -100,7 +108,9 @@ def test_a_batch_that_was_not_logged_is_predicted_better(logs: dict[str, EngineL
 
 
 @pytest.mark.slow
-def test_a_noisy_log_moves_less(logs: dict[str, EngineLog]) -> None:
+def test_a_noisy_log_moves_less(
+    logs: dict[str, EngineLog], learnt_by: Callable[[str], LearntLog]
+) -> None:
     log = logs["vllm"]
     random = np.random.default_rng(0)
     noise = np.exp(random.normal(0.0, 0.5, len(log.steps)))
@@ -111,7 +121,7 @@ def test_a_noisy_log_moves_less(logs: dict[str, EngineLog]) -> None:
             for step, each in zip(log.steps, noise.tolist(), strict=True)
         ),
     )
-    clean, noisy = learnt(log), learnt(shaken)
+    clean, noisy = learnt_by("vllm"), learnt(shaken)
     for name in ("decode_gain", "step_s"):
         one, other = moved(clean, name), moved(noisy, name)
         assert other.learnt < one.learnt
@@ -120,7 +130,9 @@ def test_a_noisy_log_moves_less(logs: dict[str, EngineLog]) -> None:
 
 
 @pytest.mark.slow
-def test_a_log_of_one_load_is_told_apart_by_time(logs: dict[str, EngineLog]) -> None:
+def test_a_log_of_one_load_is_told_apart_by_time(
+    logs: dict[str, EngineLog], learnt_by: Callable[[str], LearntLog]
+) -> None:
     log = logs["trtllm"]
     one = replace(log, steps=tuple(each for each in log.steps if 15 <= each.running <= 17))
     found = learnt(one)
@@ -128,7 +140,7 @@ def test_a_log_of_one_load_is_told_apart_by_time(logs: dict[str, EngineLog]) -> 
     assert found.learnt.better
     # The step is known; that a longer one is of kernels or of software is not.
     assert found.learnt.scores[-1].fitted < 0.02
-    assert moved(found, "decode_gain").learnt < moved(learnt(log), "decode_gain").learnt
+    assert moved(found, "decode_gain").learnt < moved(learnt_by("trtllm"), "decode_gain").learnt
 
 
 @pytest.mark.slow

@@ -210,6 +210,7 @@ def test_a_run_that_is_killed_loses_no_finished_point(
     assert {point: after[point] for point in before} == before
 
 
+@pytest.mark.slow
 def test_clocks_are_kept_with_every_point_and_slow_samples_put_aside(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -234,6 +235,7 @@ def test_clocks_are_kept_with_every_point_and_slow_samples_put_aside(
     }
 
 
+@pytest.mark.slow
 def test_a_plan_of_three_minutes_covers_every_regime_and_keeps_to_them(gpu: FakeGpu) -> None:
     every = [entry.probe for entry in probes() if "cupy" in entry.probe.backends]
     budget_s, stop = 160.0, Stop(budget_s=0.03)
@@ -280,6 +282,7 @@ def test_what_the_library_does_not_have_is_left_out_with_the_reason(
     assert len(without) > 40
 
 
+@pytest.mark.slow
 def test_what_cannot_be_captured_is_timed_as_the_host_launches_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

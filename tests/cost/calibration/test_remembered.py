@@ -166,6 +166,7 @@ def steps() -> list[tuple[Deployment, Op]]:
     return out
 
 
+@pytest.mark.slow
 def test_what_is_looked_up_together_is_what_each_is_by_itself() -> None:
     asked, memory = steps(), Memory()
 

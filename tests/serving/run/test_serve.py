@@ -97,6 +97,7 @@ def test_saturation_grows_with_replicas_and_falls_with_lengths() -> None:
     assert saturation(ONE, replace(made, arrival=made.arrival * 7)) == limit
 
 
+@pytest.mark.slow
 def test_batches_saturate_earlier_than_a_server_that_lets_sequences_join() -> None:
     made = draw(LOAD, 1)
     static = Server("static", max_sequences=32, kv_tokens=200_000)

@@ -144,6 +144,7 @@ def check(kind: str, errors: dict[str, list[float]]) -> None:
         assert p90 <= stated.p90
 
 
+@pytest.mark.slow
 def test_saturation_is_what_a_queue_that_is_never_empty_reaches() -> None:
     errors = [
         float(arriving(shared(*case), 1e-6).saturation_per_s[0]) / saturated(*case) - 1.0

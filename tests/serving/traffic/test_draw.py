@@ -62,6 +62,7 @@ def test_what_is_drawn_can_be(name: str) -> None:
     check(made)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(sorted(EVERY)), st.integers(1, 300), st.integers(0, 5))
 def test_chunks_are_the_same_as_the_whole(name: str, chunk: int, seed: int) -> None:

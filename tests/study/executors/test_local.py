@@ -104,6 +104,7 @@ def test_one_worker_is_this_process() -> None:
     assert {pid for pid, *_ in came(Local(1), Process()).values()} == {os.getpid()}
 
 
+@pytest.mark.slow
 def test_workers_are_other_processes_of_one_thread_each_that_load_little() -> None:
     found = list(came(Local(2), Process()).values())
     assert os.getpid() not in {pid for pid, *_ in found}
@@ -112,11 +113,13 @@ def test_workers_are_other_processes_of_one_thread_each_that_load_little() -> No
         assert not modules & {"pandas", "plotly", "scipy", "ray", "typer", "pydantic"}
 
 
+@pytest.mark.slow
 def test_large_results_cross_whole() -> None:
     for number, result in came(Local(2), Large()).items():
         assert result == bytes([number]) * 3_000_000
 
 
+@pytest.mark.slow
 def test_what_the_work_prints_is_no_answer(capfd: pytest.CaptureFixture[str]) -> None:
     assert came(Local(2), Printing()) == {n: n for n in NUMBERS}
     out, err = capfd.readouterr()
@@ -124,6 +127,7 @@ def test_what_the_work_prints_is_no_answer(capfd: pytest.CaptureFixture[str]) ->
     assert err.count("not an answer") == err.count("nor this") == len(NUMBERS)
 
 
+@pytest.mark.slow
 def test_no_more_workers_start_than_there_are_chunks() -> None:
     before = threading.active_count()
     assert came(Local(20), Square(), count=2) == {0: 0, 1: 1}
@@ -131,6 +135,7 @@ def test_no_more_workers_start_than_there_are_chunks() -> None:
     assert came(Local(3), Square(), count=0) == {}
 
 
+@pytest.mark.slow
 def test_chunks_are_taken_as_results_are_fetched() -> None:
     taken = 0
 
@@ -195,6 +200,7 @@ def test_a_bug_that_cannot_be_pickled_is_told_in_words() -> None:
         came(Local(2), Stuck())
 
 
+@pytest.mark.slow
 def test_workers_end_when_the_results_are_not_wanted() -> None:
     results = Local(2).run(Process(), cut(1000))
     pids = {next(results)[1][0] for _ in range(10)}

@@ -21,6 +21,7 @@ from roofline.study.executors.local import Local
 from roofline.study.executors.ray import LOCK, SESSION, Ray, session_folder
 from roofline.study.store.chunk import Chunk, chunks
 from roofline.study.store.running import Progress, Task, run
+from tests.cases import cases
 from tests.study.store import victim
 from tests.study.store.works import Dying, Failing, Rows
 
@@ -172,7 +173,7 @@ def test_a_lost_node_costs_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 @needs_ray
 @pytest.mark.ray
-@pytest.mark.parametrize("part", ["head", "both"])
+@pytest.mark.parametrize("part", cases(["both"], ["head", "both"]))
 def test_a_lost_head_is_told_and_what_was_computed_is_kept(tmp_path: Path, part: str) -> None:
     code, errors = losing(tmp_path, part)
     if part == "both" or code:  # what is left of a cluster may end what it has begun

@@ -51,6 +51,7 @@ def test_what_is_recommended_keeps_the_confidence_asked_for() -> None:
     assert loose.best.option.usd_per_hour <= made.best.option.usd_per_hour
 
 
+@pytest.mark.slow
 def test_a_plan_runs_few_simulations() -> None:
     assert 0 < told().metadata["simulated"] <= RUNS
 
@@ -73,6 +74,7 @@ def test_one_deployment_has_the_same_figures_wherever_it_is_shown() -> None:
     assert (level["shape"], level["confidence"]) == (verdict["shape"], 0.9)
 
 
+@pytest.mark.slow
 def test_anything_unusual_is_so_much_cheaper_or_not_recommended() -> None:
     for rate in (10.0, 40.0, 80.0):
         made = planned(rate)

@@ -88,6 +88,7 @@ def test_nothing_cheaper_was_left_out(factor: float, rate: float) -> None:
     assert made.tables.budget.used <= RUNS
 
 
+@pytest.mark.slow
 def test_a_bound_is_never_less_than_what_is_carried() -> None:
     for factor in (0.8, 1.0, 3.0, 100.0):
         asked = cases.question(20.0, cases.looser(factor))

@@ -64,6 +64,7 @@ def test_a_changed_byte_costs_the_line_it_is_in_and_no_other(whole: bytes) -> No
         assert found == [entry for place, entry in enumerate(ENTRIES) if place not in lost], at
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(data=st.data())
 def test_a_tail_of_anything_gives_no_entry_that_was_not_written(

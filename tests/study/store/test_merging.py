@@ -46,6 +46,7 @@ def cut(total: int, places: list[int]) -> list[Any]:
     return [table(start, stop) for start, stop in pairwise(ends)]
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(total=st.integers(0, 450), places=st.lists(st.integers(0, 1000), max_size=12))
 def test_bytes_do_not_depend_on_how_rows_were_cut(
@@ -61,6 +62,7 @@ def test_bytes_do_not_depend_on_how_rows_were_cut(
     assert all(size == ROWS for size in groups[:-1])
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     total=st.integers(1, 450),
@@ -96,6 +98,7 @@ def test_names_stay_names_and_other_columns_stay_as_they_are(tmp_path: Path) -> 
     assert schema.metadata[b"roofline"] == b'{"units": {"latency_s": "s"}}'
 
 
+@pytest.mark.slow
 def test_memory_of_a_merge_is_that_of_few_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -217,7 +217,7 @@ def halved(below: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array)
         low, high: Between which they are, of shape (loads,).
 
     Examples:
-        >>> halved(lambda x: x < 0.3, np.zeros(1), np.ones(1)).tolist()
+        >>> halved(lambda x: x < 0.3, np.zeros(1), np.ones(1)).round(9).tolist()
         [0.3]
     """
     loads, left = np.arange(len(low)), HALVINGS
