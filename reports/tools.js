@@ -24,17 +24,18 @@
     const scale = prefixed ? PREFIXES[prefixed[1]] || 1 : bare ? 1 : PREFIXES[unit] || 1;
     const sign = /[-−]/.test(before) ? -1 : 1;
     const value = exact(sign * Number(digits.replaceAll(",", "")) * scale);
-    return { value, unit: bare, other, below: before.includes("<") };
+    return { value, unit: bare, other, bound: Number(before.includes(">")) - Number(before.includes("<")) };
   };
   const order = (text) => {
     const found = read(text);
-    return found === null ? NaN : found.value - (found.below ? 1e-9 : 0);
+    return found === null ? NaN : found.value + 1e-9 * found.bound;
   };
 
+  // What a spreadsheet would run as a formula is a text; a number with a sign is none.
+  const SIGNED = /^[+-][\d,.]+( [^\s=@|!()]+)?$/u;
+  const harmless = (text) => (/^[=+\-@]/.test(text) && !SIGNED.test(text) ? `'${text}` : text);
   const quoted = (value) => {
-    let text = String(value);
-    // What a spreadsheet would run as a formula is a text.
-    if (typeof value !== "number" && /^[=+\-@\t]/.test(text)) text = `'${text}`;
+    const text = typeof value === "number" ? String(value) : harmless(value);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   // A byte order mark, without which spreadsheets read µ as two letters.
@@ -51,9 +52,21 @@
 
   const lines = (table) => [...table.rows].map((row) => [...row.cells].map(said));
 
+  // Heads that are each there once: of several intervals each says what it is of.
+  const told = (heads) => {
+    const seen = new Map();
+    return heads.map((head, at) => {
+      const several = heads.filter((other) => other === head).length > 1;
+      const name = several && head === "80 %" ? `${heads[at - 1]} ${head}` : head;
+      seen.set(name, (seen.get(name) || 0) + 1);
+      return seen.get(name) > 1 ? `${name} (${seen.get(name)})` : name;
+    });
+  };
+
   // Columns of a table for other programs: numbers in units without prefixes, a range as two columns.
   const columns = (table) => {
-    const [heads, ...rows] = lines(table);
+    const [first, ...rows] = lines(table);
+    const heads = told(first);
     const out = heads.map(() => []);
     heads.forEach((head, at) => {
       const texts = rows.map((row) => row[at] ?? "");
@@ -66,7 +79,7 @@
       const units = new Set(low.filter((entry) => entry).map((entry) => entry.unit));
       const [only] = units.size === 1 ? units : [];
       const name = (end) => head + end + (only ? ` [${only}]` : "");
-      const plain = (entry, text) => (entry === null || entry.below ? text : entry.value);
+      const plain = (entry, text) => (entry === null || entry.bound ? text : entry.value);
       const ranged = ends.some((end) => end !== undefined);
       out[at] = [[name(ranged ? " low" : ""), ...low.map((entry, i) => plain(entry, texts[i]))]];
       if (ranged) {
@@ -144,7 +157,7 @@
     offer(
       table.parentElement,
       ["Copy", `Copy the table: ${caption}`, () =>
-        navigator.clipboard.writeText(lines(table).map((row) => row.join("\t")).join("\n"))],
+        navigator.clipboard.writeText(lines(table).map((row) => row.map(harmless).join("\t")).join("\n"))],
       ["CSV", `Save as CSV: ${caption}`, () => saveCsv(columns(table), table.id)],
     );
     if (table.tBodies[0].rows.length > 1) sortable(table);

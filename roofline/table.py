@@ -365,6 +365,9 @@ class Result:
 
         Args:
             height: Height of the frame that it is in. [px]
+
+        Raises:
+            InputError: It is no whole number of at least 1.
         """
         return _notebook().page(self, height)
 

@@ -39,8 +39,6 @@ MARKERS: Final[Mapping[str, str]] = {
     "crossed": "square-x-open",
     "dotted": "square-open-dot",
     "open": "square-open",
-    "circle": "circle",
-    "diamond": "diamond",
     "band": "square",
     "stem": "line-ns-open",
     "whisker": "line-ew-open",
@@ -48,7 +46,7 @@ MARKERS: Final[Mapping[str, str]] = {
     "dash": "line-ew-open",
     "dot": "line-ew-open",
 }
-"""Marker that stands for a shape of a legend."""
+"""Markers of plotly for shapes of a legend; other shapes have the name of theirs."""
 _THEME: Final = re.compile(r"theme:([a-z]+)(?:/([\d.]+))?")
 _NAMED: Final = re.compile(r"--([a-z]+): (#[0-9a-f]{6});")
 _AXIS: Final = re.compile(r"[xy]axis\d*")
@@ -107,6 +105,11 @@ class Inline:
 
 def page(result: Result, height: int) -> Inline:
     """Report of a result, to be shown inline; see `Result.page`."""
+    if not isinstance(height, int) or height < 1:
+        raise InputError(
+            f"`height` is {height!r:.80}, and the frame of a page has some pixels",
+            hint="give a whole number: `height=800`",
+        )
     return Inline(render(result), height)
 
 
@@ -221,7 +224,11 @@ def _entry(key: Key, theme: Mapping[str, str]) -> dict[str, Any]:
         "x": [None],
         "y": [None],
         "name": label(key.text, len(key.text)),
-        "marker": {"symbol": MARKERS[key.shape], "color": theme[key.tint], "size": 10},
+        "marker": {
+            "symbol": MARKERS.get(key.shape, key.shape),
+            "color": theme[key.tint],
+            "size": 10,
+        },
     }
 
 

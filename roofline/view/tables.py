@@ -195,7 +195,8 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "over_time": Shown(
         "Over the run: mean and most of each span of time",
         "from_s=From, to_s=To, running, running_most, queue, queue_most, kv_share=Cache in use, "
-        "kv_share_most=Most | kv_tokens=Cache in use, kv_tokens_most=Most",
+        "kv_share_most=Cache in use most | kv_tokens=Tokens in cache, "
+        "kv_tokens_most=Tokens in cache most",
     ),
     "owned": Shown(
         "A GPU of one's own, an hour",

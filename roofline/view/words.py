@@ -245,8 +245,10 @@ def is_share(name: str) -> bool:
 
     >>> is_share("headroom"), is_share("wire_share"), is_share("attainment_low"), is_share("gpus")
     (True, True, True, False)
+    >>> is_share("kv_share_most")
+    True
     """
-    return _of(name, SHARES) or name.endswith("_share")
+    return _of(name, SHARES) or name.removesuffix("_most").endswith("_share")
 
 
 def _of(name: str, names: frozenset[str]) -> bool:

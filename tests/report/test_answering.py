@@ -9,6 +9,7 @@ from roofline.api.error_groups import error_groups
 from roofline.report import render
 from roofline.report.sections import blocks
 from roofline.report.sections.latencies import draw_distribution
+from roofline.report.sections.traffic import draw_by_load
 from roofline.report.sections.verdict import verdict_facts
 from roofline.report.statuses import layout_cards, pools_status, spoken_layout
 from roofline.table import Result, table
@@ -108,6 +109,20 @@ def test_a_run_is_drawn_as_its_tables_say(run: Result) -> None:
     assert load["y"] == [row["ttft_p99_s"] for row in run.rows("by_load")]
     marked = [shape["x0"] for shape in figures["by-load"].spec["layout"]["shapes"]]
     assert marked == [run.metadata["saturation_requests_per_s"], 5.0]
+
+
+def test_a_load_far_beyond_saturation_leaves_the_curve_its_room(run: Result) -> None:
+    """Forty times what it serves: the axis ends near saturation, and an arrow says the rest."""
+    limit = run.metadata["saturation_requests_per_s"]
+    drawn = draw_by_load(
+        run.rows("by_load"), {**run.metadata, "offered_requests_per_s": 40 * limit}
+    )
+    shown = drawn.spec["layout"]
+    assert shown["xaxis"]["range"][1] < 2 * limit
+    assert [shape["x0"] for shape in shown["shapes"]] == [limit]
+    name = shown["annotations"][1]
+    assert name["text"].endswith("→")
+    assert name["x"] <= shown["xaxis"]["range"][1]
 
 
 def test_limits_stand_at_their_percentile_and_means_do_not() -> None:

@@ -97,6 +97,13 @@ def test_a_page_about_one_length_compares_gpus_at_that_length() -> None:
     assert len(alike(swept(points()), points())) == len(points())
 
 
+def test_every_table_has_a_caption_by_which_its_tools_are_named() -> None:
+    page = taken_apart(render(swept(points())))
+    captions = [each for each in page.all("span") if each.around[-1] == "caption"]
+    assert len(captions) > 2
+    assert all(each.text.strip() for each in captions)
+
+
 def test_what_does_not_fit_is_no_point_and_no_end_of_the_chart() -> None:
     figure = pareto.draw(configurations.swept(swept(points()), points()))
     assert figure is not None

@@ -1,5 +1,7 @@
 """Results in a notebook: HTML that is inert, and figures that are plotly's."""
 
+import inspect
+import re
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,8 +14,9 @@ import roofline
 from roofline import api
 from roofline.errors import InputError, MissingEnvironmentError, UnknownNameError
 from roofline.report import render
-from roofline.report.notebook import MOST_ROWS, html, sliders
+from roofline.report.notebook import MOST_ROWS, _interactive, html, sliders
 from roofline.table import Derivation, Result, Table, table
+from roofline.view.block import Figure, Key
 from tests.report.hostile import HOSTILE, poisoned
 from tests.report.pages import Page, taken_apart
 
@@ -135,6 +138,21 @@ def test_the_points_of_a_figure_are_those_of_the_result(result: Result) -> None:
     traces = {trace.name: trace for trace in result.plot("batch-curve").data}
     assert tuple(traces["TTFT"].x) == curve["batch"]
     assert tuple(traces["TTFT"].y) == curve["ttft_s"]
+
+
+def test_every_shape_of_a_legend_is_a_marker_of_plotly() -> None:
+    """By the words of its own record, all of which plotly must take."""
+    shapes = re.findall(r'``"([a-z-]+)"``', inspect.getsource(Key))
+    legend = tuple(Key(shape, "ink", shape) for shape in shapes)
+    spec = {"data": [], "layout": {"height": 300}}
+    drawn = _interactive(Figure("f", "title", "summary", spec, legend))
+    assert {trace.name for trace in drawn.data} == set(shapes) >= {"x", "cross", "dash", "star"}
+
+
+@pytest.mark.parametrize("height", [0, -5, "800", None, 80.5])
+def test_a_frame_of_no_height_is_one_error(result: Result, height: Any) -> None:
+    with pytest.raises(InputError, match="`height` is"):
+        result.page(height)
 
 
 def test_a_figure_that_is_not_there_is_one_error(result: Result) -> None:

@@ -92,8 +92,59 @@ def test_a_copied_table_is_what_is_seen_in_the_order_that_is_seen(visit: Visit) 
     copied = visit.page.evaluate("navigator.clipboard.readText()")
     lines = [line.split("\t") for line in copied.splitlines()]
     assert lines[0] == ["Layout", "TTFT", "80 %", "GPUs"]
-    assert lines[1] == ["=tp4", "15.0 ms", "10.0 – 20.0 ms", "8"]
-    assert [line[0] for line in lines[1:]] == _names(visit)
+    assert lines[1] == ["'=tp4", "15.0 ms", "10.0 – 20.0 ms", "8"]  # no formula when pasted
+    assert [line[0].lstrip("'") for line in lines[1:]] == _names(visit)
+
+
+def test_every_head_of_a_saved_table_is_there_once(browser: Any, tmp_path: Path) -> None:
+    rows = [
+        {
+            "layout": layout,
+            "ttft_s": 2.0,
+            "ttft_s_low": 1.5,
+            "ttft_s_high": 2.5,
+            "tpot_s": 0.02,
+            "tpot_s_low": 0.01,
+            "tpot_s_high": 0.03,
+        }
+        for layout in ("tp1", "tp2")
+    ]
+    path = tmp_path / "report.html"
+    write(Result("other", {"runs": table(rows, UNITS | {"tpot_s": "s"})}), path)
+    visit = Visit(browser, path, viewport={"width": 1280, "height": 800})
+    _, content = _saved(visit, visit.page.get_by_role("button", name="Save as CSV").click)
+    heads, *saved = _rows(content)
+    assert heads == [
+        *("Layout", "TTFT [s]", "TTFT 80 % low [s]", "TTFT 80 % high [s]"),
+        *("TPOT [s]", "TPOT 80 % low [s]", "TPOT 80 % high [s]"),
+    ]
+    assert saved[0] == ["tp1", "2", "1.5", "2.5", "0.02", "0.01", "0.03"]
+    visit.is_quiet()
+    visit.context.close()
+
+
+def test_bounds_keep_their_sign_and_first_columns_their_unit(browser: Any, tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"from_s": 0.5, "served_chance": 0.9999, "layout": "-1+1"},
+        {"from_s": 1.0, "served_chance": 0.99, "layout": "-2 %"},
+        {"from_s": 0.0, "served_chance": 0.0, "layout": "tp8"},
+    ]
+    path = tmp_path / "report.html"
+    write(Result("other", {"runs": table(rows, {"from_s": "s"})}), path)
+    visit = Visit(browser, path, viewport={"width": 1280, "height": 800})
+    assert [name.split() for name in _names(visit)] == [["500", "ms"], ["1.00", "s"], ["0", "s"]]
+    _, content = _saved(visit, visit.page.get_by_role("button", name="Save as CSV").click)
+    heads, *saved = _rows(content)
+    assert heads[0].endswith("[s]")
+    assert saved == [
+        ["0.5", "> 99 %", "'-1+1"],
+        ["1", "99", "-2 %"],
+        ["0", "< 1 %", "tp8"],
+    ]
+    visit.page.locator("thead button").nth(1).click()
+    assert [name.split() for name in _names(visit)] == [["0", "s"], ["1.00", "s"], ["500", "ms"]]
+    visit.is_quiet()
+    visit.context.close()
 
 
 def test_heads_are_on_paper_and_buttons_are_not(visit: Visit) -> None:

@@ -133,6 +133,17 @@ def test_a_variant_that_is_no_better_loses_and_one_that_does_not_fit_is_not_aske
     assert not compare_verdict.compare_verdict(none).good
 
 
+def test_a_base_that_does_not_fit_is_what_factors_are_of_and_no_winner() -> None:
+    base = {"variant": "large", "fits": False}
+    small = {"variant": "small", "tpot_steady_s": 0.005, "steady_usd_per_mtok": 0.5}
+    facts = compare_verdict.compare_verdict(compared(base, small, {"variant": "other"}))
+    said = {card.name: card.said for card in facts.cards}
+    assert said["Cost per Mtok"] == said["TPOT steady"] == ("× 0.50 of the base",)
+    assert "base" not in facts.status
+    alone = compare_verdict.compare_verdict(compared(base, small))
+    assert alone.status == "Best in all: small"
+
+
 def test_intervals_that_overlap_are_said() -> None:
     base = {"variant": "a", "tpot_steady_s_low": 0.008, "tpot_steady_s_high": 0.012}
     near = {"tpot_steady_s": 0.009, "tpot_steady_s_low": 0.007, "tpot_steady_s_high": 0.011}

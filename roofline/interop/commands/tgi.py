@@ -66,8 +66,8 @@ def read(line: Line, files: Files) -> Read:
     """
     start = starts(line)
     given, ignored = opened(line, start, KNOWN)
-    told = [*line.environment, *_passed(line, start)]
-    for name, word in told:
+    passed = _passed(line, start)
+    for name, word in (*line.environment, *passed):
         flag = name.lower().replace("_", "-")
         if flag in VARIABLES and flag not in given.values:
             given.values[flag] = [Value(word.text, name, word.at, line.source)]
@@ -76,6 +76,9 @@ def read(line: Line, files: Files) -> Read:
         for each in ignored
         if each.partition("=")[0].lower().replace("_", "-") not in VARIABLES
     )
+    for name, word in passed:
+        if name.lower().replace("_", "-") in VARIABLES:
+            ignored = tuple(_without(each, f"{name}={word.text}") for each in ignored)
     model = given.text("model-id")
     if model is None:
         raise line.source.error(0, "no model is named", "give --model-id")
@@ -107,6 +110,11 @@ def _passed(line: Line, start: Start | None) -> list[tuple[str, Word]]:
             if equals:
                 out.append((name, Word(value, before[place + 1].at)))
     return out
+
+
+def _without(words: str, variable: str) -> str:
+    """What stands before an image, without a variable that was read."""
+    return words.replace(f" -e {variable}", "").replace(f" --env {variable}", "")
 
 
 def _shards(given: Given, notes: list[str]) -> int:

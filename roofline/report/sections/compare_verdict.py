@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 
 
 def winner(rows: Sequence[Row], name: str) -> Row:
-    """The variant with the best of a figure; the base, which is first, where nothing is better."""
+    """The variant with the best of a figure; the first, like the base, where nothing is better."""
     best = min(rows, key=lambda row: rank(row[name], name in MORE))
     near = abs(best[name] / rows[0][name] - 1.0) < SAME
     return rows[0] if near else best
@@ -37,7 +37,7 @@ def compare_verdict(result: Result) -> Verdict:
     if not known:
         return Verdict("None fits in memory" if not rows else "", bool(rows), tuple(over))
     best = {name: winner(rows, name) for name in known}
-    first, base = best[known[0]], rows[0]
+    first, base = best[known[0]], every[0]
     alone = all(row is first for row in best.values())
     status = f"Best in all: {_named(first, every)}" if alone else "No one is best in all"
     if alone and first is base and len(rows) > 1:
@@ -79,12 +79,14 @@ def _said(name: str, best: Row, rows: Sequence[Row], every: Sequence[Row]) -> st
 
 
 def _card(name: str, best: Row, base: Row) -> Card:
-    factor = f"× {best[name] / base[name]:.2f} of the base"
+    said: tuple[str, ...] = ("the base",) if best is base else ()
+    if not said and is_number(base.get(name)) and base[name]:  # also of a base that does not fit
+        said = (f"× {best[name] / base[name]:.2f} of the base",)
     return Card(
         clean(heading(name)),
         written(name, best[name]),
         interval(best.get(f"{name}_low"), best.get(f"{name}_high"), unit_of(name)),
-        ("the base",) if best is base else (factor,),
+        said,
     )
 
 

@@ -16,7 +16,7 @@ from roofline.report.figures import (
     scatter,
 )
 from roofline.table import Result
-from roofline.units import significant
+from roofline.units import counted, significant
 from roofline.view.block import Block, Figure, Key
 from roofline.view.text import amount, is_number, percent, plain
 
@@ -33,6 +33,8 @@ COUNTED: Final = (
     ("queue", "waiting", "decode", "dot"),
 )
 """Requests over time: column, word, colour and dash."""
+FAR: Final = 1.5
+"""Load, in rates of saturation, from which on its line is beyond the figure. [1]"""
 UPPER, LOWER = (0.44, 1.0), (0.0, 0.34)
 """Heights of the two panels, over that of the figure. [1]"""
 
@@ -64,15 +66,18 @@ def draw_by_load(rows: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) ->
         )
         for name, said, tint, symbol in STATISTICS
     ]
-    end, side = max(limit, asked) * 1.08, "right" if asked > limit / 2 else "left"
+    # What is far beyond saturation has no place on the axis, and its name an arrow.
+    far = asked > FAR * limit
+    end = (FAR * limit if far else max(limit, asked)) * 1.08
+    side = "right" if asked > end / 2 else "left"
     figure: dict[str, Any] = layout(
         HEIGHT,
         xaxis=linear_axis("Requests that come in a second", "", end, end),
         yaxis=axis("TTFT, logarithmic", type="log", **log_ticks(*edges, "s")),
-        shapes=[rule(limit, "bad", "dash", width=2), rule(asked, "ink")],
+        shapes=[rule(limit, "bad", "dash", width=2), *([] if far else [rule(asked, "ink")])],
         annotations=[
             _named(f"saturates at {significant(limit)}", limit, "right", 1.0),
-            _named(f"asked: {significant(asked)}", asked, side, 0.9),
+            _named(f"asked: {significant(asked)}{' →' if far else ''}", min(asked, end), side, 0.9),
         ],
     )
     first, last = rows[0], rows[-1]
@@ -124,10 +129,10 @@ def draw_over_time(rows: Sequence[Mapping[str, Any]]) -> Figure:
     return Figure(
         "over-time",
         "Requests and cache over the run",
-        f"At most {max(row['running_most'] for row in rows):,.0f} requests run and "
-        f"{max(row['queue_most'] for row in rows):,.0f} wait; at most {held} of the KV cache of a "
-        f"replica is in use. Lines are means of {amount(width, 's')}, bands go up to the most in "
-        "them.",
+        f"At most {counted(round(max(row['running_most'] for row in rows)), 'request')} ran and "
+        f"{max(row['queue_most'] for row in rows):,.0f} waited; at most {held} of the KV cache of "
+        f"a replica was in use. Lines are means of {amount(width, 's')}, bands go up to the most "
+        "in them.",
         {"data": data, "layout": figure},
         tuple(legend),
     )

@@ -246,6 +246,11 @@ def test_a_contradiction_with_a_file_is_located_in_the_file() -> None:
     ("command", "unused"),
     [
         (
+            "docker run -e NUM_SHARD=2 -e HF_HOME=/x ghcr.io/huggingface/text-generation-inference"
+            " --model-id m",
+            ("docker run -e HF_HOME=/x",),
+        ),
+        (
             "docker run --gpus all vllm/vllm-openai:latest --model m --async-scheduling",
             ("docker run --gpus all", "--async-scheduling"),
         ),
