@@ -16,8 +16,8 @@ UFUNCS: Final = "scipy.special._ufuncs"
 def compiled(name: str) -> ModuleType:
     """Compiled module of SciPy, alone where that is possible.
 
-    A bare package stands for its package while it is imported; whoever asks for the package later
-    has all of it, with the same module in it.
+    An empty package stands in for the real one during the import and is then taken away, so that a
+    later import of the package is whole and finds the same module in it.
 
     Args:
         name: Such as ``"scipy.linalg.cython_blas"``.
@@ -43,12 +43,12 @@ def compiled(name: str) -> ModuleType:
 
 
 def gammainc(shape: Any, x: Any) -> Any:
-    """Probability that a gamma variable of a shape is at most x. [1]"""
+    """Distribution function of the gamma distribution of a shape at x. [1]"""
     return compiled(UFUNCS).gammainc(shape, x)
 
 
 def gammaincinv(shape: Any, probability: Any) -> Any:
-    """Value that a gamma variable of a shape is at most with a probability. [1]"""
+    """Quantile of the gamma distribution of a shape. [1]"""
     return compiled(UFUNCS).gammaincinv(shape, probability)
 
 
@@ -58,15 +58,15 @@ def gammaln(x: Any) -> Any:
 
 
 def lambertw(x: Any) -> Any:
-    """Number y of which y·exp(y) is x, for x of 0 and more. [1]"""
+    """Lambert W function: y with y·exp(y) = x, for x ≥ 0. [1]"""
     return compiled(UFUNCS)._lambertw(x, 0, 1e-8).real
 
 
 def ndtr(x: Any) -> Any:
-    """Probability that a normal variable is at most x standard deviations above its mean. [1]"""
+    """Distribution function of the standard normal distribution at x. [1]"""
     return compiled(UFUNCS).ndtr(x)
 
 
 def ndtri(probability: Any) -> Any:
-    """Standard deviations above its mean that a normal variable is at most with a probability."""
+    """Quantile of the standard normal distribution. [1]"""
     return compiled(UFUNCS).ndtri(probability)

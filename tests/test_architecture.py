@@ -14,7 +14,7 @@ from roofline.cli.flags import MARKED, flags
 
 ROOMS = (
     {"errors", "notices", "version"},
-    {"units", "content"},
+    {"units", "content", "part"},
     {"files", "sources"},
     {"schema", "table", "kept", "special"},
     {"compiling"},
@@ -279,3 +279,56 @@ def test_prefixes_are_powers_only_in_units() -> None:
                 text = ast.get_source_segment(path.read_text(encoding="utf-8"), node) or ""
                 scale = text.lower() in WRITTEN
                 assert not scale, f"{path}:{node.lineno} converts units: {text}"
+
+
+MIXERS = {"Attention", "Mla", "CompressedAttention", "Recurrent"}
+BY_KIND = {
+    "model/changes/attention.py",
+    "model/changes/pruning.py",
+    "model/changes/recurrent.py",
+    "model/changes/values.py",
+    "cost/layers/attention.py",
+    "serving/lecture.py",
+    "serving/phases.py",
+    "serving/quadrature.py",
+    "bench/sparse_rows.py",
+}
+"""Files that ask for the kind of a mixer: they change one kind into another, are of one kind, or
+read measurements of one."""
+
+
+def asked_kinds(tree: ast.Module) -> bool:
+    """Whether some `isinstance` asks for a kind of mixer."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "isinstance"
+        and any(isinstance(name, ast.Name) and name.id in MIXERS for name in ast.walk(node.args[1]))
+        for node in ast.walk(tree)
+    )
+
+
+def test_mixers_are_asked_what_they_are_not_which() -> None:
+    """Another file that wants to know should ask `Mixer` for the property that it depends on."""
+    found = {str(path.relative_to(ROOT)) for path in files(ROOT) if asked_kinds(parsed(path))}
+    assert found == BY_KIND
+    assert asked_kinds(ast.parse("isinstance(part, Mla | Attention)"))
+
+
+def sniffs(tree: ast.Module) -> bool:
+    """Whether the name of an operator, ``op``, is taken apart."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("startswith", "endswith", "removeprefix", "removesuffix")
+        and ast.unparse(node.func.value) == "op.name"
+        for node in ast.walk(tree)
+    )
+
+
+def test_prices_do_not_read_the_name_of_an_operator() -> None:
+    """An operator says its kernel in a field; its name is for people."""
+    for folder in ("cost", "bench", "api", "report", "study"):
+        for path in (ROOT / folder).rglob("*.py"):
+            assert not sniffs(parsed(path)), path
+    assert sniffs(ast.parse("op.name.startswith('quantise')"))

@@ -1,7 +1,7 @@
 """Constants of an engine as they are shipped, read from the two files that have them.
 
-`roofline.bench.end_to_end.profiles` holds all files to their schema and writes them; this reads
-what one engine needs, for those who price a deployment.
+This module reads the constants of one engine, for pricing. `roofline.bench.end_to_end.profiles`
+writes the files of all engines and checks them against their schema.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from roofline.schema import Document
 
 CLOSED: Final = "steady_concurrency"
-"""Mode of a closed loop, in the keys of spreads."""
+"""Name of a closed loop in the keys of spreads."""
 
 
 @cache
@@ -65,11 +65,11 @@ def misses(
 ) -> Iterator[tuple[str, float, float]]:
     """Log standard deviation of TTFT and TPOT in a closed loop, by kind of network. [1]
 
-    Of groups of device, engine and network that the constants were not fitted to; of all engines
-    where this one has too few.
+    Taken over groups of device, engine and network that the constants were not fitted to; over all
+    engines where this one has too few such groups.
 
     Args:
-        spreads: By what rows are. [1]
+        spreads: By the keys of `spread_keys`. [1]
         profile: Name of the engine's profile.
     """
     for kind in ("dense", "mixture", "latent"):
@@ -99,7 +99,7 @@ def spread_keys(profile: str, mode: str, metric: str, kind: str) -> tuple[tuple[
 
 
 def _value(document: "Document", name: str, unit: str) -> float:
-    """A constant as the fit has it, which holds logarithms."""
+    """Value of a constant, rounded as in the fit, which works with its logarithm."""
     from roofline.schema import quantity
 
     value = quantity(document, "s" if unit == "s" else "", "constants", name, "value")
@@ -107,7 +107,7 @@ def _value(document: "Document", name: str, unit: str) -> float:
 
 
 def _spreads(files: "list[Document]") -> dict[tuple[str, ...], float]:
-    """Log standard deviations by what rows are, of several files. [1]"""
+    """Log standard deviations of several files, by the keys of `spread_keys`. [1]"""
     return {
         tuple(str(word) for word in each["of"]): float(each["spread"])
         for file in files

@@ -13,11 +13,10 @@ from typing import Final
 from roofline.bench.prices import probe_of
 from roofline.bench.probe import probes
 from roofline.cost.calibration.by_kind import kernel_query
-from roofline.cost.calibration.query import CONVERSION
 from roofline.cost.calibration.wires import library, payload_of
 from roofline.cost.deployment import Deployment
 from roofline.cost.step import decode, prefill, step
-from roofline.cost.work import Op
+from roofline.cost.work import CONVERSION, CONVERSION_OF_EXPERTS, Op
 
 TOKENS: Final = 2048
 """Length of the prompt, and of the context before a token that is decoded. [token]"""
@@ -40,7 +39,7 @@ def operators(deployment: Deployment) -> Iterator[tuple[str, str, str, str]]:
         for op in step(deployment, group).values():
             formats = " ".join(sorted(set(op.formats.values())))
             kind, variants = _kernel(op, deployment)
-            if op.name.startswith(CONVERSION):
+            if op.kernel in (CONVERSION, CONVERSION_OF_EXPERTS):
                 found = "part of the product"
             elif kind:
                 found = probe_of(kind, variants, known)

@@ -49,7 +49,7 @@ def plan(context: typer.Context) -> None:
 
 
 def _values(result: Result, derivation: Derivation | None) -> dict[str, Any]:
-    """Everything: how it was asked, every table as rows with units and basis, derivations."""
+    """Values of the JSON: inputs, every table with units and basis, derivations."""
     return {
         **result.metadata,
         "tables": {

@@ -4,17 +4,8 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
-from roofline.cost.placement import kv_heads_per_device
 from roofline.cost.work import Number
-from roofline.model.architecture import (
-    Attention,
-    Block,
-    CompressedAttention,
-    Mla,
-    Mlp,
-    Moe,
-    Recurrent,
-)
+from roofline.model.architecture import Block, Mlp, Moe
 
 LOGIT_WIDTH = 4.0  # engines sample from fp32 logits
 
@@ -50,19 +41,7 @@ def activation_peak(deployment: Deployment, tokens: Number, rows: Number) -> Num
 def _widest(block: Block, layout: Layout) -> Number:
     """Inputs and outputs of the widest part of a layer, per token. [1]"""
     tp = layout.tp
-    mixed: Number = 0.0
-    if isinstance(block.mixer, Attention):
-        part = block.mixer
-        keys = kv_heads_per_device(part, tp) * (part.head_dim + part.value_width)
-        mixed = (part.query_width + part.out_width) / tp + keys
-    elif isinstance(block.mixer, Mla):
-        mla = block.mixer
-        inner = mla.heads * (2 * mla.nope_dim + mla.rope_dim + 2 * mla.value_dim) / tp
-        mixed = inner + mla.query_rank + mla.kv_elements
-    elif isinstance(block.mixer, CompressedAttention):
-        mixed = 2 * block.mixer.query_width / tp + block.mixer.kv_elements
-    elif isinstance(block.mixer, Recurrent):
-        mixed = sum(linear.n for linear in block.mixer.projections[:-1]) / tp
+    mixed: Number = block.mixer.activation_width(tp) if block.mixer is not None else 0.0
     fed: Number = 0.0
     if isinstance(block.feedforward, Mlp):
         dense = block.feedforward
@@ -89,6 +68,6 @@ def naive_score_bytes(
         new, context: New tokens, and context with them. [token]
     """
     mixers = (block.mixer for block in deployment.architecture.kinds)
-    heads = max((float(each.heads) for each in mixers if isinstance(each, Attention)), default=0.0)
+    heads = max((float(each.score_heads) for each in mixers if each is not None), default=0.0)
     scores = 2.0 * heads / deployment.tp * count * new * context
     return scores * deployment.precision.activations.width

@@ -13,7 +13,7 @@ import numpy as np
 
 from roofline.cost.work import Array, Formula, Number, Work, by
 from roofline.errors import InputError
-from roofline.model.architecture import Attention, Block, Mla
+from roofline.model.architecture import Block
 
 SUM: Final = 4.0
 """Bytes of an element between the two products: single precision. Source: vLLM 0.11,
@@ -121,13 +121,8 @@ def modules(block: Block, role: str) -> int:
 
     Source: ``packed_modules_mapping`` of vLLM's models, 0.11.
     """
-    part = block.mixer
-    if role == "qkv" and isinstance(part, Attention):
-        own = 0 if part.reuses_kv else 1 if part.keys_are_values else 2
-        return 1 + own + part.head_gate
-    if role == "latent-down" and isinstance(part, Mla) and not part.query_rank:
-        return 1
-    return _MODULES.get(role, 0)
+    own = block.mixer.adapter_modules(role) if block.mixer is not None else None
+    return _MODULES.get(role, 0) if own is None else own
 
 
 @cache

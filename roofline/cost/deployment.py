@@ -23,8 +23,6 @@ from roofline.model.architecture import (
     UNQUANTISED,
     Architecture,
     Block,
-    CompressedAttention,
-    Mla,
 )
 from roofline.model.precision import Precision
 
@@ -185,8 +183,8 @@ class Deployment:
     @property
     def _keeps_latents(self) -> bool:
         """True where attention is of a kind that has no price with scores in memory."""
-        kinds = self.architecture.kinds
-        return any(isinstance(block.mixer, (Mla, CompressedAttention)) for block in kinds)
+        mixers = [block.mixer for block in self.architecture.kinds if block.mixer is not None]
+        return not all(mixer.stores_scores for mixer in mixers)
 
     @property
     def naive(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from roofline.cost.work import Number, Op, anywhere
 from roofline.errors import InputError
 from roofline.model import precision
-from roofline.model.architecture import Architecture, Mla, Moe
+from roofline.model.architecture import Architecture, Moe
 
 if TYPE_CHECKING:
     from roofline.cost.measured import Measured
@@ -259,7 +259,7 @@ def _low(stored: str) -> bool:
 
 def kind_of(network: Architecture) -> str:
     """Kind of a network that engines differ by: ``"dense"``, ``"mixture"`` or ``"latent"``."""
-    if any(isinstance(block.mixer, Mla) for block in network.kinds):
+    if network.latent_forms:
         return "latent"
     mixture = any(isinstance(block.feedforward, Moe) for block in network.kinds)
     return "mixture" if mixture else "dense"

@@ -1,7 +1,7 @@
 """Device memory that a deployment takes, and how much of it is left for the KV cache."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,16 +9,10 @@ from roofline.cost.activations import activation_peak, naive_score_bytes
 from roofline.cost.deployment import Deployment
 from roofline.cost.kernels.form import longest
 from roofline.cost.layout import Stage, different, pipeline
-from roofline.cost.placement import kv_heads_per_device
 from roofline.cost.weights import adapter_bytes, outside_bytes, weight_bytes
-from roofline.cost.work import Number, Part, anywhere, chosen, plus, scaled
-from roofline.model.architecture import (
-    Attention,
-    Block,
-    CompressedAttention,
-    Recurrent,
-)
-from roofline.model.precision import named
+from roofline.cost.work import Number, anywhere, chosen, plus, scaled
+from roofline.model.architecture import Block
+from roofline.part import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,59 +116,18 @@ def kept(
         context: Tokens of the sequence. [token]
         one_page_table: As in `kv_bytes_per_sequence`.
     """
-    precision, tp, part = deployment.precision, deployment.tp, block.mixer
-    if part is None:
+    precision, cp = deployment.precision, deployment.layout.cp
+    if block.mixer is None:
         return Part("layers", 0.0)
-    if isinstance(part, Recurrent):
-        state, width = named(part.state_format).width, precision.activations.width
-        taps = part.state_elements - part.matrix_elements
-        return Part(
-            f"{part.kind} layers",
-            (part.matrix_elements * state + taps * width) / tp,
-            "(h · n · p · state bytes + last inputs of the convolution · width)[ / TP]",
-            {
-                "h": part.heads,
-                "n": part.key_dim,
-                "p": part.value_dim,
-                "TP": tp,
-                "state bytes": state,
-                "last inputs of the convolution": taps,
-                "width": width,
-            },
-            "the same whatever the context",
-        )
-    tokens, entries, size = context, 0, part.kv_elements
-    share: Number = 1.0
-    terms: dict[str, Number] = {"S": context, "bytes": precision.kv.width}
-    span = None
-    if isinstance(part, Attention):
-        name, text = "attention layers", "K[ · share] · (H + V) · {S} · bytes"
-        share = kv_heads_per_device(part, tp) / part.kv_heads
-        terms |= {"K": part.kv_heads, "share": share, "H": part.head_dim, "V": part.value_width}
-        if not size:
-            name = "layers that read another's cache" if part.reuses_kv else f"{name} of an encoder"
-            text = ""
-        if not one_page_table:
-            span = part.window if part.window is not None else part.chunk
-    elif isinstance(part, CompressedAttention):
-        name, text = "compressed attention layers", "(H · {S}[ + entries · S]) · bytes"
-        entries, span = part.entry_elements, part.window
-        terms |= {"H": part.head_dim, "entries": entries}
-    else:
-        name, text = "latent attention layers", "(C + r) · {S} · bytes"
-        terms |= {"C": part.latent, "r": part.rope_dim}
-    if span is not None:
-        tokens = np.minimum(context, float(span))
-        terms["W"] = span
-    held = ((size - entries) * share * precision.kv.width) * tokens
-    growing = entries * precision.kv.width
-    if part.index is not None and part.index.bytes_per_token:
-        each = float(part.index.bytes_per_token)
-        growing, text, terms["index bytes"] = growing + each, f"({text} + index bytes · S)", each
-    held = held + growing * context if growing else held
-    terms["CP"] = cp = deployment.layout.cp
-    text = text.format(S="S" if span is None else "min(S, W)") + "[ / CP]" * bool(text)
-    return Part(name, held / cp, text, terms)
+    part = block.mixer.kept(
+        context,
+        tp=deployment.tp,
+        kv=precision.kv.width,
+        width=precision.activations.width,
+        whole=one_page_table,
+    )
+    text = part.formula + "[ / CP]" * bool(part.formula)
+    return replace(part, value=part.value / cp, formula=text, symbols={**part.symbols, "CP": cp})
 
 
 def budget(

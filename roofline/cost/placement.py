@@ -6,16 +6,7 @@ from roofline.cost.layout import MOST, Layout
 from roofline.cost.work import Number
 from roofline.errors import LayoutError
 from roofline.hardware.machine import Node
-from roofline.model.architecture import (
-    Architecture,
-    Attention,
-    Block,
-    CompressedAttention,
-    Mla,
-    Mlp,
-    Moe,
-    Recurrent,
-)
+from roofline.model.architecture import Architecture, Block, Mlp, Moe
 
 
 def check(architecture: Architecture, layout: Layout, node: Node) -> None:
@@ -123,12 +114,10 @@ def check_context(architecture: Architecture, layout: Layout) -> None:
         return
     for block in architecture.kinds:
         part = block.mixer
-        indexed = isinstance(part, (Attention, Mla)) and part.index is not None
-        if isinstance(part, (Recurrent, CompressedAttention)) or indexed:
-            what = "a recurrent state" if isinstance(part, Recurrent) else "an index or summaries"
+        if part is not None and part.context_bound:
             raise LayoutError(
-                f"{architecture.name} has layers with {what}, which context parallelism is not "
-                "priced for",
+                f"{architecture.name} has layers with {part.context_bound}, which context "
+                "parallelism is not priced for",
                 hint="use tensor or pipeline parallelism",
             )
 
@@ -147,16 +136,16 @@ def check_layer(architecture: Architecture, tp: int) -> None:
 
 def _check_mixer(architecture: Architecture, block: Block, tp: int) -> None:
     mixer = block.mixer
-    if isinstance(mixer, (Attention, Mla, CompressedAttention)):
-        _divides(tp, mixer.heads, "query heads", architecture)
-    if isinstance(mixer, Attention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
+    if mixer is None:
+        return
+    _divides(tp, mixer.heads, mixer.heads_name, architecture)
+    shared = mixer.repeatable_heads
+    if shared and shared % tp and tp % shared:
         raise LayoutError(
-            f"{architecture.name}: {mixer.kv_heads} key/value heads can neither be split "
+            f"{architecture.name}: {shared} key/value heads can neither be split "
             f"nor repeated evenly over {tp} devices",
-            hint=_degrees(mixer.heads, tp, mixer.kv_heads),
+            hint=_degrees(mixer.heads, tp, shared),
         )
-    if isinstance(mixer, Recurrent):
-        _divides(tp, mixer.heads, f"{mixer.kind} heads", architecture)
 
 
 def _check_expert_widths(architecture: Architecture, block: Block, layout: Layout) -> None:
@@ -182,34 +171,6 @@ def _degrees(number: int, tp: int, kv_heads: int = 1) -> str:
         if number % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0)
     ]
     return f"degrees that divide {number}: {', '.join(fits)}; or let `layout=auto` choose"
-
-
-def kv_heads_per_device(attention: Attention, tp: Number) -> Number:
-    """Key/value heads on one device; heads are repeated where there are fewer than devices. [1]
-
-    max(K / TP, 1). Source: definition; engines repeat heads so that each device has one.
-
-    Args:
-        attention: The layer.
-        tp: Devices that share it. [1]
-    """
-    return np.maximum(attention.kv_heads / tp, 1.0)
-
-
-def qkv_biased_per_device(attention: Attention, tp: Number) -> Number:
-    """Biases of the q, k and v projections on one device; those of repeated heads repeat. [1]
-
-    Where only some outputs have a bias they are the queries first.
-
-    Source: biases go with the rows of the matrix that they are added to.
-
-    Args:
-        attention: The layer.
-        tp: Devices that share it. [1]
-    """
-    queries = min(attention.qkv_biased, attention.query_width)
-    repeated = kv_heads_per_device(attention, tp) / attention.kv_heads
-    return queries / tp + (attention.qkv_biased - queries) * repeated
 
 
 def padded(rows: int, groups: Number) -> Number:

@@ -8,11 +8,13 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Stage
-from roofline.cost.placement import kv_heads_per_device, padded, qkv_biased_per_device
-from roofline.cost.work import Number, Part, total
-from roofline.model.architecture import Attention, Block, Linear, Moe, Recurrent
+from roofline.cost.placement import padded
+from roofline.cost.work import Number, total
+from roofline.model.architecture import Block, Linear, Moe
+from roofline.model.linear import SHARED
 from roofline.model.parameters import projections
 from roofline.model.precision import named
+from roofline.part import Part
 from roofline.units import BITS_PER_BYTE
 
 
@@ -110,7 +112,7 @@ def layer_parts(deployment: Deployment, block: Block) -> Iterator[Part]:
     d, layout = deployment.architecture.d_model, deployment.layout
     alone = np.where(np.asarray(layout.apart) > 0, 1.0, layout.tp)[()]
     for linear in block.linears(d):
-        tp = alone if linear.name.startswith("shared-") else layout.tp
+        tp = alone if linear.name in SHARED else layout.tp
         yield _matrix(deployment, block, linear, tp, _repeated(block, linear, tp))
     if isinstance(part := block.feedforward, Moe):
         shared, groups = layout.expert_tp, {"E": part.experts, "EP": layout.ep}
@@ -144,7 +146,7 @@ def adapter_parts(deployment: Deployment, block: Block) -> Iterator[Part]:
         joined = lora.modules(block, linear.name)
         if not joined:
             continue
-        tp = alone if linear.name.startswith("shared-") else layout.tp
+        tp = alone if linear.name in SHARED else layout.tp
         repeated = _repeated(block, linear, tp)
         n = linear.n / tp if linear.split == "column" else float(linear.n)
         k = linear.k / tp if linear.split == "row" else float(linear.k)
@@ -227,11 +229,7 @@ _PADDED: Final = "ceil(n[ / TP]) · (k · bytes[ + scale])"
 
 def _repeated(block: Block, linear: Linear, tp: Number) -> Number:
     """Size of the fused q, k, v matrix over that without repeated key/value heads. [1]"""
-    part = block.mixer
-    if not isinstance(part, Attention) or linear.name != "qkv":
-        return 1.0
-    repeats = kv_heads_per_device(part, tp) * tp / part.kv_heads
-    return (linear.n + (repeats - 1) * part.projected_kv) / linear.n
+    return 1.0 if block.mixer is None else block.mixer.repeated(linear, tp)
 
 
 def _others(block: Block, deployment: Deployment) -> Number:
@@ -239,14 +237,9 @@ def _others(block: Block, deployment: Deployment) -> Number:
     layout, d_model = deployment.layout, deployment.architecture.d_model
     tp = layout.tp
     total: Number = float(block.norm_parameters + block.extra_parameters)
-    part, d_free = block.mixer, 1.0 / tp
-    if isinstance(part, Attention):
-        total = total + qkv_biased_per_device(part, tp) + part.other_parameters
-    elif isinstance(part, Recurrent):
-        # The convolution and decays go with their heads.
-        total = total + part.other_parameters * d_free
-    elif part is not None:
-        total = total + part.other_parameters
+    d_free = 1.0 / tp
+    if block.mixer is not None:
+        total = total + block.mixer.repeated_biases(tp) + block.mixer.other_share(tp)
     for linear in block.linears(d_model):
         if linear.name != "qkv":
             total = total + linear.biased * (d_free if linear.split == "column" else 1.0)

@@ -11,8 +11,10 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
-Number: TypeAlias = Array | float
+from roofline.part import Array as Array
+from roofline.part import Number as Number
+from roofline.part import Part
+
 Scalar = TypeVar("Scalar", bound=np.generic)
 Kind: TypeAlias = Literal[
     "gemm",
@@ -29,6 +31,15 @@ Kind: TypeAlias = Literal[
     "host",
     "engine",
 ]
+
+
+CONVERSION: Final = "quantise"
+CONVERSION_OF_EXPERTS: Final = "quantise-experts"
+"""Kernels that convert the inputs of a product, and those of the products of experts."""
+FIRST, SECOND, AROUND = "first", "second", "around"
+"""Kernels of a mixture of experts: both matrices, and the sum over experts."""
+INTO_LATENT, OUT_OF_LATENT = "q-absorb", "v-absorb"
+"""Kernels of a matrix for each head, into the latent and out of it."""
 
 
 def distinct(values: NDArray[Scalar]) -> NDArray[Scalar]:
@@ -319,37 +330,26 @@ class Op:
     or what is loaded from the host. [s]"""
     algorithm: str = ""
     """Algorithm of a collective: ``"ring"``."""
+    kernel: str = ""
+    """Kernel within its kind, where kernels differ: the operation of a collective, a part of a
+    mixture of experts, a conversion of inputs; empty where they do not."""
 
     # As `dataclasses.replace` would, in a third of its time: steps have hundreds of operators.
 
     def called(self, name: str, repeat: int) -> "Op":
         """The operator under a name, executed that many times."""
-        same = self.arithmetic, self.dims, self.formats, self.wire_s, self.algorithm
+        same = self.arithmetic, self.dims, self.formats, self.wire_s, self.algorithm, self.kernel
         return Op(name, self.kind, self.work, repeat, *same)
 
     def sized(self, work: Work, dims: Mapping[str, Number], wire_s: Number) -> "Op":
         """The operator with other work, dimensions and time of the wires."""
         first = self.name, self.kind, work, self.repeat, self.arithmetic
-        return Op(*first, dims, self.formats, wire_s, self.algorithm)
+        return Op(*first, dims, self.formats, wire_s, self.algorithm, self.kernel)
 
     @property
     def total(self) -> Work:
         """Work of all executions."""
         return self.work * float(self.repeat)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a sum with the formula that makes it."""
-
-    name: str
-    value: Number
-    formula: str = ""
-    """Formula in symbols, with brackets as in `Formula`."""
-    symbols: Mapping[str, Number] = field(default_factory=dict)
-    """Values of the symbols, by symbol."""
-    source: str = ""
-    """Source: what the part is, or is stored in."""
 
 
 def total(parts: Iterable[Part]) -> Number:

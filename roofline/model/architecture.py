@@ -10,8 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from roofline.model.attention import Attention
+from roofline.model.compressed import CompressedAttention
+from roofline.model.latent import Mla
 from roofline.model.linear import Linear, Mlp, Moe
-from roofline.model.mixers import Attention, CompressedAttention, Indexer, Mla
+from roofline.model.mixer import Indexer, Mixer
 from roofline.model.recurrent import Recurrent
 
 __all__ = [
@@ -31,7 +34,6 @@ __all__ = [
     "Recurrent",
 ]
 
-Mixer: TypeAlias = Attention | Mla | CompressedAttention | Recurrent
 FeedForward: TypeAlias = Mlp | Moe
 
 UNQUANTISED: Final = frozenset({"router", "shared-gate", "index-weights", "compress-kv"})
@@ -151,7 +153,17 @@ class Architecture:
     def is_encoder(self) -> bool:
         """True if nothing is cached and no state kept: tokens are computed once, all together."""
         parts = [block.mixer for block in self.kinds if block.mixer is not None]
-        return all(isinstance(part, Attention) and not part.cached for part in parts)
+        return all(part.encodes for part in parts)
+
+    @property
+    def latent_forms(self) -> bool:
+        """True if keys and values of some layers are expanded from a latent."""
+        return any(block.mixer is not None and block.mixer.latent_forms for block in self.kinds)
+
+    @property
+    def keeps_state(self) -> bool:
+        """True if some layers keep a recurrent state."""
+        return any(block.mixer is not None and block.mixer.keeps_state for block in self.kinds)
 
     def stored_as(self, weight_format: str) -> "Architecture":
         """The same network with its matrices in one format, `UNQUANTISED` ones left plain."""

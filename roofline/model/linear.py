@@ -1,7 +1,7 @@
 """Matrices that every token is multiplied with, and the feed-forward parts made of them."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 Split: TypeAlias = Literal["column", "row", "none"]
 
@@ -52,6 +52,10 @@ class Mlp:
     def other_parameters(self) -> int:
         """Parameters that are not in a matrix: none. [parameter]"""
         return 0
+
+
+SHARED: Final = frozenset({"shared-gate", "shared-gate-up", "shared-up", "shared-down"})
+"""Roles of the matrices of the expert that all tokens meet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,9 @@ from typing import Final
 
 from roofline.model.architecture import (
     Architecture,
-    Attention,
     Block,
-    CompressedAttention,
     Linear,
-    Mixer,
     Moe,
-    Recurrent,
 )
 from roofline.model.precision import named
 
@@ -98,11 +94,11 @@ def parts(architecture: Architecture) -> dict[str, int]:
 
 def _of_layer(block: Block, d_model: int) -> Iterator[tuple[str, int]]:
     """Parts of one layer with their parameters."""
-    recurrent = isinstance(block.mixer, Recurrent)
     if block.mixer:
+        recurrent = block.mixer.keeps_state
         for linear in block.mixer.linears(d_model):
             yield "recurrent" if recurrent else _PART_OF[linear.name], linear.parameters
-        index = getattr(block.mixer, "index", None)
+        index = block.mixer.index
         norm = 0 if index is None else index.other_parameters
         yield "indexer", norm
         yield "recurrent" if recurrent else "norms", block.mixer.other_parameters - norm
@@ -158,18 +154,10 @@ def kv_elements_per_token(architecture: Architecture, *, beyond_window: bool = F
             window.
     """
     return sum(
-        layers * (_lasting(block.mixer) if beyond_window else block.mixer.kv_elements)
+        layers * (block.mixer.lasting_elements if beyond_window else block.mixer.kv_elements)
         for block, layers in architecture.kinds.items()
         if block.mixer
     )
-
-
-def _lasting(part: Mixer) -> int:
-    """Elements per token that a layer's cache grows by, however long the context. [1]"""
-    if isinstance(part, CompressedAttention):
-        return part.entry_elements
-    local = isinstance(part, Attention) and (part.window is not None or part.chunk is not None)
-    return 0 if local else part.kv_elements
 
 
 def kv_bytes_per_token(architecture: Architecture, bytes_per_element: int = 2) -> int:
@@ -189,13 +177,9 @@ def state_elements_per_sequence(architecture: Architecture) -> int:
 def state_bytes_per_sequence(architecture: Architecture) -> float:
     """Recurrent state of a sequence: matrices in their own format, convolutions in 16 bits. [B]"""
     return sum(
-        layers
-        * (
-            part.matrix_elements * named(part.state_format).width
-            + (part.state_elements - part.matrix_elements) * named("bf16").width
-        )
+        layers * block.mixer.state_bytes(named("bf16").width)
         for block, layers in architecture.kinds.items()
-        if isinstance(part := block.mixer, Recurrent)
+        if block.mixer and block.mixer.keeps_state
     )
 
 
@@ -204,7 +188,7 @@ def index_bytes_per_token(architecture: Architecture) -> int:
     return sum(
         layers * index.bytes_per_token
         for block, layers in architecture.kinds.items()
-        if (index := getattr(block.mixer, "index", None)) is not None
+        if block.mixer and (index := block.mixer.index) is not None
     )
 
 

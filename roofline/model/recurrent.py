@@ -7,17 +7,23 @@ v and the decay, which is why those are data here and not code.
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from roofline.model.linear import Linear
+from roofline.model.mixer import TokenMixer
+from roofline.model.precision import named
+from roofline.part import Number, Part
 
 Rule: TypeAlias = Literal["decay", "delta"]
 
 
 @dataclass(frozen=True, slots=True)
-class Recurrent:
+class Recurrent(TokenMixer):
     """A layer with a recurrent state."""
 
+    keeps_state: ClassVar[bool] = True
+    stores_scores: ClassVar[bool] = True
+    fixed_width: ClassVar[bool] = True
     kind: str
     """``"mamba1"``, ``"mamba2"``, ``"gated-delta"``, ``"lightning"``, ``"based"``, ``"s4"``,
     ``"h3"``, ``"retention"``."""
@@ -66,6 +72,59 @@ class Recurrent:
     def linears(self, d_model: int) -> tuple[Linear, ...]:
         """All matrices; ``d_model`` is already in them."""
         return self.projections
+
+    @property
+    def label(self) -> str:
+        """Kind of the state."""
+        return self.kind
+
+    @property
+    def heads_name(self) -> str:
+        """Heads with a state."""
+        return f"{self.kind} heads"
+
+    @property
+    def context_bound(self) -> str:
+        """The state, which each token needs from the one before."""
+        return "a recurrent state"
+
+    @property
+    def lasting_elements(self) -> int:
+        """Nothing. [1]"""
+        return 0
+
+    def kept(
+        self, context: Number, *, tp: Number, kv: float, width: float, whole: bool = False
+    ) -> Part:
+        """State matrices and the last inputs of the convolution, divided by heads. [B]"""
+        return Part(
+            f"{self.kind} layers",
+            self.state_bytes(width) / tp,
+            "(h · n · p · state bytes + last inputs of the convolution · width)[ / TP]",
+            {
+                "h": self.heads,
+                "n": self.key_dim,
+                "p": self.value_dim,
+                "TP": tp,
+                "state bytes": named(self.state_format).width,
+                "last inputs of the convolution": self.state_elements - self.matrix_elements,
+                "width": width,
+            },
+            "the same whatever the context",
+        )
+
+    def state_bytes(self, width: float) -> float:
+        """Matrices in their own format, last inputs of the convolution as wide as said. [B]"""
+        taps = self.state_elements - self.matrix_elements
+        return self.matrix_elements * named(self.state_format).width + taps * width
+
+    def activation_width(self, tp: Number) -> Number:
+        """Outputs of all matrices but the last. [1]"""
+        return sum(linear.n for linear in self.projections[:-1]) / tp
+
+    def other_share(self, tp: Number) -> Number:
+        """The convolution and decays go with their heads. [parameter]"""
+        return self.other_parameters * (1.0 / tp)
 
 
 def s4(d_model: int, states: int) -> Recurrent:

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 from roofline.cost.deployment import Deployment
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError
-from roofline.model.architecture import Architecture, Mla, Moe
+from roofline.model.architecture import Architecture, Moe
 from roofline.version import __version__
 
 Objective = Literal["latency", "throughput", "cost"]
@@ -60,7 +60,7 @@ def check_parts(network: Architecture, mla: str, routing: Routing) -> None:
     refuse_unused(
         network.name,
         {
-            "`mla`": mla != "auto" and not any(isinstance(b.mixer, Mla) for b in kinds),
+            "`mla`": mla != "auto" and not network.latent_forms,
             "`routing`": routing != UNIFORM
             and not any(isinstance(b.feedforward, Moe) for b in kinds),
         },

@@ -17,7 +17,6 @@ from roofline.cost.roof import Parts
 from roofline.cost.step import Group, prefill
 from roofline.cost.work import Array, Number
 from roofline.errors import InputError
-from roofline.model.architecture import Recurrent
 from roofline.serving.asking import asked_of
 from roofline.serving.explain.parts import derived, given
 from roofline.serving.quadrature import mean
@@ -262,7 +261,7 @@ def _check(deployment: Deployment, output: int, steps: int, block: int) -> None:
             "and every step fills in a token",
         )
     network = deployment.architecture
-    if any(isinstance(part.mixer, Recurrent) for part in network.kinds):
+    if network.keeps_state:
         raise InputError(
             f"{network.name} has layers with a recurrent state, which see one way only",
             hint="denoise a network of attention layers",

@@ -18,7 +18,7 @@ from roofline.cost.step import Group, step
 from roofline.cost.weights import layer_bytes, outside_bytes, weight_bytes
 from roofline.cost.work import Op
 from roofline.errors import InputError
-from roofline.model.architecture import Architecture, Block, Linear, Mlp, Recurrent
+from roofline.model.architecture import Architecture, Block, Linear, Mlp
 from roofline.model.huggingface.layers import block_parameters
 
 Kind = Literal["model", "mtp", "eagle", "medusa", "ngram"]
@@ -157,7 +157,7 @@ def _on_top(target: Deployment, norms: int, last_norm: int) -> Deployment:
 def _last(network: Architecture) -> Block:
     """The last layer that leans on no other one for what it attends to."""
     for block in reversed(network.layers):
-        index = getattr(block.mixer, "index", None)
+        index = block.mixer.index if block.mixer is not None else None
         if index is None or index.computes:
             return block
     return network.layers[-1]
@@ -169,7 +169,7 @@ def _layer(head: Deployment) -> Block:
 
 def rolls_back(network: Architecture) -> bool:
     """Whether layers keep a state, which a token that is refused has changed already."""
-    return any(isinstance(block.mixer, Recurrent) for block in network.kinds)
+    return network.keeps_state
 
 
 def pass_(

@@ -8,7 +8,7 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.expert_parallel import busiest
-from roofline.model.architecture import Attention, Mla, Moe
+from roofline.model.architecture import Moe
 from roofline.serving.room import host_memory, largest_batch, on_a_host
 from roofline.serving.stages import slowest_number, through
 from roofline.serving.static import StaticBatch
@@ -44,11 +44,10 @@ def _shared(batch: StaticBatch) -> Iterator[str]:
     deployment, work = batch.deployment, batch.workload
     layout, network = deployment.layout, deployment.architecture
     tp = int(layout.tp)
-    mixers = [block.mixer for block in network.kinds]
-    heads = {part.kv_heads for part in mixers if isinstance(part, Attention)}
+    heads = {block.mixer.repeatable_heads for block in network.kinds if block.mixer} - {0}
     if few := [number for number in sorted(heads) if number < tp]:
         yield f"{few[0]} key/value heads are repeated on {tp} devices: {tp // few[0]} copies."
-    if tp > 1 and any(isinstance(part, Mla) for part in mixers):
+    if tp > 1 and network.latent_forms:
         yield f"Each of {tp} devices keeps the whole latent cache of its sequences."
     if tp > 1 and network.vocab % tp:
         yield f"The vocabulary of {network.vocab:,} rows is padded to a multiple of {tp}."

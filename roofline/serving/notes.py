@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from roofline.cost.layout import pipeline
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.moe import touched
-from roofline.model.architecture import Mla, Moe, Recurrent
+from roofline.model.architecture import Moe
 from roofline.serving import layout_notes
 from roofline.serving.phases import remembering
 from roofline.serving.static import Phases, StaticBatch, phases, priced
@@ -98,7 +98,7 @@ def conventions(
     if replicas > 1:
         out.append(f"{replicas} replicas serve {work.batch} sequences each.")
     attends = any(
-        block.mixer and not isinstance(block.mixer, Recurrent)
+        block.mixer is not None and not block.mixer.keeps_state
         for block in batch.deployment.architecture.kinds
     )
     if not work.kv_cache and attends:
@@ -238,7 +238,7 @@ def _kinds(batch: StaticBatch, forms: Mapping[str, Phases]) -> list[str]:
 def latent_forms(batch: StaticBatch) -> dict[str, Phases]:
     """Steps of the batch by each form of latent attention; none without such layers."""
     deployment, options = remembering(batch.deployment), batch.deployment.options
-    if not any(isinstance(block.mixer, Mla) for block in deployment.architecture.kinds):
+    if not deployment.architecture.latent_forms:
         return {}
     return {
         form: phases(replace(deployment, options=replace(options, mla=form)), batch.workload)

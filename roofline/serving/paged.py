@@ -18,7 +18,6 @@ from roofline.cost.memory import Memory, kv_bytes_per_sequence
 from roofline.cost.sampling import Sampling
 from roofline.cost.work import Array, Number
 from roofline.errors import InputError
-from roofline.model.architecture import CompressedAttention
 from roofline.serving.room import memory_of
 from roofline.serving.static import check_context, static_batch
 from roofline.serving.workload import MOST_SEQUENCES, Workload
@@ -299,7 +298,7 @@ def _check(
             f"{reserved} tokens reserved, a sequence grows to {workload.longest}",
             hint=f"reserve {workload.longest} or more",
         )
-    mixed = any(isinstance(block.mixer, CompressedAttention) for block in network.kinds)
+    mixed = any(each.mixer and not each.mixer.keeps_positions for each in network.kinds)
     if mixed or network.is_encoder:
         raise InputError(
             f"{network.name} does not keep a token of each position",

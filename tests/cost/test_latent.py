@@ -19,7 +19,7 @@ from roofline.hardware.catalog import default_node, gpu
 from roofline.hardware.engine import engine
 from roofline.model.architecture import Architecture, Attention, Block, Indexer, Mla
 from roofline.model.catalog import architecture
-from roofline.model.mixers import CompressedAttention
+from roofline.model.compressed import CompressedAttention
 from roofline.model.precision import resolve
 from tests.cost import reference
 from tests.cost.networks import deployed, group, groups, row_of, setting, total

@@ -29,7 +29,7 @@ from roofline.cost.layout import Layout
 from roofline.errors import InputError, described
 from roofline.hardware.engine import engine_of
 from roofline.model import precision
-from roofline.model.architecture import Architecture, Mla, Moe
+from roofline.model.architecture import Architecture, Moe
 
 if TYPE_CHECKING:
     import pandas
@@ -347,7 +347,7 @@ def _layout(
     if engine in BY_LAYERS and tp > 1:
         tp, pp = 1.0, tp * pp
     mixture = any(isinstance(block.feedforward, Moe) for block in network.kinds)
-    latent = any(isinstance(block.mixer, Mla) for block in network.kinds)
+    latent = network.latent_forms
     if mixture and latent and tp > LARGEST_GROUP:
         dp, tp, ep = tp, 1.0, tp
     elif mixture and dp > 1 and tp * pp >= devices:
@@ -380,6 +380,6 @@ def _cache(record: Mapping[str, Any], network: Architecture, weights: str, engin
         return network.kv_format
     stored = network.weight_format if weights == "checkpoint" else weights
     narrow = precision.named(stored).element_bits <= NARROW
-    latent = any(isinstance(block.mixer, Mla) for block in network.kinds)
+    latent = network.latent_forms
     scaled = engine in SCALED and stored in MODELOPT
     return "fp8" if scaled or (narrow and latent) else "auto"

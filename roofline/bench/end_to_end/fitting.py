@@ -53,22 +53,22 @@ def priors() -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Measured metrics of rows, one after the other."""
+    """Measured metrics of rows as one column: a cell is one metric of one row."""
 
     row: Integers
     metric: tuple[str, ...]
     """Row [1] and metric of each cell."""
     measured: Array
-    """Logarithms."""
+    """Logarithm of each measured value."""
     group: Integers
-    """Number of the (device, engine, network, metric) it belongs to. [1]"""
+    """Number of the group of each cell: device, engine, network and metric. [1]"""
     row_sd: Array
     group_sd: Array
-    """Log standard deviations. [1]"""
+    """Log standard deviation of a cell around its group, and of groups. [1]"""
 
 
 def cells(rows: Sequence[Known]) -> Cells:
-    """All metrics that rows have, but those that their others contradict."""
+    """Metrics of rows as cells, without a metric that the others of its row contradict."""
     found = [
         (place, metric, np.log(value), (*each.group, metric), each.row.mode)
         for place, each in enumerate(rows)
@@ -123,12 +123,12 @@ def improved(
     believed: tuple[Array, Array] | None = None,
     trust: float = np.inf,
 ) -> tuple[Array, Array]:
-    """Constants that agree best with cells, as far as these are linear in them.
+    """Constants that fit the cells best, predictions taken as linear in them.
 
     Args:
         has, at, slopes: Cells, their residuals at ``logs`` and the derivatives.
         logs: Where the search begins.
-        believed: Logarithms before these cells and their standard deviations; None for `priors`.
+        believed: Prior means of the logarithms and their standard deviations; None for `priors`.
         trust: One of `TRUST`.
 
     Returns:
@@ -163,7 +163,7 @@ def improved(
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Cells around some constants, where a search begins."""
+    """Linear model of the cells around the constants where a search begins."""
 
     start: Array
     """Logarithms of the constants."""
@@ -183,7 +183,8 @@ def linear(
     Args:
         rows, has: Rows and their cells.
         start: Logarithms of the constants there; None for the priors.
-        constants: By which ones; it is 0 by the others, which a fit then leaves where they are.
+        constants: Constants to differentiate by. Derivatives by the others are 0, so that a fit
+            leaves them as they are.
     """
     start = priors()[0] if start is None else start
     engine = [rows[row].engine.profile for row in has.row]
@@ -216,7 +217,7 @@ def loss(has: Cells, at: Array, logs: Array, believed: tuple[Array, Array] | Non
 
 
 def misfit(has: Cells, at: Array) -> float:
-    """Part of `loss` that is of cells and their groups. [1]"""
+    """Term of `loss` for cells and their groups, without the priors. [1]"""
     weight = 1.0 / (1.0 + (at / has.row_sd) ** 2) / has.row_sd**2
     tau = np.zeros(has.group.max() + 1)
     tau[has.group] = has.group_sd**2
@@ -231,7 +232,7 @@ def misfit(has: Cells, at: Array) -> float:
 def steps(
     has: Cells, near: Linear, believed: tuple[Array, Array] | None = None
 ) -> tuple[Array, Array]:
-    """Constants that may agree better with cells, one vector for each of `TRUST`.
+    """Candidates for the next step of the search, one vector for each width of `TRUST`.
 
     Args:
         has, near: Cells, around the constants that the step begins at.
@@ -251,7 +252,7 @@ def best(
     again: Callable[[Array], Array],
     believed: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Array]:
-    """Constants that cells fit best, of several and of those at the start; their residuals.
+    """Candidate with the least loss, the start included, and its residuals.
 
     Args:
         has, near: Cells around the constants at the start.
@@ -266,15 +267,15 @@ def best(
 def each_its_own(
     rows: Sequence[Known], has: Cells, near: Linear, tried: Array, kernels: Array
 ) -> Array:
-    """Constants of which each engine's are those, of several, that its own cells fit best.
+    """Constants put together engine by engine: each takes its own from the candidate it fits best.
 
     The cells of an engine depend on its constants and on those of the kernels that all run, so
     one step, taken by all engines alike, would be as short as the least of them allows.
 
     Args:
         rows, has, near: Rows, their cells, and those around the constants at the start.
-        tried: Logarithms of the others, of shape (vectors, constants).
-        kernels: Constants whose kernels are taken.
+        tried: Logarithms of the candidates, of shape (vectors, constants).
+        kernels: Vector that the constants of kernels are taken from.
     """
     center, spread = priors()
     tried = np.array([near.start, *tried])
@@ -300,8 +301,7 @@ def fit(rows: Sequence[Known], near: Linear) -> tuple[Linear, Array]:
 
     Args:
         rows: To be fitted to.
-        near: Their cells around the constants that the search begins at: none that fit worse are
-            returned.
+        near: Linear model of their cells at the start; what is returned fits no worse.
     """
     has, covariance = cells(rows), np.zeros(0)
     for _ in range(STEPS):

@@ -36,28 +36,28 @@ from roofline.serving.simulate.mean_step import SteadyLoad, mean_step_s
 from roofline.serving.simulate.prices import StepPrices, step_prices
 
 MOVING: Final = ("decode_gain", "step_s", "sequence_s", "prefill_gain", "prefill_s")
-"""Constants that a step is made of; a log tells nothing of the others."""
+"""Constants of the time of a step, the only ones that a log can teach."""
 FEWEST_CELLS: Final = 3
-"""Cells that are learnt from, at least. [1]"""
+"""Fewest cells that can be learnt from. [1]"""
 MOST_CELLS: Final = 200
-"""Cells of a fit; of more, those with the most steps. [1]"""
+"""Most cells of a fit: those with the most steps are taken. [1]"""
 LEVELS: Final = 3
-"""Octaves of the batch from which on one is held out at a time, and not a third of the log. [1]"""
+"""Fewest octaves of the batch to hold out one at a time; with fewer, thirds of the log are. [1]"""
 FLOOR: Final = 0.01
 """Log standard deviation of a cell that is measured without noise: whole-forward fits are 1 to 2 %
 off where they were fitted. Assumed. [1]"""
 FEW_SD: Final = 0.03
 """Log standard deviation of the steps of a cell that has too few to say. Assumed. [1]"""
 LEAST: Final = 0.00025
-"""Share of the cache in use where a log rounds it to 0.0 %: the middle of what is. [1]"""
+"""Share of the cache in use where a log shows 0.0 %: the middle of what rounds to it. [1]"""
 NEAR: Final = 0.1
 """Log difference from the median of its cell up to which a step is kept. Assumed. [1]"""
 ALIKE: Final = 10
 """Steps of a cell beyond which more of them do not make it surer: they come one after the other, of
 one hour and one load. Assumed. [1]"""
 PROMPTS_SD: Final = 0.15
-"""Log standard deviation of what prompts take of a step, whose sizes a log does not tell. Assumed.
-[1]"""
+"""Log standard deviation of the time that prompts take of a step: a log does not tell their sizes.
+Assumed. [1]"""
 PROMPTS: Final = 0.05
 """Share of a step from which on it is called one with prompts. [1]"""
 BEYOND: Final = 0.14
@@ -71,7 +71,7 @@ SCALED_MAD: Final = 1.4826
 
 @dataclass(frozen=True, slots=True)
 class LoggedCell:
-    """Steps of a log with about the same content: means."""
+    """Means over steps of a log that have about the same content."""
 
     load: SteadyLoad
     """Mean content of a step."""
@@ -82,7 +82,7 @@ class LoggedCell:
     scatter: float
     """Log standard deviation of their times. [1]"""
     doubt: float
-    """Share by which the tokens of prompts may be others. [1]"""
+    """Relative uncertainty of the tokens of prompts. [1]"""
     part: int
     """Third of the log that they are of. [1]"""
 
@@ -106,7 +106,7 @@ class LoggedSteps:
         return self.known.deployment
 
     def prices(self, profile: EngineProfile) -> StepPrices:
-        """Steps under some constants of the engine."""
+        """Table of the prices of steps, with some constants of the engine."""
         priced = with_profile(self.deployment, profile)
         server = self.known.server
         return step_prices(
@@ -122,7 +122,7 @@ class LoggedSteps:
         return {str(place): whole for place, (whole, _) in enumerate(self.parts(prices))}
 
     def parts(self, prices: StepPrices) -> list[tuple[float, float]]:
-        """Mean step of each cell, and what of it prompts take. [s]"""
+        """Mean time of a step of each cell, and the part of it that prompts take. [s]"""
         server, groups = self.known.server, int(self.deployment.layout.dp)
         table = dense(prices, self._most + 1, server)
         return [
@@ -204,7 +204,7 @@ def _octave(batch: float) -> int:
 
 
 def _cell(steps: Sequence[LoggedStep], part: int, known: Known, prompt: float) -> LoggedCell:
-    """Means of steps but those that are far off: a line has idle time in it now and then.
+    """Means over steps, outliers left out: now and then a line of the log has idle time in it.
 
     Time is a straight line of the tokens of prompts, which are told in lumps: of a prompt all are
     told at its end. So these are no reason to tell steps apart, and their mean counts.
@@ -277,7 +277,7 @@ def learn_log(steps: LoggedSteps) -> LearntLog:
 
 
 def _of_one_deployment(task: Task, engine: Engine) -> Task:
-    """The task where kernels may be off by what deployments differ by, beside what engines do."""
+    """Task whose priors on kernels are wider, by the differences between deployments."""
     center, spread = task.believed
     wide = spread.copy()
     for name in ("decode_gain", "prefill_gain"):
@@ -287,7 +287,7 @@ def _of_one_deployment(task: Task, engine: Engine) -> Task:
 
 
 def _measured(cells: Sequence[LoggedCell], share: Array) -> Cells:
-    """Times of the cells, and how sure they are where prompts take such a share of them."""
+    """Measured times as cells of a fit, surer where prompts take less of them."""
     of_prompts = share * (PROMPTS_SD + np.array([each.doubt for each in cells]))
     of_mean = [each.scatter / np.sqrt(min(each.steps, ALIKE)) for each in cells]
     none = np.zeros(len(cells), dtype=np.int64)

@@ -22,15 +22,17 @@ from roofline.hardware.catalog import gpu
 from roofline.units import parse, show
 
 SECONDS: Final = 1.0
-"""Also how long it takes a GPU to raise its clock."""
+"""Time for which memory is copied, in which a GPU also raises its clock. [s]"""
 BLOCKS: Final = 8
+"""Blocks of copies that are compared; as many before them warm up. [1]"""
 BEYOND: Final = 2.0
-"""Times the cache that an array has whose copying is watched."""
+"""Size of the copied array over that of the last-level cache. [1]"""
 SPREAD: Final = 0.03
-"""Most that blocks of equal copies may differ on a device whose times can be trusted."""
+"""Largest difference between blocks of equal copies where times can be trusted. [1]"""
 SPAN_S: Final = parse("1 ms", "s")
+"""Time of one graph of copies, about. [s]"""
 REPLAYS: Final = 2.0
-"""Runs of a graph in a sample: one goes ahead of the one that is timed."""
+"""Runs of a graph in a sample: one to warm up, one that is timed. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Calm:
 
     @property
     def lost(self) -> float:
-        """Share of the time that others had it: unknown, and counted as none. [1]"""
+        """Share of the time in which other processes had the device: unknown, taken as 0. [1]"""
         return 0.0
 
     @property
@@ -55,7 +57,7 @@ class Calm:
         return self.spread <= SPREAD and not self.others
 
     def __str__(self) -> str:
-        """Difference in percent, company and clock."""
+        """Spread of equal copies, other processes and clock, in words."""
         now = self.clocks
         held = f", held down: {', '.join(now.slowed)}" if now.slowed else ""
         held += f", limited by its settings: {', '.join(now.limited)}" if now.limited else ""
@@ -112,7 +114,7 @@ def cupy_place(name: str = "") -> Iterator[Place]:
     with nvml.monitor(bus) as monitor, products(found.cupy) as multiplied:
         board = monitor.board()
         product = gpu(name) if name else recognised(found.sku, board)
-        found.run(*nothing())  # whatever is missing to compile is missed now
+        found.run(*nothing())  # fails here, not later, if kernels cannot be compiled
         where = backend(found, multiplied, monitor)
         about = describe(found, board, product.name, name or product.name)
         link = monitor.link() if where.devices > 1 else ""

@@ -29,7 +29,7 @@ from roofline.cost.calibration.rows import VERIFIED_TOKENS
 from roofline.cost.kernels import gemm, recurrent
 from roofline.cost.kernels.form import Dims
 from roofline.cost.kernels.latent_module import PLAIN
-from roofline.cost.work import Op
+from roofline.cost.work import INTO_LATENT, OUT_OF_LATENT, Op
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import STREAMS
 from roofline.model.precision import named
@@ -43,7 +43,7 @@ def linear(op: Op, gpu: Gpu) -> KernelQuery | None:
     """Linear layers: as measured in their number format; others take the form of the nearest."""
     dims = columns(m=op.dims["m"], n=op.dims["n"], k=op.dims["k"])
     stored = op.formats.get("weights", "bf16")
-    if op.name.startswith(("q-absorb", "v-absorb")):
+    if op.kernel in (INTO_LATENT, OUT_OF_LATENT):
         return _heads(op, dims, stored)
     width = named(stored).width
     if base_name(op) == STREAMS:
@@ -88,7 +88,7 @@ def _mixed(dims: Dims) -> KernelQuery:
 
 def _heads(op: Op, dims: Dims, stored: str) -> KernelQuery:
     """A matrix for each head, into the latent or out of it."""
-    into = op.name.startswith("q-absorb")
+    into = op.kernel == INTO_LATENT
     wide = PLAIN if not into else LATENT[0]
     low = op.arithmetic == "fp8"
     shape = columns(

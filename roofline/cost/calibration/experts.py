@@ -53,7 +53,7 @@ def experts(op: Op, gpu: Gpu) -> KernelQuery | None:
         plain = tuple(f"{variant}-nongated" for variant in variants)
         variants = (*plain, *variants)
     made = expert_dims(shape, tiles)
-    part = _part(op)
+    part = op.kernel or "none"
     special = (
         ("limited", np.full(shape["tokens"].shape, bool(d["limited"])), made),
         ("spread", shape["local"] < d["experts"], made),
@@ -95,10 +95,3 @@ def _expert_formats(stored: str, activations: float, gpu: Gpu) -> tuple[tuple[st
     own = WIDENED_EXPERTS.get(begin, "w4a16_mxfp4")
     unlike = "" if begin in WIDENED_EXPERTS else unmeasured(stored)
     return tuple(dict.fromkeys((own, "w4a16_mxfp4", "bfloat16"))), "bf16", unlike
-
-
-def _part(op: Op) -> str:
-    """``"first"`` and ``"second"`` matrix, or what is ``"around"`` them."""
-    if op.kind == "moe":
-        return "second" if op.name.startswith("experts-down") else "first"
-    return "around" if op.name.startswith("experts-combine") else "none"

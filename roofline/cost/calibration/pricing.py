@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.calibration.by_kind import kernel_query
 from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, Label, Load, nearest
-from roofline.cost.calibration.query import CONVERSION, CONVERSION_OF_EXPERTS, KernelQuery
+from roofline.cost.calibration.query import KernelQuery
 from roofline.cost.calibration.rows import merge_rows, sorted_out
 from roofline.cost.calibration.usual import usual
 from roofline.cost.calibration.wires import (
@@ -33,7 +33,15 @@ from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.decode import scheduled
 from roofline.cost.kernels.form import Dims, Machine, machine, take
 from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
-from roofline.cost.work import Array, Number, Op, plus, root_sum_square
+from roofline.cost.work import (
+    CONVERSION,
+    CONVERSION_OF_EXPERTS,
+    Array,
+    Number,
+    Op,
+    plus,
+    root_sum_square,
+)
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 
@@ -139,9 +147,9 @@ class GpuCalibration:
         if op.kind == "collective":
             wired = self._wired(op, gpu)
             return wired and replace(wired, seconds=wired.seconds * op.dims["times"])
-        if op.name.startswith(CONVERSION):
+        if op.kernel in (CONVERSION, CONVERSION_OF_EXPERTS):
             # Measured products make their own inputs; the form of the product has the time.
-            kind = "moe" if op.name.startswith(CONVERSION_OF_EXPERTS) else "gemm"
+            kind = "moe" if op.kernel == CONVERSION_OF_EXPERTS else "gemm"
             if self.find(gpu, kind, NARROW) is None:
                 return None
             zero = np.zeros_like(np.asarray(op.work.activation_bytes))

@@ -64,19 +64,6 @@ def unmeasured(stored: str) -> str:
     return f"no product with {stored} weights was measured: the nearest one, at these widths"
 
 
-CONVERSION: Final = "quantise-"
-CONVERSION_OF_EXPERTS: Final = "quantise-experts"
-"""Beginnings of the names of conversions of inputs, and of those of experts' inputs."""
-OPERATIONS: Final = {
-    "all-reduce": "all_reduce",
-    "all-gather": "all_gather",
-    "gather-context": "all_gather",
-    "reduce-scatter": "reduce_scatter",
-    "send": "send_recv",
-    "dispatch-all-gather": "all_gather",
-    "combine-reduce-scatter": "reduce_scatter",
-}
-"""Collective by how the operator's name begins."""
 RESIDUAL: Final = ("norm", "embedding-norm", "final-norm")
 """Norms that add the residual first: each element is read and written twice."""
 
@@ -88,11 +75,8 @@ def base_name(op: Op) -> str:
 
 def alike(op: Op) -> str:
     """Part of an operator's name that its kernel depends on: others of its kind share a price."""
-    if op.kind == "collective":
-        return next((begin for begin in OPERATIONS if op.name.startswith(begin)), op.name)
+    if op.kernel and op.kind != "moe":
+        return op.kernel
     if op.kind == "gemm":
-        own = op.name.startswith(("q-absorb", "v-absorb")) or base_name(op) == STREAMS
-        return base_name(op) if own else op.kind
-    if op.name.startswith(CONVERSION):
-        return CONVERSION_OF_EXPERTS if op.name.startswith(CONVERSION_OF_EXPERTS) else CONVERSION
+        return STREAMS if base_name(op) == STREAMS else op.kind
     return RESIDUAL[0] if op.kind == "pointwise" and base_name(op) in RESIDUAL else op.name

@@ -13,7 +13,7 @@ import numpy as np
 
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.measured import Measured
-from roofline.cost.work import Number, Op
+from roofline.cost.work import CONVERSION, CONVERSION_OF_EXPERTS, Number, Op
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 from roofline.units import show
@@ -91,7 +91,7 @@ def usual(op: Op, gpu: Gpu, *, switched: bool = True) -> Measured | None:
 
 
 def _kind(op: Op) -> Kind | None:
-    if op.name.startswith("quantise"):
+    if op.kernel in (CONVERSION, CONVERSION_OF_EXPERTS):
         return QUANTISE
     integer = op.formats.get("weights", "").startswith("int4")
     if op.kind == "moe" and integer and op.arithmetic in ("bf16", "fp16"):

@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from roofline.cost.calibration.kernel import IDEAL, Found
-from roofline.cost.calibration.query import OPERATIONS
 from roofline.cost.calibration.rows import FEW_TOKENS
 from roofline.cost.kernels.calibrated import predict
 from roofline.cost.kernels.collective import collective_dims
@@ -43,11 +42,10 @@ def payload_of(op: Op) -> Payload | None:
 
     Measured are those between devices of one node behind an NVSwitch.
     """
-    name = next((each for begin, each in OPERATIONS.items() if op.name.startswith(begin)), None)
-    if name is None or not op.dims["nvswitch"] or np.any(np.asarray(op.dims["nodes"]) > 1):
+    if not op.kernel or not op.dims["nvswitch"] or np.any(np.asarray(op.dims["nodes"]) > 1):
         return None
     size, ranks = _wide(op.dims["bytes"], op.dims["ranks"])
-    return Payload(name, np.maximum(size, 1.0), ranks)
+    return Payload(op.kernel, np.maximum(size, 1.0), ranks)
 
 
 def library(payload: Payload, engine: str) -> Iterator[tuple[str, str, float]]:

@@ -20,22 +20,22 @@ from roofline.cost.layers.common import (
     rotary,
     split,
 )
-from roofline.cost.placement import kv_heads_per_device, qkv_biased_per_device
-from roofline.cost.work import Number, Op, Part, anywhere, times
+from roofline.cost.work import Number, Op, anywhere, times
 from roofline.model.architecture import Attention, Indexer
+from roofline.part import Part
 
 
 def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
     """Projections, norms, rotation, cache, attention of each group, output projection."""
     deployment, precision = p.deployment, p.deployment.precision
     tp, h, v = p.tp, float(part.head_dim), float(part.value_width)
-    heads, kv_heads = part.heads / tp, kv_heads_per_device(part, tp)
+    heads, kv_heads = part.heads / tp, part.kv_heads_per_device(tp)
     queries, keys = heads * h, kv_heads * h * (not part.reuses_kv)
     cached = kv_heads * (h + v) * (not part.reuses_kv)
     projected = keys if part.keys_are_values else cached
     gate = heads * v if part.gate else 0.0
     head_gate = heads if part.head_gate else 0.0
-    biased = qkv_biased_per_device(part, tp)
+    biased = part.repeated_biases(tp)
     wide = queries + projected + gate + head_gate
     yield from product(p, "qkv", wide, d, layers, biased=biased)
     turned = queries + keys
@@ -165,7 +165,8 @@ def gathered(p: Pass, new: Number, cache: Number, layers: int) -> Iterator[Op]:
         return
     ranks = p.deployment.ranks(cp, p.tp)
     whole = Part("M", cache, source="keys and values of the whole context that a device attends to")
-    yield collective("gather-context", all_gather(cache, ranks), whole, ranks, layers)
+    moved = all_gather(cache, ranks)
+    yield collective("gather-context", moved, whole, ranks, layers, operation="all_gather")
 
 
 def shared(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
@@ -193,7 +194,8 @@ def shared(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
         payload = (out * p.width) * dims["count"]
         moved = all_reduce(payload, ranks)
         whole = Part("M", payload, source="outputs of the queries, with their softmax sums")
-        yield collective(f"all-reduce-{op.name}", moved, whole, ranks, op.repeat)
+        name = f"all-reduce-{op.name}"
+        yield collective(name, moved, whole, ranks, op.repeat, operation="all_reduce")
         return
     less = work.parted(cp, "flops", "activation_bytes")
     mine = replace(op, work=less, dims={**dims, "new": dims["new"] / cp, "sharers": cp})

@@ -18,7 +18,7 @@ from roofline.cost.layers.common import Pass, collective, is_one, norm, often, p
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.placement import padded
 from roofline.cost.sampling import GREEDY, over_logits
-from roofline.cost.work import Number, Op, Part, anywhere
+from roofline.cost.work import Number, Op, anywhere
 from roofline.model.architecture import (
     Attention,
     Block,
@@ -28,6 +28,7 @@ from roofline.model.architecture import (
     Moe,
     Recurrent,
 )
+from roofline.part import Part
 
 __all__ = ["Pass", "block", "embedding", "handover", "head"]
 
@@ -105,7 +106,9 @@ def _tensor_parallel(p: Pass, layer: Block, d: float, layers: int) -> Iterator[O
             share, ranks = (d * p.width) * p.tokens / p.tp, p.deployment.ranks(p.copies, p.tp)
             moved = collectives.all_gather(share, ranks)
             whole = _stream(share, p.tokens / p.tp, d, p)
-            op = collective("all-gather-copies", moved, whole, ranks, layers)
+            op = collective(
+                "all-gather-copies", moved, whole, ranks, layers, operation="all_gather"
+            )
             yield often(op, apart)
         return
     apart = layout.apart if routed else 0.0
@@ -117,10 +120,10 @@ def _tensor_parallel(p: Pass, layer: Block, d: float, layers: int) -> Iterator[O
         yield from _combined(p, d, layers, after="all-gather", times=apart, size=everywhere)
 
 
-_COLLECTIVES: Final[Mapping[str, Callable[[Number, Ranks], Transfer]]] = {
-    "all-reduce": collectives.all_reduce,
-    "reduce-scatter": collectives.reduce_scatter,
-    "all-gather": collectives.all_gather,
+_COLLECTIVES: Final[Mapping[str, tuple[str, Callable[[Number, Ranks], Transfer]]]] = {
+    "all-reduce": ("all_reduce", collectives.all_reduce),
+    "reduce-scatter": ("reduce_scatter", collectives.reduce_scatter),
+    "all-gather": ("all_gather", collectives.all_gather),
 }
 
 
@@ -139,7 +142,8 @@ def _combined(
         return
     ranks, payload = p.deployment.ranks(group), (d * p.width) * p.tokens
     whole = _stream(payload, p.tokens, d, p)
-    op = collective(after, _COLLECTIVES[after](payload, ranks), whole, ranks, layers)
+    operation, move = _COLLECTIVES[after]
+    op = collective(after, move(payload, ranks), whole, ranks, layers, operation=operation)
     if isinstance(times, np.ndarray):  # differs along the scenario axis
         yield often(op, times)
     else:
@@ -171,7 +175,7 @@ def head(p: Pass) -> Iterator[Op]:
         gathered = collectives.all_gather(payload, ranks)
         symbols = {"rows": rows, "V": network.vocab, "width": p.width}
         whole = Part("M", payload, "rows · V · width", symbols)
-        yield collective("all-gather-logits", gathered, whole, ranks, 1)
+        yield collective("all-gather-logits", gathered, whole, ranks, 1, operation="all_gather")
     if p.deployment.options.sampling.given:
         yield from sampled(p)
 
@@ -212,7 +216,8 @@ def handover(p: Pass, crosses: Number) -> Iterator[Op]:
     share = payload / p.tp
     pair = replace(ranks, size=2.0)
     whole = _stream(share, p.tokens / p.tp, d, p)
-    op = collective("send", collectives.send(share, ranks, crosses), whole, pair, 1)
+    moved = collectives.send(share, ranks, crosses)
+    op = collective("send", moved, whole, pair, 1, operation="send_recv")
     yield replace(op, dims={**op.dims, "nodes": 1.0 + crosses})
     if not p.deployment.layout.sequence_parallel:
         yield from _combined(p, d, 1, after="all-gather")

@@ -11,10 +11,22 @@ from roofline.cost import linear
 from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.deployment import Deployment, Fusing
 from roofline.cost.layers.adapters import adapted
-from roofline.cost.work import NOTHING, Formula, Kind, Made, Number, Op, Part, Work, anywhere, by
+from roofline.cost.work import (
+    CONVERSION,
+    NOTHING,
+    Formula,
+    Kind,
+    Made,
+    Number,
+    Op,
+    Work,
+    anywhere,
+    by,
+)
 from roofline.model.architecture import Block, Linear
 from roofline.model.precision import Product, dequantisation, quantisation
 from roofline.model.precision.blocks import BLOCKS, INPUTS
+from roofline.part import Part
 from roofline.units import BITS_PER_BYTE
 
 FP32_WIDTH: Final = 4.0
@@ -76,6 +88,7 @@ def product(
     biased: Number = 0.0,
     tokens: Number | None = None,
     role: str = "",
+    kernel: str = "",
 ) -> Iterator[Op]:
     """Matrix product with its bias, after the conversion of activations that its format wants.
 
@@ -86,6 +99,7 @@ def product(
         layers: How often. [1]
         biased: Outputs with a bias. [1]
         tokens: Rows, if not all new tokens. [token]
+        kernel: Kernel of the product, as in `Op`.
     """
     made = p.made(role or name)
     m = p.tokens if tokens is None else tokens
@@ -97,7 +111,7 @@ def product(
     if anywhere(copied):
         work = work + other("weight_bytes", "converted copy", copied + copied)
     if made.quantised is not None and p.fusion != "all":
-        yield quantised(made, name, m, k, layers)
+        yield quantised(made, name, m, k, layers, CONVERSION)
     shape = {"m": m, "n": n, "k": k}
     formats = {"weights": made.stored.name, "activations": made.multiplied.name}
     for number, (arithmetic, share) in enumerate(made.shares.items()):
@@ -107,7 +121,8 @@ def product(
         if number:  # the operands were moved for the first part
             part = Work(flops=part.flops, made=part.made[:1])
         called = f"{name}-outliers" if number else name
-        yield Op(called, "gemm", part, layers, arithmetic, dims=shape, formats=formats)
+        op = Op(called, "gemm", part, layers, arithmetic, dims=shape, formats=formats)
+        yield replace(op, kernel=kernel) if kernel else op
     if made.quantised is not None and made.quantised.name == INPUTS:
         yield scaled(name, m, n, k, layers)
     engine = p.deployment.engine
@@ -120,15 +135,22 @@ def product(
         yield from adapted(p, name, m, n, k, layers, joined)
 
 
-def quantised(made: Product, name: str, m: Number, k: Number, layers: int) -> Op:
-    """Activations are read and written in the format of the product: a kernel of its own."""
+def quantised(made: Product, name: str, m: Number, k: Number, layers: int, kernel: str) -> Op:
+    """Activations are read and written in the format of the product: a kernel of its own.
+
+    Args:
+        made, name: Formats of the product; its name.
+        m, k: Rows and width of its inputs. [1]
+        layers: How often. [1]
+        kernel: `CONVERSION` or `CONVERSION_OF_EXPERTS`.
+    """
     read, written = quantisation(made, 1.0, k)
     work = Work(
         activation_bytes=(read + written) * m,
         made=by(_QUANTISED, {"m": m, "read": read, "written": written}),
     )
     dims = {"m": m, "reads": k, "writes": k}
-    return Op(f"quantise-{name}", "pointwise", work, layers, dims=dims)
+    return Op(f"quantise-{name}", "pointwise", work, layers, dims=dims, kernel=kernel)
 
 
 def scaled(name: str, m: Number, n: Number, k: Number, layers: int) -> Op:
@@ -333,8 +355,10 @@ def _named(count: str, name: str) -> Formula:
     return Formula(**text)
 
 
-def collective(name: str, moved: Transfer, whole: Part, ranks: Ranks, layers: int) -> Op:
-    """Movement of a tensor between devices."""
+def collective(
+    name: str, moved: Transfer, whole: Part, ranks: Ranks, layers: int, *, operation: str = ""
+) -> Op:
+    """Movement of a tensor between devices; ``operation`` is that of measured libraries."""
     link = ranks.link
     switched = link is not None and (link.kind, link.topology) == ("nvlink", "switch")
     dims = {
@@ -352,6 +376,7 @@ def collective(name: str, moved: Transfer, whole: Part, ranks: Ranks, layers: in
         dims=dims,
         wire_s=moved.seconds,
         algorithm=moved.algorithm,
+        kernel=operation,
     )
 
 

@@ -18,8 +18,19 @@ from roofline.cost.layers.common import (
     split,
 )
 from roofline.cost.moe import experts_gemm
-from roofline.cost.work import Formula, Number, Op, Part, anywhere, by
+from roofline.cost.work import (
+    AROUND,
+    CONVERSION_OF_EXPERTS,
+    FIRST,
+    SECOND,
+    Formula,
+    Number,
+    Op,
+    anywhere,
+    by,
+)
 from roofline.model.architecture import Linear, Mlp, Moe
+from roofline.part import Part
 
 
 def dense(p: Pass, part: Mlp, d: float, layers: int) -> Iterator[Op]:
@@ -94,16 +105,19 @@ def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
     }
     made = p.made(up.name)
     formats = {"weights": made.stored.name, "activations": made.multiplied.name}
-    yield from _grouped(p, up, up.n / layout.expert_tp, float(up.k), rows, met, layers, fused)
+    yield from _grouped(
+        p, up, up.n / layout.expert_tp, float(up.k), rows, met, layers, fused, FIRST
+    )
     wide = inner * (2 if part.gated else 1)
     activation = elementwise(p, "experts-activation", wide, inner, layers, tokens=rows)
     yield replace(activation, dims={**activation.dims, **fused}, formats=formats)
-    yield from _grouped(p, down, float(down.n), inner, rows, met, layers, fused)
+    yield from _grouped(p, down, float(down.n), inner, rows, met, layers, fused, SECOND)
     yield from _moved(mine, part, up, rows, layers, back=True)
     added = bool(part.latent and part.shared_width)  # added where it is as wide as the stream
     combined = float(part.active) * down.n + (d if part.shared_width and not added else 0.0)
     combine = elementwise(mine, "experts-combine", combined, float(down.n), layers)
-    yield replace(combine, dims={**combine.dims, **fused}, formats=formats)
+    dims = {**combine.dims, **fused}
+    yield replace(combine, dims=dims, formats=formats, kernel=AROUND)
     if part.latent_norm:
         width = float(part.latent)
         yield elementwise(mine, "latent-norm-out", width, width, layers, parameters=width)
@@ -161,7 +175,8 @@ def _moved(
         called = f"{name}-{'reduce-scatter' if back else 'all-gather'}"
         symbols = {"tokens": p.everyone * (met / ep), "D": float(up.k), "width": width}
         whole = Part("M", arrived, "tokens · D · width", symbols, "of a group of experts")
-        op = collective(called, total, whole, group, layers)
+        operation = "reduce_scatter" if back else "all_gather"
+        op = collective(called, total, whole, group, layers, operation=operation)
         yield replace(op, work=op.work * apart, wire_s=op.wire_s * apart)
 
 
@@ -187,6 +202,7 @@ def _grouped(
     met: Number,
     layers: int,
     fused: Mapping[str, Number],
+    kernel: str,
 ) -> Iterator[Op]:
     """One matrix of all touched experts, with its biases; ``fused`` is the whole mixture."""
     made = p.made(matrix.name)
@@ -194,7 +210,7 @@ def _grouped(
     if matrix.biased:
         work = work + other("weight_bytes", "biases", (n * p.width) * met)
     if made.quantised is not None:
-        yield quantised(made, matrix.name, rows, k, layers)
+        yield quantised(made, matrix.name, rows, k, layers, CONVERSION_OF_EXPERTS)
     yield Op(
         matrix.name,
         "moe",
@@ -203,4 +219,5 @@ def _grouped(
         made.arithmetic,
         dims={"m": rows, "n": n, "k": k, **fused},
         formats={"weights": made.stored.name, "activations": made.multiplied.name},
+        kernel=kernel,
     )

@@ -21,7 +21,7 @@ from roofline.cost.layers.common import (
     rotary,
     split,
 )
-from roofline.cost.work import Formula, Number, Op, Work, by
+from roofline.cost.work import INTO_LATENT, OUT_OF_LATENT, Formula, Number, Op, Work, by
 from roofline.model.architecture import Mla
 
 
@@ -142,8 +142,12 @@ def _absorbed(p: Pass, part: Mla, group: Sequences, layers: int) -> list[Op]:
     tokens = count * new * (1.0 / mine)
     n_in, n_out = heads * part.latent, heads * part.value_dim
     q_absorb, v_absorb = called("q-absorb", name), called("v-absorb", name)
-    into = product(p, q_absorb, n_in, part.nope_dim, layers, tokens=tokens, role="kv-up")
-    out = product(p, v_absorb, n_out, part.latent, layers, tokens=tokens, role="kv-up")
+    into = product(
+        p, q_absorb, n_in, part.nope_dim, layers, tokens=tokens, role="kv-up", kernel=INTO_LATENT
+    )
+    out = product(
+        p, v_absorb, n_out, part.latent, layers, tokens=tokens, role="kv-up", kernel=OUT_OF_LATENT
+    )
     shape = {"heads": heads, "latent": float(part.latent), "rope": float(part.rope_dim)}
     widths = {"width": p.width, "kv_width": p.deployment.precision.kv.width}
     work = absorbed_attention(count, new, context, **shape, **widths, mask=mask_of(p), top_k=top_k)

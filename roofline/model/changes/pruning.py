@@ -12,11 +12,9 @@ from roofline.model.architecture import (
     Architecture,
     Attention,
     Block,
-    CompressedAttention,
     Mla,
     Mlp,
     Moe,
-    Recurrent,
 )
 from roofline.model.changes.attention import with_heads
 from roofline.model.changes.values import in_layers, pair, whole
@@ -110,7 +108,7 @@ def d_model(network: Architecture, value: str) -> Architecture:
     width, old = whole(value, "d_model"), network.d_model
     for block in network.kinds:
         part = block.mixer
-        bound = isinstance(part, Recurrent | CompressedAttention) or getattr(part, "index", None)
+        bound = part is not None and (part.fixed_width or part.index is not None)
         if bound or block.extra or block.extra_parameters:
             raise InputError(
                 f"{network.name} has layers whose width is not that of the model alone",

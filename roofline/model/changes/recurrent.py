@@ -13,7 +13,7 @@ PROJECTIONS: Final = ("qkv", "attn-out")
 Make = Callable[[Attention], Recurrent | None]
 
 
-def _mixed(network: Architecture, what: str, make: Make) -> Architecture:
+def _with_mixers(network: Architecture, what: str, make: Make) -> Architecture:
     """The network with other mixers in place of its attention; None leaves a layer as it is."""
     attends(network, what)
 
@@ -30,24 +30,24 @@ def _mixed(network: Architecture, what: str, make: Make) -> Architecture:
 def to_s4(network: Architecture, value: str) -> Architecture:
     """S4 in place of attention, with so many numbers of state for each channel: ``"64"``."""
     states = whole(value, "s4", 2**16)
-    return _mixed(network, "s4", lambda _: s4(network.d_model, states))
+    return _with_mixers(network, "s4", lambda _: s4(network.d_model, states))
 
 
 def to_h3(network: Architecture, value: str) -> Architecture:
     """H3 in place of attention, with so many numbers in each of its two states: ``"64"``."""
     states = whole(value, "h3", 2**16)
-    return _mixed(network, "h3", lambda _: h3(network.d_model, states))
+    return _with_mixers(network, "h3", lambda _: h3(network.d_model, states))
 
 
 def to_retnet(network: Architecture, _: str) -> Architecture:
     """Retention in place of attention, with its heads."""
-    return _mixed(
+    return _with_mixers(
         network, "retnet", lambda part: retention(network.d_model, part.heads, part.head_dim)
     )
 
 
 def to_based(network: Architecture, value: str) -> Architecture:
-    """Linear attention and windows in turn: ``"16/64"`` for 16 features and 64 tokens."""
+    """Linear attention in every other layer, windows in the rest: ``"16/64"``, features/tokens."""
     features, size = pair(value, "based", "16/64")
     linear = False
 
@@ -56,15 +56,15 @@ def to_based(network: Architecture, value: str) -> Architecture:
         linear = not linear
         return based(network.d_model, part.heads, features, part.head_dim) if linear else None
 
-    mixed = _mixed(network, "based", make)
+    mixed = _with_mixers(network, "based", make)
 
-    def near(block: Block) -> Block | None:
+    def windowed(block: Block) -> Block | None:
         part = block.mixer
         if not isinstance(part, Attention):
             return None
         return replace(block, mixer=replace(part, window=size, chunk=None))
 
-    return in_layers(mixed, near)
+    return in_layers(mixed, windowed)
 
 
 def state_reason(before: Architecture, after: Architecture, _: str) -> str:

@@ -37,7 +37,7 @@ from roofline.model.huggingface.layers import (
 )
 from roofline.model.huggingface.llama import SCALES
 from roofline.model.huggingface.routing import dense_then_experts, marks, routed, shared_width
-from roofline.model.mixers import INDEX_SCALE_BYTES
+from roofline.model.mixer import INDEX_SCALE_BYTES
 
 MLA: Final = frozenset({"num_key_value_heads", "head_dim", "qk_head_dim", "rope_interleave"})
 """Fields that latent attention does not use, or that follow from others."""

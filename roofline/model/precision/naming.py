@@ -1,4 +1,4 @@
-"""Formats by the names people type, those that leave out zeros among them."""
+"""Number formats by the names people type, formats of sparse weights included."""
 
 import re
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ def suffix(value: str) -> str:
 
 @cache
 def thinned(dense: Format, pattern: str) -> Format:
-    """The format with zeros left out; scales stay as they are.
+    """Format that stores only the weights that are not zero; scales stay as they are.
 
     Source: Mishra et al. 2021 (arXiv 2104.08378) for 2:4; for the bitmap, one bit per weight.
 
@@ -136,7 +136,7 @@ _EXAMPLES: Final = ("int4", "int4-awq", "int4-gptq", "awq", "gptq", "int3", "int
 
 @cache
 def named(name: str) -> Format:
-    """Format of that name; integers in groups are computed from it.
+    """Number format of a name; bits of integers in groups follow from the name.
 
     Args:
         name: A name of `FORMATS` or an alias, in any case; or bits, method, group and zero point,

@@ -1,4 +1,4 @@
-"""Verdicts of a plan and of a simulation: GPUs, price, load carried or not, SLO kept or not."""
+"""Verdicts of a plan and of a simulation: is the load carried, is the SLO kept, at what price."""
 
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ DEPLOYED: Final = (
     *("gpu", "shape", "mode", "weights", "kv", "max_sequences", "token_budget"),
     *("rate_per_s", "capacity_per_s", "saturation_per_s", "utilisation"),
 )
-"""Further settings and rates of the deployment."""
+"""Settings and rates of the recommended deployment, listed below the cards."""
 TABLES: Final = ("objectives", "confidences", "relaxations")
 LATENCIES: Final = ("ttft_s", "tpot_s")
 STATISTIC: Final = "p99"
@@ -24,7 +24,7 @@ MEANS: Final = {
     "saturation_requests_per_s": "",
     "usd_per_mtok": "output tokens",
 }
-"""Means of a simulation that have a card, and what each is of."""
+"""Means of a simulation that have a card, and the note under each."""
 
 
 def plan_verdict(result: Result) -> Verdict:
@@ -61,7 +61,7 @@ def _card(name: str, row: dict[str, Any], result: Result) -> Card:
     limits = [each for each in result.rows("objectives") if each["objective"] == statistic]
     binds = str(row.get("binds") or "")
     broken = "queues grow" if binds == "rate" else f"{heading(binds)} breaks"
-    said = {
+    notes = {
         "gpus": f"{row.get('gpu', '')}, {row.get('shape', '')}, {row.get('weights', '')} weights",
         "usd_per_hour": "all GPUs",
         "usd_per_mtok": "output tokens, at the planned load",
@@ -71,12 +71,12 @@ def _card(name: str, row: dict[str, Any], result: Result) -> Card:
         clean(heading(statistic or name)),
         written(name, row[name]),
         interval(row.get(f"{stem}_low_s"), row.get(f"{stem}_high_s"), "s"),
-        (said[name],) if name in said else _limit(limits),
+        (notes[name],) if name in notes else _limit(limits),
     )
 
 
 def _limit(objectives: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Limit of the first of some objectives, if there is one."""
+    """Note of the limit of the first objective; nothing without one."""
     return tuple(f"limit: {amount(each['limit_s'], 's')}" for each in objectives[:1])
 
 

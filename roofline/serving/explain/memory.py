@@ -11,7 +11,7 @@ from roofline.cost.weights import (
     outside_bytes,
     outside_parts,
 )
-from roofline.model.architecture import Attention, Block, Moe, Recurrent
+from roofline.model.architecture import Block, Moe
 from roofline.serving.explain.parts import (
     cached_element,
     config,
@@ -248,14 +248,8 @@ def _layers(batch: StaticBatch, block: Block, number: int) -> Derivation:
 
 def _called(block: Block) -> str:
     """Parts of a layer in a few words."""
-    mixer, feedforward = block.mixer, block.feedforward
-    names = {"Mla": "latent attention", "CompressedAttention": "compressed attention"}
-    parts = []
-    if mixer is not None:
-        kind = mixer.kind if isinstance(mixer, Recurrent) else "attention"
-        parts.append(names.get(type(mixer).__name__, kind))
-        if isinstance(mixer, Attention) and mixer.window is not None:
-            parts[-1] = "attention in a window"
+    feedforward = block.feedforward
+    parts = [block.mixer.label] if block.mixer is not None else []
     if feedforward is not None:
         parts.append("experts" if isinstance(feedforward, Moe) else "dense")
     return " and ".join(parts) or "norms"

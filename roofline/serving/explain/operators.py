@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.measured import Measured
-from roofline.cost.work import Part
+from roofline.part import Part
 from roofline.serving.explain.parts import (
     ROUNDING,
     derived,

@@ -7,8 +7,8 @@ from math import isclose
 from typing import Final
 
 from roofline.cost.deployment import Deployment, Offload
-from roofline.cost.work import Part
 from roofline.hardware.machine import Fact, Gpu
+from roofline.part import Part
 from roofline.serving.static import StaticBatch
 from roofline.table import BASES, Derivation
 from roofline.units import show, show_binary, significant

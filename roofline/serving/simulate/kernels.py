@@ -19,7 +19,6 @@ from roofline.cost.pipeline import period
 from roofline.cost.roof import CHOSEN, Time, measured_each, parts, roofed
 from roofline.cost.step import CACHE, Group
 from roofline.cost.work import Array, Number, Op, Work
-from roofline.model.architecture import Attention, Mla
 from roofline.serving.stages import LaidOut, laid_out
 from roofline.serving.workload import turns_of
 
@@ -64,10 +63,8 @@ def window_of(deployment: Deployment) -> int:
     counts: dict[int, int] = {}
     for block, number in deployment.architecture.kinds.items():
         mixer = block.mixer
-        if isinstance(mixer, (Attention, Mla)):
-            chosen = mixer.index.top_k if mixer.index is not None else 0
-            window = chosen or (mixer.window if isinstance(mixer, Attention) else 0) or 0
-            counts[window] = counts.get(window, 0) + number
+        if mixer is not None:
+            counts[mixer.most_keys] = counts.get(mixer.most_keys, 0) + number
     counts.pop(0, None)
     return max(counts, key=lambda window: counts[window], default=0)
 

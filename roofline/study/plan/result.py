@@ -27,13 +27,13 @@ from roofline.units import counted
 from roofline.version import __version__
 
 STARTED: Final = ("vllm", "sglang", "trtllm")
-"""Engines that there are commands of."""
+"""Engines whose commands can be written."""
 DYNAMO: Final = ("vllm", "sglang")
 """Engines whose two pools are written for Dynamo."""
 UNDRAFTED: Final = "plain decoding"
-"""Name of what would be recommended where nothing drafts."""
+"""Name of the deployment that would be recommended without speculative decoding."""
 SPARE: Final = 2
-"""Runs that confidences leave for larger sizes of what is recommended. [1]"""
+"""Simulations kept back for larger sizes of the recommended deployment. [1]"""
 
 
 def result_of(
@@ -148,7 +148,7 @@ def result_of(
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
-    """Notes without which figures are read wrong."""
+    """Notes that a reader of the figures needs."""
     were = "was" if len(plan.candidates) == 1 else "were"
     out = [
         f"{counted(len(plan.candidates), 'layout')} {were} bounded, "

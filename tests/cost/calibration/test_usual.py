@@ -21,7 +21,7 @@ from roofline.cost.engine_costs import NO_ENGINE
 from roofline.cost.measured import USUAL
 from roofline.cost.roof import roof
 from roofline.cost.step import Group, step
-from roofline.cost.work import Op, Work
+from roofline.cost.work import CONVERSION, Op, Work
 from roofline.hardware.catalog import gpu
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
@@ -62,7 +62,9 @@ def test_an_operator_with_nothing_to_do_takes_no_time() -> None:
 
 def test_conversions_are_the_end_of_the_kernel_before_and_narrow_experts_are_slow() -> None:
     work = Work(activation_bytes=6e6)
-    assert told(Op("quantise-qkv", "pointwise", work)) == pytest.approx(QUANTISE.start + 1e-5)
+    assert told(Op("one", "pointwise", work, kernel=CONVERSION)) == pytest.approx(
+        QUANTISE.start + 1e-5
+    )
     experts = Op("e", "moe", Work(weight_bytes=1e9), arithmetic="bf16")
     narrow = replace(experts, formats={"weights": "int4-g32-sym"})
     wide = replace(experts, formats={"weights": "fp8"})

@@ -40,7 +40,6 @@ from roofline.bench.end_to_end.replay import SEED, Known, throughput
 from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError
-from roofline.model.architecture import Mla
 from roofline.serving.requests import Requests
 from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.simulate.steady import arriving, most, share_of
@@ -249,7 +248,7 @@ def mlperf_row(place: int, record: Mapping[str, Any]) -> MlperfRow:
         "kv_dtype": "fp8",
         "batch": 0,
     }
-    latent = any(isinstance(block.mixer, Mla) for block in network.kinds)
+    latent = network.latent_forms
     candidates = tuple(
         row_of(place, {**told, **_degrees(size, latent)}) for size in REPLICA if devices % size == 0
     )
