@@ -3,10 +3,12 @@
 import gzip
 import json
 import math
+import os
 import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -481,6 +483,11 @@ def test_texts_are_read_across_blocks_of_the_file(
         ('{"messages": 5}\n', "none of the", 1),
         ('{"prompt": "a", "max_tokens": 3}\n[1]\n', "no object", 2),
         ('{"messages": [{"role": "user", "content": "x"}]}', "no request with", 0),
+        ('{"prompt": "a", "max_tokens": -1}', "no request with", 0),
+        ('{"prompt": "a", "max_tokens": "many"}', "no number of tokens", 1),
+        ('{"prompt": "a", "max_tokens": NaN}', "no number of tokens", 1),
+        ('{"prompt": "a", "max_tokens": 1e30}', "no number of tokens", 1),
+        (f'{{"prompt": "a", "max_tokens": {10**400}}}', "no number of tokens", 1),
     ],
 )
 def test_texts_that_are_no_requests_are_refused_where_they_are(
@@ -495,3 +502,14 @@ def test_texts_that_are_no_requests_are_refused_where_they_are(
     if line:
         assert refused.value.where.endswith(f":{line}")
     assert refused.value.hint
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_trace_may_come_through_a_pipe(tmp_path: Path) -> None:
+    """What it is like is not looked at beforehand: a pipe gives each byte once."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=lambda: pipe.write_text(PLAIN, "utf-8"), daemon=True)
+    writer.start()
+    assert len(read_trace(pipe).requests) == PLAIN.count("\n") - 1
+    writer.join(5.0)
