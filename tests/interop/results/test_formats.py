@@ -393,6 +393,15 @@ def test_llm_d_has_units_and_components() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["null", "{}", "vllm", "7"])
+def test_llm_d_reads_an_engine_without_a_name(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "report.yaml"
+    text = (DATA / "llmd_0.1.yaml").read_text("utf-8")
+    path.write_text(text.replace("- name: llm-d-cuda", f"- {name}"), "utf-8")
+    (run,) = read_results(path)
+    assert run.scenario.engine == ""
+
+
 def test_llmperf_counts_the_prefill_into_its_gaps() -> None:
     """Its gap is latency over tokens: 0.4 s and 150 gaps of 20 ms are 3.4 s over 151 tokens."""
     run = one("llmperf.json")
