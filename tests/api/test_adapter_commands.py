@@ -61,7 +61,7 @@ def test_auto_is_the_engine_with_most_tokens_and_says_what_others_do() -> None:
 def test_auto_says_of_a_mistake_what_an_engine_says_of_it() -> None:
     """It is no fault of the engines that a network or a format is not known."""
     for wrong in ({"model": "lama-3.1-8b"}, {"kv": "fp9"}):
-        asked = {"model": "llama-3.1-8b"} | wrong
+        asked: dict[str, Any] = {"model": "llama-3.1-8b"} | wrong
         told = []
         for target in ("vllm", "auto"):
             with pytest.raises(InputError) as refused:
