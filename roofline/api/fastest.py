@@ -18,7 +18,8 @@ def fastest(asked: Serving) -> tuple[str, tuple[str, ...]]:
 
     Raises:
         InputError: An engine is named beside ``auto``.
-        InfeasibleError: None of them runs the deployment.
+        InfeasibleError: None of them runs the deployment, each for a reason of its own.
+        RooflineError: The same is wrong for all of them, as a network that is not known.
     """
     if asked.engine is not None:
         raise InputError(
@@ -27,22 +28,24 @@ def fastest(asked: Serving) -> tuple[str, tuple[str, ...]]:
     known = set(parameters_of(Analysis)) - {"engine", "draft_length"}
     same: dict[str, Any] = {name: value for name, value in vars(asked).items() if name in known}
     priced: dict[str, tuple[float, float, float]] = {}
-    refused = []
+    refused: dict[str, RooflineError] = {}
     for name in CANDIDATES:
         try:
             found = analyze(**same | {"engine": name, "batch": asked.concurrency})
         except RooflineError as error:
-            refused.append(f"{name} is left out: {error.message}")
+            refused[name] = error
             continue
         row = next(
             each for each in found.tables["headline"].rows() if each["metric"] == "throughput_tok_s"
         )
         low, high = (row[end] if row[end] else row["value"] for end in ("low", "high"))
         priced[name] = (row["value"], low, high)
+    why = [f"{name} is left out: {error.message}" for name, error in refused.items()]
     if not priced:
-        raise InfeasibleError(
-            f"none of {', '.join(CANDIDATES)} runs this", hint=f"{'; '.join(refused)}"
-        )
+        first, *others = refused.values()
+        if all(str(error) == str(first) for error in others):
+            raise first
+        raise InfeasibleError(f"none of {', '.join(CANDIDATES)} runs this", hint="; ".join(why))
     best = max(priced, key=lambda name: priced[name][0])
     said = ", ".join(
         f"{name} {value:,.0f} ({low:,.0f}–{high:,.0f})"
@@ -55,4 +58,4 @@ def fastest(asked: Serving) -> tuple[str, tuple[str, ...]]:
     near = [name for name in priced if name != best and priced[name][2] > priced[best][1]]
     if near:
         notes.append(f"the intervals of {best} and {' and '.join(near)} overlap: measure them too")
-    return best, (*notes, *refused)
+    return best, (*notes, *why)

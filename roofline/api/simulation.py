@@ -205,6 +205,7 @@ def within_context(
     rows = np.flatnonzero(~over)
     if len(rows) <= load.warmup:
         raise InputError(f"{said} are {what}, and too few are left", hint="cut them with `clip`")
-    share = len(rows) / len(made)
-    note = f"{said} were {what}, and are left out: the rate is that of the others."
-    return picked_rows(made, rows), replace(load, rate=load.rate * share), (note,)
+    rate = load.rate * len(rows) / len(made)
+    others = f": the others are {rate:.3g} a second" if rate else ""
+    note = f"{said} were {what}, and are left out{others}."
+    return picked_rows(made, rows), replace(load, rate=rate), (note,)

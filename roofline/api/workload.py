@@ -177,6 +177,8 @@ def curve_of(asked: str | Path) -> RateCurve:
         from roofline.interop.traces import read_trace
 
         trace = read_trace(Path(text))
+        if not trace.timed:
+            raise InputError(f"{trace.source} does not say when requests came", hint=HINT)
         return recorded_curve(trace.requests.arrival, trace.source)
     arrivals = traffic_named(text).arrivals
     if not isinstance(arrivals, RateCurve):

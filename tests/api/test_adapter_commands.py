@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from roofline import api
-from roofline.errors import RooflineError
+from roofline.errors import InputError, RooflineError
 from roofline.table import Result
 
 
@@ -56,6 +56,27 @@ def test_auto_is_the_engine_with_most_tokens_and_says_what_others_do() -> None:
         assert f"{name} {rate:,.0f} (" in result.notes[0]
     with pytest.raises(RooflineError, match="the engine is vllm"):
         written("auto", engine="vllm")
+
+
+def test_auto_says_of_a_mistake_what_an_engine_says_of_it() -> None:
+    """It is no fault of the engines that a network or a format is not known."""
+    for wrong in ({"model": "lama-3.1-8b"}, {"kv": "fp9"}):
+        asked: dict[str, Any] = {"model": "llama-3.1-8b"} | wrong
+        told = []
+        for target in ("vllm", "auto"):
+            with pytest.raises(InputError) as refused:
+                api.serve_command(gpu="h100-sxm", target=target, **asked)
+            told.append(str(refused.value))
+        assert told[0] == told[1]
+
+
+def test_hints_of_targets_name_parameters() -> None:
+    for target, engine in (("dynamo", "trtllm"), ("llm-d", "sglang")):
+        with pytest.raises(InputError) as refused:
+            written(target, engine=engine)
+        assert "`engine`" in refused.value.hint
+    notes = api.parse_command("ollama run llama3.1:8b-text-q5_K_M").notes
+    assert any("`weights`" in note for note in notes)
 
 
 def test_pools_of_a_deployment_share_the_longest_sequence() -> None:

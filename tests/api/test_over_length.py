@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from roofline import api
+from roofline.api.workload import curve_of
 from roofline.errors import InputError
 from roofline.serving.requests import clipped, picked_rows, requests
 from roofline.table import Result
@@ -34,7 +35,10 @@ def test_what_is_too_long_is_refused_with_both_ways_out(tmp_path: Path) -> None:
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     result = served(tmp_path, drop_over_length=True)
     assert list(result.tables["requests"]["prompt"]) == [100, 300]
-    assert any(note.startswith("2 of 4 requests were longer") for note in result.notes)
+    said = next(note for note in result.notes if note.startswith("2 of 4 requests were longer"))
+    assert said.endswith("left out: the others are 0.75 a second.")  # half of 3 gaps in 2 s
+    clients = served(tmp_path, drop_over_length=True, concurrency=1)
+    assert any(note.endswith("and are left out.") for note in clients.notes)
 
 
 def test_what_is_cut_ends_at_the_context(tmp_path: Path) -> None:
@@ -61,6 +65,8 @@ def test_a_trace_of_texts_wants_a_rate_or_clients(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not say when") as refused:
         api.simulate("llama-3.1-8b", "h100-sxm", trace=path)
     assert "`rate`" in refused.value.hint
+    with pytest.raises(InputError, match="does not say when"):
+        curve_of(path)
     result = api.simulate("llama-3.1-8b", "h100-sxm", trace=path, rate=2.0, seed=1)
     assert any("estimated" in note for note in result.notes)
 

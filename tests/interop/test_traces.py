@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import os
 import time
 from collections.abc import Callable
 from datetime import date
@@ -534,6 +535,11 @@ def test_texts_are_read_across_blocks_of_the_file(
         ('{"messages": 5}\n', "none of the", 1),
         ('{"prompt": "a", "max_tokens": 3}\n[1]\n', "no object", 2),
         ('{"messages": [{"role": "user", "content": "x"}]}', "no request with", 0),
+        ('{"prompt": "a", "max_tokens": -1}', "no request with", 0),
+        ('{"prompt": "a", "max_tokens": "many"}', "no number of tokens", 1),
+        ('{"prompt": "a", "max_tokens": NaN}', "no number of tokens", 1),
+        ('{"prompt": "a", "max_tokens": 1e30}', "no number of tokens", 1),
+        (f'{{"prompt": "a", "max_tokens": {10**400}}}', "no number of tokens", 1),
     ],
 )
 def test_texts_that_are_no_requests_are_refused_where_they_are(
@@ -548,3 +554,15 @@ def test_texts_that_are_no_requests_are_refused_where_they_are(
     if line:
         assert refused.value.where.endswith(f":{line}")
     assert refused.value.hint
+
+
+@pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="there are no pipes with names")
+def test_a_trace_may_come_through_a_pipe() -> None:
+    """What it is like is not looked at beforehand: a pipe gives each byte once."""
+    out, into = os.pipe()
+    try:
+        os.write(into, PLAIN.encode())
+        os.close(into)
+        assert len(read_trace(Path(f"/dev/fd/{out}")).requests) == PLAIN.count("\n") - 1
+    finally:
+        os.close(out)

@@ -40,7 +40,7 @@ def write(served: Served, site: Site, prefill: Pool | None = None) -> Command:
     if served.engine not in SERVED:
         raise InputError(
             f"workers of {served.engine} are not written for Dynamo",
-            hint=f"--engine takes {' and '.join(SERVED)} here",
+            hint=f"`engine` takes {' and '.join(SERVED)} here",
         )
     name = kubernetes.label(served.model)
     image = Quoted(f"{REGISTRY}/{served.engine}-runtime:{VERSION}")

@@ -244,11 +244,14 @@ def write(served: Served, site: Site) -> Command:
 def label(model: str) -> str:
     """Name of a model that Kubernetes takes: lower-case letters, digits and single dashes.
 
-    >>> label("meta-llama/Llama-3.1-8B"), label("$(reboot)"), label("…")
-    ('llama-3-1-8b', 'reboot', 'model')
+    That of a Service begins with a letter (RFC 1035).
+
+    >>> label("meta-llama/Llama-3.1-8B"), label("$(reboot)"), label("…"), label("7b")
+    ('llama-3-1-8b', 'reboot', 'model', 'model-7b')
     """
     last = model.rstrip("/").rpartition("/")[2].lower()
-    return UNFIT.sub("-", last).strip("-")[:LONGEST].strip("-") or "model"
+    name = UNFIT.sub("-", last).strip("-")[:LONGEST].strip("-") or "model"
+    return f"model-{name}" if name[0].isdigit() else name
 
 
 def resource(site: Site) -> str:

@@ -39,7 +39,7 @@ def write(served: Served, site: Site, prefill: Pool | None = None) -> Command:
         InfeasibleError: No room is left for a cache.
     """
     if served.engine != vllm.NAME:
-        raise InputError(f"llm-d runs vLLM, not {served.engine}", hint="leave --engine at vllm")
+        raise InputError(f"llm-d runs vLLM, not {served.engine}", hint="leave `engine` at vllm")
     name = kubernetes.label(served.model)
     command, decode = _pool(served, site, split=prefill is not None, port=BEHIND)
     before: dict[str, Any] = {"create": False}

@@ -66,7 +66,7 @@ def read(line: Line, files: Files) -> Read:
     note = (
         f"the GGUF format {stored} is counted as {weights}"
         if weights
-        else f"the GGUF format {stored} is not modelled: say --weights for the nearest one"
+        else f"the GGUF format {stored} is not modelled: say `weights` for the nearest one"
     )
     served = Served(
         NAME,

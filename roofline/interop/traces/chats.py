@@ -24,6 +24,7 @@ from roofline.errors import DocumentError
 from roofline.interop.files import unpacked
 from roofline.interop.traces.lines import BLOCK, located
 from roofline.schema.files import most_unpacked, too_packed
+from roofline.serving.requests import MOST_TOKENS
 from roofline.units import PREFIX
 
 PER_TOKEN: Final = 4.0
@@ -68,7 +69,9 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def kind_of(path: Path) -> str:
-    """Shape of a file by its beginning; empty where it is none of these."""
+    """Shape of a file by its beginning; empty where it is none of these, or can be read once."""
+    if not path.is_file():  # a pipe would have lost its beginning
+        return ""
     with _opened(path) as file:
         head = file.read(HEAD).decode("utf-8-sig", "ignore").lstrip()
     if not head.startswith(("{", "[")) or '"input_length"' in head:
@@ -89,6 +92,9 @@ def lengths(path: Path, kind: str) -> Iterator[tuple[int, int]]:
             raise located(source, line, "this is no object", "a request is one, in braces")
         try:
             yield _of_turns(item) if kind == "sharegpt" else _of_messages(item)
+        except (ValueError, ArithmeticError):
+            message = "what the answer may have is no number of tokens"
+            raise located(source, line, message, f"give 1 to {MOST_TOKENS:,}") from None
         except (KeyError, TypeError, AttributeError):
             hint = {
                 "sharegpt": 'write {"conversations": [{"from": "human", "value": "…"}, …]}',
@@ -174,7 +180,7 @@ def _of_turns(item: dict[str, Any]) -> tuple[int, int]:
 
 def _of_messages(item: dict[str, Any]) -> tuple[int, int]:
     body = item.get("body", item)
-    allowed = next((int(body[name]) for name in _LIMITS if body.get(name) is not None), 0)
+    allowed = _allowed(next((body[name] for name in _LIMITS if body.get(name) is not None), 0))
     if "messages" not in body:
         answer = body.get("completion")
         prompt = estimated(_text(body["prompt"]))
@@ -183,7 +189,15 @@ def _of_messages(item: dict[str, Any]) -> tuple[int, int]:
     answered = bool(messages) and messages[-1]["role"] == "assistant"
     before = messages[:-1] if answered else messages
     prompt = estimated("\n".join(_text(each["content"]) for each in before)) if before else 0
-    return prompt, estimated(_text(messages[-1]["content"])) if answered else max(allowed, 0)
+    return prompt, estimated(_text(messages[-1]["content"])) if answered else allowed
+
+
+def _allowed(value: Any) -> int:
+    """Tokens that an answer may have, 0 where there is no limit; ValueError where it is none."""
+    number = float(value)
+    if not number <= MOST_TOKENS:
+        raise ValueError
+    return int(max(number, 0.0))
 
 
 def _text(content: Any) -> str:

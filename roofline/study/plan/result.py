@@ -213,6 +213,8 @@ def _flags(plan: Plan, pool: Pool, given: Mapping[str, Any]) -> dict[str, Any]:
         "kv": pool.kind.kv,
         "max_sequences": pool.server.max_sequences,
         "token_budget": pool.server.token_budget,
+        "memory_utilization": pool.kind.utilization,
+        "no_cuda_graphs": None if pool.kind.base.options.cuda_graphs else True,
         **drafting_options(plan),
         **_adapter_flags(pool.kind.base.options.lora),
     }

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from roofline.errors import DocumentError
 from roofline.interop.results import MeasuredRun, known_formats, read_results
 from roofline.interop.results.content import content_of
 
@@ -391,6 +392,36 @@ def test_llm_d_has_units_and_components() -> None:
     assert said(old, "gpus", "tp", "beyond") == (
         6, None, "prefill and decode on devices of their own",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["null", "{}", "vllm", "7"])
+def test_llm_d_reads_an_engine_without_a_name(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "report.yaml"
+    text = (DATA / "llmd_0.1.yaml").read_text("utf-8")
+    path.write_text(text.replace("- name: llm-d-cuda", f"- {name}"), "utf-8")
+    (run,) = read_results(path)
+    assert run.scenario.engine == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [("aiperf.json", "\nnull"), ("aiperf_0.13.json", "\n5")],
+)
+def test_a_document_that_is_no_result_is_refused(tmp_path: Path, name: str, more: str) -> None:
+    path = tmp_path / name
+    path.write_text(f"[{(DATA / name).read_text('utf-8')},{more}]", "utf-8")
+    with pytest.raises(DocumentError):
+        read_results(path)
+
+
+@pytest.mark.parametrize("server", ["null", "5", "[]", "{}"])
+def test_a_router_whose_server_says_nothing_is_read(tmp_path: Path, server: str) -> None:
+    run = json.loads((DATA / "sglang.jsonl").read_text("utf-8").splitlines()[0])
+    path = tmp_path / "router.jsonl"
+    said = {"decode": [json.loads(server)], "internal_states": [json.loads(server)]}
+    path.write_text(json.dumps(run | {"server_info": said}), "utf-8")
+    (found,) = read_results(path)
+    assert found.scenario.beyond == "prefill and decode on devices of their own"
 
 
 def test_llmperf_counts_the_prefill_into_its_gaps() -> None:

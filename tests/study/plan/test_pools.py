@@ -119,3 +119,22 @@ def test_both_pools_of_a_plan_are_written_for_dynamo_by_one_command(
     assert replicas == dict(made, frontend=1)
     other = {"engine": "trtllm", "model": "llama-3.1-8b"}
     assert both_pools(cast(Plan, alone), option, other) == ""
+
+
+def test_the_command_of_a_plan_has_its_share_of_memory_and_its_graphs() -> None:
+    """What was planned without CUDA graphs on four fifths of the memory is started so."""
+    option = paired("llama-3.1-8b", 150.0)
+    usual = option.pools[0].kind
+    options = replace(usual.base.options, cuda_graphs=False)
+    kind = replace(usual, utilization=0.8, base=replace(usual.base, options=options))
+    pools = tuple(
+        replace(pool, replica=replace(pool.replica, candidate=replace(pool.candidate, kind=kind)))
+        for pool in option.pools
+    )
+    alone = cast(Plan, SimpleNamespace(kinds=[kind]))
+    given = {"engine": "vllm", "model": "llama-3.1-8b"}
+    line = both_pools(alone, replace(option, pools=pools), given)
+    assert "--memory-utilization 0.8 --no-cuda-graphs" in line
+    plain = both_pools(alone, option, given)
+    assert "--memory-utilization" not in plain
+    assert "--no-cuda-graphs" not in plain

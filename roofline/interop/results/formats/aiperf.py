@@ -71,10 +71,11 @@ def _read_json(content: Content) -> Iterator[MeasuredRun]:
 
 def _notes(run: Node) -> Iterator[str]:
     """What a run says against itself."""
-    if run.value.get("is_complete") is False:
+    done, cancelled = run.get("is_complete"), run.get("was_cancelled")
+    if done is not None and done.value is False:
         why = text(run, "incomplete_reason")
         yield f"AIPerf did not finish this run{f': {why:.120}' if why else ''}."
-    elif run.value.get("was_cancelled") is True:
+    elif cancelled is not None and cancelled.value is True:
         yield "This run was cancelled: its figures are of the part that was done."
     yield from failures(number(run, "error_request_count", "avg"))
 

@@ -92,7 +92,7 @@ def _engines(run: Node) -> list[Node]:
             "accelerator": device.value,
             "model": run.at("scenario", "model").value,
             "role": roles[place].value if place < len(roles) else None,
-            "tool": named[place].value.get("name") if place < len(named) else None,
+            "tool": text(named[place], "name") if place < len(named) else None,
         }
         out.append(Node(value, device.source, device.path))
     return out

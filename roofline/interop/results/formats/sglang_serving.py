@@ -58,7 +58,8 @@ def _scenario(run: Node, server: Node | None, *, split: bool) -> Scenario:
     sent = client(run, "inf", "trace")
     accepted = number(run, "accept_length")
     tp, cache = count(server, "tp_size"), text(server, "kv_cache_dtype")
-    attention = server is not None and server.value.get("enable_dp_attention") is True
+    apart = server.get("enable_dp_attention") if server is not None else None
+    attention = apart is not None and apart.value is True
     replicas = 1 if attention else count(server, "dp_size") or 1
     return Scenario(
         model=text(server, "model_path"),
