@@ -45,10 +45,12 @@ scenarios/guide/planning
 scenarios/guide/facility
 scenarios/guide/agents
 scenarios/guide/engines
+scenarios/guide/files
 scenarios/guide/calibration
 scenarios/guide/accuracy
 scenarios/guide/commands
 scenarios/guide/troubleshooting
+scenarios/guide/changes
 scenarios/guide/nomenclature
 ```
 
