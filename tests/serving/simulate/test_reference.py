@@ -133,7 +133,7 @@ def test_skipping_steps_changes_nothing_where_drafts_follow_the_batch(part: int)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {setting} {driven}") from error
         compared += 1
-    assert compared > TRACES // 8
+    assert compared >= TRACES // 10
 
 
 def cut(given: Requests, at: list[int]) -> list[Requests]:
