@@ -4,6 +4,7 @@ import io
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -126,7 +127,7 @@ def print_answer(
     if style is Format.JSON:
         print_json(command, values(), result.notes)
         return
-    result = in_flags(result)
+    result = in_flags(replace(result, derivations={}))  # of these, only the one that is asked for
     if derivation is not None:
         echo(derivation_text(in_flags(derivation)))
     elif style is Format.CSV:
