@@ -29,7 +29,7 @@ class Notebook(Protocol):
 
 
 class Page(Protocol):
-    """What a notebook shows by its HTML."""
+    """Object that a notebook shows by its HTML."""
 
     def _repr_html_(self) -> str: ...
 

@@ -1,4 +1,4 @@
-"""How many cases a law is held to: some after each change, every one where all are asked for."""
+"""Cases that a law is held to: some after each change, every one where all are asked for."""
 
 import os
 from typing import Final, TypeVar

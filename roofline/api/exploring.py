@@ -17,7 +17,7 @@ from roofline.units import MILLION, SECONDS_PER_HOUR
 GPUS: Final = ("h100-sxm", "h200-sxm", "b200-sxm", "a100-sxm")
 """Beside the one that was asked about."""
 DEGREES: Final = (1, 2, 4, 8)
-"""Of tensor parallelism, where nothing else is split."""
+"""Tensor-parallel degrees, where nothing else is split. [1]"""
 BATCHES: Final = tuple(2**place for place in range(10))
 PROMPTS: Final = tuple(4**place for place in range(4, 9))
 MANY: Final = 40

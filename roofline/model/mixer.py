@@ -112,7 +112,7 @@ class Mixer(Protocol):
 
     @property
     def context_bound(self) -> str:
-        """What devices that share a context cannot divide: ``"a recurrent state"``, or nothing."""
+        """Part that devices sharing a context cannot divide, ``"a recurrent state"``; or empty."""
 
     @property
     def encodes(self) -> bool:

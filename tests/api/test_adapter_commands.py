@@ -80,7 +80,7 @@ def test_hints_of_targets_name_parameters() -> None:
 
 
 def test_pools_of_a_deployment_share_the_longest_sequence() -> None:
-    """What fits on two devices is less than on four: both pools take the shorter."""
+    """Two devices hold less than four: both pools take the shorter length."""
     result = api.serve_command(
         "llama-3.1-70b", "h100-sxm", target="dynamo", layout="tp4", prefill="tp2",
         prefill_replicas=2, gpus=8,

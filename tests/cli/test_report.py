@@ -202,7 +202,9 @@ def test_every_question_has_a_page(
     assert run([*command, "--report", str(out)]) == 0
     assert "wrote" in capsys.readouterr().err
     page = taken_apart(out.read_text("utf-8"))
+    figures = [each for each in page.all("dd") if each.attributes.get("class") == "figure"]
     assert page.all("table")
+    assert len(page.all("table")) + len(figures) >= 2
     assert any(command[0] in element.text for element in page.all("code"))
 
 

@@ -1,4 +1,4 @@
-"""What a terminal, a pipe and an encoding make of every command."""
+"""Every command in a terminal, in a pipe and in encodings that lack characters."""
 
 import codecs
 import io

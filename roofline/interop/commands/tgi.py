@@ -113,7 +113,7 @@ def _passed(line: Line, start: Start | None) -> list[tuple[str, Word]]:
 
 
 def _without(words: str, variable: str) -> str:
-    """What stands before an image, without a variable that was read."""
+    """Words before an image, without a variable that was read."""
     return words.replace(f" -e {variable}", "").replace(f" --env {variable}", "")
 
 

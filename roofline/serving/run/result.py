@@ -373,7 +373,7 @@ LOADS: Final = ((0.7, "open to 70 %"), (0.85, "open to 85 %"))
 
 
 def _unlike(drafting: Drafting) -> str:
-    """How far requests differ in what they accept; empty where they are alike."""
+    """Sentence on how far acceptance differs between requests; empty where it does not."""
     rates = drafting.acceptance
     if rates is None or not rates.spread:
         return ""

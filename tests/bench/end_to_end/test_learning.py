@@ -45,7 +45,7 @@ def at(loads: tuple[int, ...], **changes: Any) -> list[dict[str, Any]]:
 
 @cache
 def learnt(runs: int, **changes: float) -> Learnt:
-    """What so many runs of one deployment teach of those constants; made once."""
+    """Constants learnt from so many runs of one deployment; made once."""
     return learn(planted(changes, at(LOADS[:runs])))
 
 

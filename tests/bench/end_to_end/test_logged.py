@@ -58,7 +58,7 @@ def learnt(log: EngineLog) -> LearntLog:
 
 @pytest.fixture(scope="module")
 def learnt_by(logs: dict[str, EngineLog]) -> Callable[[str], LearntLog]:
-    """What the log of an engine teaches, made once."""
+    """Constants learnt from the log of an engine; made once."""
     return cache(lambda engine: learnt(logs[engine]))
 
 

@@ -211,7 +211,7 @@ DEPLOYMENT = {
         },
     },
 }
-"""Of Kubernetes' API reference, ``apps/v1``, what a Deployment needs and a server uses."""
+"""Fields that a Deployment needs and a server uses; Kubernetes' API reference, ``apps/v1``."""
 GRAPH = {
     "type": "object",
     "required": ["apiVersion", "kind", "metadata", "spec"],

@@ -112,7 +112,7 @@ def test_skipping_steps_changes_nothing_where_each_sequence_has_room_for_drafts(
 @pytest.mark.parametrize("part", range(4))
 def test_skipping_steps_changes_nothing_where_drafts_follow_the_batch(part: int) -> None:
     compared = 0
-    for seed in range(part, 2 * TRACES, 4):
+    for seed in range(part, 3 * TRACES, 4):
         given, table, setting, driven = case(seed)
         if setting.policy in BATCHED or setting.kv == "contiguous" or "transferred" in driven:
             continue
@@ -133,7 +133,7 @@ def test_skipping_steps_changes_nothing_where_drafts_follow_the_batch(part: int)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {setting} {driven}") from error
         compared += 1
-    assert compared >= TRACES // 10
+    assert compared > TRACES // 8
 
 
 def cut(given: Requests, at: list[int]) -> list[Requests]:

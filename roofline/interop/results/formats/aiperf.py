@@ -70,7 +70,7 @@ def _read_json(content: Content) -> Iterator[MeasuredRun]:
 
 
 def _notes(run: Node) -> Iterator[str]:
-    """What a run says against itself."""
+    """Reasons that a run itself gives against its figures."""
     done, cancelled = run.get("is_complete"), run.get("was_cancelled")
     if done is not None and done.value is False:
         why = text(run, "incomplete_reason")
