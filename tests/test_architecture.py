@@ -297,22 +297,36 @@ BY_KIND = {
 read measurements of one."""
 
 
-def asked_kinds(tree: ast.Module) -> bool:
-    """Whether some `isinstance` asks for a kind of mixer."""
+FEEDFORWARDS = {"FeedForward", "DensePart", "Mlp", "Moe"}
+OF_ONE_FEEDFORWARD = {"serving/lecture.py"}
+"""Files that ask for the kind of a feed-forward part: the textbook's forms are of one kind."""
+
+
+def asked_kinds(tree: ast.Module, kinds: set[str]) -> bool:
+    """Whether some `isinstance` asks for one of those kinds."""
     return any(
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "isinstance"
-        and any(isinstance(name, ast.Name) and name.id in MIXERS for name in ast.walk(node.args[1]))
+        and any(isinstance(name, ast.Name) and name.id in kinds for name in ast.walk(node.args[1]))
         for node in ast.walk(tree)
     )
 
 
+def askers(kinds: set[str]) -> set[str]:
+    """Files that ask for one of those kinds."""
+    return {str(path.relative_to(ROOT)) for path in files(ROOT) if asked_kinds(parsed(path), kinds)}
+
+
 def test_mixers_are_asked_what_they_are_not_which() -> None:
     """Another file that wants to know should ask `Mixer` for the property that it depends on."""
-    found = {str(path.relative_to(ROOT)) for path in files(ROOT) if asked_kinds(parsed(path))}
-    assert found == BY_KIND
-    assert asked_kinds(ast.parse("isinstance(part, Mla | Attention)"))
+    assert askers(MIXERS) == BY_KIND
+    assert asked_kinds(ast.parse("isinstance(part, Mla | Attention)"), MIXERS)
+
+
+def test_feedforward_parts_are_asked_what_they_are_not_which() -> None:
+    """Another file that wants to know should ask `FeedForward` for the property."""
+    assert askers(FEEDFORWARDS) == OF_ONE_FEEDFORWARD
 
 
 def sniffs(tree: ast.Module) -> bool:

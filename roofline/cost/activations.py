@@ -5,7 +5,7 @@ import numpy as np
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.work import Number
-from roofline.model.architecture import Block, Mlp, Moe
+from roofline.model.architecture import Block
 
 LOGIT_WIDTH = 4.0  # engines sample from fp32 logits
 
@@ -43,15 +43,8 @@ def _widest(block: Block, layout: Layout) -> Number:
     tp = layout.tp
     mixed: Number = block.mixer.activation_width(tp) if block.mixer is not None else 0.0
     fed: Number = 0.0
-    if isinstance(block.feedforward, Mlp):
-        dense = block.feedforward
-        fed = dense.width / tp * (3 if dense.gated else 2)
-    elif isinstance(block.feedforward, Moe):
-        moe, matrices = block.feedforward, 3 if block.feedforward.gated else 2
-        # Each device keeps 1/(t·e) of the rows of its stage where experts are spread, and its own.
-        rows = moe.active * (moe.width * matrices / tp + moe.latent)
-        alone = np.where(np.asarray(layout.apart) > 0, 1.0, tp)[()]
-        fed = rows + moe.shared_width / alone * matrices
+    if block.feedforward is not None:
+        fed = block.feedforward.activation_width(tp, layout.sharing("shared"))
     return np.maximum(mixed, fed)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from roofline.cost.work import Number, Op, anywhere
 from roofline.errors import InputError
 from roofline.model import precision
-from roofline.model.architecture import Architecture, Moe
+from roofline.model.architecture import Architecture
 
 if TYPE_CHECKING:
     from roofline.cost.measured import Measured
@@ -261,8 +261,7 @@ def kind_of(network: Architecture) -> str:
     """Kind of a network that engines differ by: ``"dense"``, ``"mixture"`` or ``"latent"``."""
     if network.latent_forms:
         return "latent"
-    mixture = any(isinstance(block.feedforward, Moe) for block in network.kinds)
-    return "mixture" if mixture else "dense"
+    return "mixture" if network.mixtures else "dense"
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +330,7 @@ class EngineProfile:
             groups: Groups of devices that have sequences, a scheduler and a front end of their own.
                 [1]
         """
-        mixtures = sum(isinstance(block.feedforward, Moe) for block in network.layers)
+        mixtures = sum(block.experts > 0 for block in network.layers)
         spreads = {kind: pair for kind, *pair in self.spreads}
         first, between = spreads.get(kind_of(network), (0.0, 0.0))
         return EngineCosts(

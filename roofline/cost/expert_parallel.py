@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.moe import UNIFORM, Routing, chances, touched
 from roofline.cost.work import Array, Number
-from roofline.model.linear import Moe
+from roofline.model.feedforward import FeedForward
 
 SHUFFLES: Final = 16
 """Placements of experts at random that the busiest group is averaged over."""
@@ -23,7 +23,7 @@ BLOCK: Final = 8192
 """Tokens times groups that are integrated at once. [1]"""
 
 
-def groups_met(part: Moe, groups: Number) -> Number:
+def groups_met(part: FeedForward, groups: Number) -> Number:
     """Expected number of groups that the experts of one token lie in.
 
     The sum over groups of the chance that one of the k is in it, k of E without replacement; where
@@ -39,6 +39,7 @@ def groups_met(part: Moe, groups: Number) -> Number:
     Examples:
         Two experts of four are in one pair with a chance of 1/3, in both with 2/3:
 
+        >>> from roofline.model.feedforward import Moe
         >>> round(groups_met(Moe(experts=4, active=2, width=8), 2), 6)
         1.666667
     """
@@ -93,7 +94,7 @@ def _missed(held: range, each: int, limits: int, chosen: int, active: int) -> Fr
 
 
 def busiest(
-    tokens: Number, part: Moe, groups: Number, routing: Routing = UNIFORM
+    tokens: Number, part: FeedForward, groups: Number, routing: Routing = UNIFORM
 ) -> tuple[Number, Number]:
     """Rows and experts touched in the group of devices that has most to do.
 
@@ -118,6 +119,7 @@ def busiest(
             most are; the slower of the two sets the pace. [1]
 
     Examples:
+        >>> from roofline.model.feedforward import Moe
         >>> busiest(16.0, Moe(experts=8, active=2, width=4), 1)[0]
         32.0
     """
@@ -140,11 +142,11 @@ def busiest(
     return rows[()], met[()]
 
 
-_BUSIEST: Final[dict[tuple[Moe, int, Routing], dict[float, list[float]]]] = {}
+_BUSIEST: Final[dict[tuple[FeedForward, int, Routing], dict[float, list[float]]]] = {}
 """Rows and experts that `busiest` has found, by tokens."""
 
 
-def _busiest(tokens: Array, part: Moe, groups: int, routing: Routing) -> Array:
+def _busiest(tokens: Array, part: FeedForward, groups: int, routing: Routing) -> Array:
     """Rows and experts for each number of tokens, of shape (tokens, 2)."""
     if groups == 1:
         met = np.asarray(touched(tokens, part.experts, part.active, routing))
@@ -174,7 +176,7 @@ def _busiest(tokens: Array, part: Moe, groups: int, routing: Routing) -> Array:
     return found
 
 
-def _spread(tokens: Array, part: Moe, groups: int) -> Array:
+def _spread(tokens: Array, part: FeedForward, groups: int) -> Array:
     """Variance of the experts touched in a group, less their covariance with those of another.
 
     Whether two experts are missed is not independent: (E − k)(E − k − 1) / (E(E − 1)) of the
@@ -190,7 +192,7 @@ def _spread(tokens: Array, part: Moe, groups: int) -> Array:
 
 
 @cache
-def _placed(part: Moe, groups: int, routing: Routing) -> tuple[Array, ...]:
+def _placed(part: FeedForward, groups: int, routing: Routing) -> tuple[Array, ...]:
     """Chances of the experts of each group, one row a group, for each way of placing them."""
     each = ceil(part.experts / groups)
     if not routing.skew and not routing.loads:

@@ -19,6 +19,7 @@ from roofline.cost.work import Number
 from roofline.errors import InputError
 from roofline.hardware.machine import Node
 from roofline.model.architecture import Architecture, Block, counted
+from roofline.model.linear import Group
 
 DEGREES: Final = ("tp", "cp", "dp", "ep", "pp")
 MOST: Final = 2**20
@@ -75,6 +76,17 @@ class Layout:
     def apart(self) -> Number:
         """1 where devices of a stage hold different tokens, so that experts are sent theirs."""
         return np.where(np.asarray(self.cp * self.dp) > 1, 1.0, 0.0)[()]
+
+    def sharing(self, group: Group) -> Number:
+        """Devices that divide the matrices of a group between them. [1]
+
+        Where tokens are sent to their experts, what they meet beside these is whole on each device.
+        """
+        if group == "expert":
+            return self.expert_tp
+        return (
+            np.where(np.asarray(self.apart) > 0, 1.0, self.tp)[()] if group == "shared" else self.tp
+        )
 
     @property
     def is_axis(self) -> bool:

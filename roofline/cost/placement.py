@@ -6,7 +6,9 @@ from roofline.cost.layout import MOST, Layout
 from roofline.cost.work import Number
 from roofline.errors import LayoutError
 from roofline.hardware.machine import Node
-from roofline.model.architecture import Architecture, Block, Mlp, Moe
+from roofline.model.architecture import Architecture, Block
+from roofline.model.feedforward import FeedForward
+from roofline.model.linear import Group
 
 
 def check(architecture: Architecture, layout: Layout, node: Node) -> None:
@@ -30,8 +32,9 @@ def check(architecture: Architecture, layout: Layout, node: Node) -> None:
     _check_experts(architecture, layout)
     check_context(architecture, layout)
     check_layer(architecture, int(layout.tp))
-    for block in architecture.kinds:
-        _check_expert_widths(architecture, block, layout)
+    for part in architecture.mixtures:
+        for group in ("expert", "shared"):
+            _check_widths(architecture, part, group, int(layout.sharing(group)))
     devices = int(layout.devices)
     if devices > node.gpus and node.network is None:
         raise LayoutError(
@@ -75,7 +78,7 @@ def _check_stages(architecture: Architecture, layout: Layout) -> None:
 
 
 def _check_experts(architecture: Architecture, layout: Layout) -> None:
-    mixtures = [b.feedforward for b in architecture.kinds if isinstance(b.feedforward, Moe)]
+    mixtures = architecture.mixtures
     if not mixtures and layout.ep > 1:
         raise LayoutError(
             f"{architecture.name} has no experts to spread over {layout.ep:g} groups",
@@ -130,8 +133,8 @@ def check_layer(architecture: Architecture, tp: int) -> None:
     """
     for block in architecture.kinds:
         _check_mixer(architecture, block, tp)
-        if isinstance(block.feedforward, Mlp):
-            _divides(tp, block.feedforward.width, "feed-forward width", architecture)
+        if block.feedforward is not None:
+            _check_widths(architecture, block.feedforward, "layer", tp)
 
 
 def _check_mixer(architecture: Architecture, block: Block, tp: int) -> None:
@@ -148,12 +151,10 @@ def _check_mixer(architecture: Architecture, block: Block, tp: int) -> None:
         )
 
 
-def _check_expert_widths(architecture: Architecture, block: Block, layout: Layout) -> None:
-    part, tp = block.feedforward, int(layout.tp)
-    if isinstance(part, Moe):
-        _divides(int(layout.expert_tp), part.width, "expert width", architecture)
-        if not layout.apart:
-            _divides(tp, part.shared_width, "shared expert width", architecture)
+def _check_widths(architecture: Architecture, part: FeedForward, group: Group, degree: int) -> None:
+    for each in part.shared_widths:
+        if each.group == group:
+            _divides(degree, each.width, each.name, architecture)
 
 
 def _divides(degree: int, number: int, what: str, architecture: Architecture) -> None:

@@ -4,14 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Stage
 from roofline.cost.placement import padded
 from roofline.cost.work import Number, total
-from roofline.model.architecture import Block, Linear, Moe
-from roofline.model.linear import SHARED
+from roofline.model.architecture import Block, Linear
 from roofline.model.parameters import projections
 from roofline.model.precision import named
 from roofline.part import Part
@@ -110,20 +107,18 @@ def layer_parts(deployment: Deployment, block: Block) -> Iterator[Part]:
         deployment, block: As for `layer_bytes`.
     """
     d, layout = deployment.architecture.d_model, deployment.layout
-    alone = np.where(np.asarray(layout.apart) > 0, 1.0, layout.tp)[()]
     for linear in block.linears(d):
-        tp = alone if linear.name in SHARED else layout.tp
+        tp = layout.sharing(linear.group)
         yield _matrix(deployment, block, linear, tp, _repeated(block, linear, tp))
-    if isinstance(part := block.feedforward, Moe):
-        shared, groups = layout.expert_tp, {"E": part.experts, "EP": layout.ep}
-        for one in (_matrix(deployment, block, each, shared) for each in part.expert_linears(d)):
-            yield replace(
-                one,
-                value=padded(part.experts, layout.ep) * one.value,
-                formula="ceil(E[ / EP]) · " + one.formula,
-                symbols={**one.symbols, **groups},
-                source=f"{one.source}; TP · CP · DP / EP devices share one",
-            )
+    for linear in block.expert_linears(d):
+        one = _matrix(deployment, block, linear, layout.sharing(linear.group))
+        yield replace(
+            one,
+            value=padded(block.experts, layout.ep) * one.value,
+            formula="ceil(E[ / EP]) · " + one.formula,
+            symbols={**one.symbols, "E": block.experts, "EP": layout.ep},
+            source=f"{one.source}; TP · CP · DP / EP devices share one",
+        )
     others, width = _others(block, deployment), deployment.precision.activations.width
     symbols = {"parameters": others, "width": width}
     yield Part("norms and biases", others * width, "parameters · width", symbols)
@@ -141,12 +136,11 @@ def adapter_parts(deployment: Deployment, block: Block) -> Iterator[Part]:
     """
     lora, layout = deployment.options.lora, deployment.layout
     width = deployment.precision.activations.width
-    alone = np.where(np.asarray(layout.apart) > 0, 1.0, layout.tp)[()]
     for linear in block.linears(deployment.architecture.d_model):
         joined = lora.modules(block, linear.name)
         if not joined:
             continue
-        tp = alone if linear.name in SHARED else layout.tp
+        tp = layout.sharing(linear.group)
         repeated = _repeated(block, linear, tp)
         n = linear.n / tp if linear.split == "column" else float(linear.n)
         k = linear.k / tp if linear.split == "row" else float(linear.k)
@@ -245,8 +239,8 @@ def _others(block: Block, deployment: Deployment) -> Number:
             total = total + linear.biased * (d_free if linear.split == "column" else 1.0)
     if block.feedforward is not None:
         total = total + block.feedforward.other_parameters
-    if isinstance(block.feedforward, Moe):
-        up, down = block.feedforward.expert_linears(d_model)
-        here = padded(block.feedforward.experts, layout.ep)
-        total = total + here * (up.biased / layout.expert_tp + down.biased)
+    experts = block.expert_linears(d_model)
+    if experts:
+        each = (n.biased / layout.expert_tp if n.split == "column" else n.biased for n in experts)
+        total = total + padded(block.experts, layout.ep) * sum(each)
     return total

@@ -8,12 +8,13 @@ counts them.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from roofline.model.attention import Attention
 from roofline.model.compressed import CompressedAttention
+from roofline.model.feedforward import FeedForward, Mlp, Moe
 from roofline.model.latent import Mla
-from roofline.model.linear import Linear, Mlp, Moe
+from roofline.model.linear import Linear
 from roofline.model.mixer import Indexer, Mixer
 from roofline.model.recurrent import Recurrent
 
@@ -33,8 +34,6 @@ __all__ = [
     "Moe",
     "Recurrent",
 ]
-
-FeedForward: TypeAlias = Mlp | Moe
 
 UNQUANTISED: Final = frozenset({"router", "shared-gate", "index-weights", "compress-kv"})
 """Roles of small matrices that quantisers leave alone unless told otherwise."""
@@ -71,9 +70,13 @@ class Block:
 
     def roles(self, d_model: int) -> tuple[str, ...]:
         """Roles of all matrices, those of routed experts last."""
-        part = self.feedforward
-        routed = part.expert_linears(d_model) if isinstance(part, Moe) else ()
-        return tuple(linear.name for linear in (*self.linears(d_model), *routed))
+        matrices = (*self.linears(d_model), *self.expert_linears(d_model))
+        return tuple(linear.name for linear in matrices)
+
+    @property
+    def experts(self) -> int:
+        """Experts that its tokens are routed to; 0 without. [1]"""
+        return 0 if self.feedforward is None else self.feedforward.experts
 
     @property
     def hyper_connected(self) -> bool:
@@ -89,6 +92,14 @@ class Block:
         """Matrices that every token is multiplied with; routed experts are not among them."""
         inner = (linear for part in self.parts for linear in part.linears(d_model))
         return (*inner, *self.extra)
+
+    def expert_linears(self, d_model: int) -> tuple[Linear, ...]:
+        """Matrices of one routed expert; none without experts."""
+        return () if self.feedforward is None else self.feedforward.expert_linears(d_model)
+
+    def expert_parameters(self, d_model: int) -> int:
+        """All routed experts together. [parameter]"""
+        return self.experts * sum(each.parameters for each in self.expert_linears(d_model))
 
 
 def counted(layers: Sequence[Block]) -> dict[Block, int]:
@@ -164,6 +175,12 @@ class Architecture:
     def keeps_state(self) -> bool:
         """True if some layers keep a recurrent state."""
         return any(block.mixer is not None and block.mixer.keeps_state for block in self.kinds)
+
+    @property
+    def mixtures(self) -> tuple[FeedForward, ...]:
+        """Feed-forward parts of which each token meets some experts, of each kind of layer."""
+        parts = (block.feedforward for block in self.kinds)
+        return tuple(part for part in parts if part is not None and part.experts)
 
     def stored_as(self, weight_format: str) -> "Architecture":
         """The same network with its matrices in one format, `UNQUANTISED` ones left plain."""

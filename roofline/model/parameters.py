@@ -10,7 +10,6 @@ from roofline.model.architecture import (
     Architecture,
     Block,
     Linear,
-    Moe,
 )
 from roofline.model.precision import named
 
@@ -104,10 +103,9 @@ def _of_layer(block: Block, d_model: int) -> Iterator[tuple[str, int]]:
         yield "recurrent" if recurrent else "norms", block.mixer.other_parameters - norm
     if block.feedforward:
         for linear in block.feedforward.linears(d_model):
-            yield _PART_OF[linear.name], linear.parameters
+            yield _PART_OF.get(linear.name, "mlp"), linear.parameters
         yield "norms", block.feedforward.other_parameters
-    if isinstance(block.feedforward, Moe):
-        yield "experts", block.feedforward.expert_parameters(d_model)
+        yield "experts", block.expert_parameters(d_model)
     yield "norms", block.norm_parameters
     yield "other", block.extra_parameters + sum(linear.parameters for linear in block.extra)
 
@@ -139,9 +137,9 @@ def _idle(architecture: Architecture) -> int:
     return sum(
         layers
         * (part.experts - part.active)
-        * (part.expert_parameters(architecture.d_model) // part.experts)
+        * (block.expert_parameters(architecture.d_model) // part.experts)
         for block, layers in architecture.kinds.items()
-        if isinstance(part := block.feedforward, Moe)
+        if (part := block.feedforward) is not None and part.experts
     )
 
 
@@ -200,9 +198,8 @@ def _stored(architecture: Architecture) -> Iterator[tuple[str, Linear, int]]:
     for block, layers in architecture.kinds.items():
         for linear in block.linears(d):
             yield block.stored(linear.name, default), linear, layers
-        if isinstance(part := block.feedforward, Moe):
-            for linear in part.expert_linears(d):
-                yield block.stored(linear.name, default), linear, layers * part.experts
+        for linear in block.expert_linears(d):
+            yield block.stored(linear.name, default), linear, layers * block.experts
 
 
 def formats(architecture: Architecture) -> dict[str, int]:

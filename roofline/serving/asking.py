@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 from roofline.cost.deployment import Deployment
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError
-from roofline.model.architecture import Architecture, Moe
+from roofline.model.architecture import Architecture
 from roofline.version import __version__
 
 Objective = Literal["latency", "throughput", "cost"]
@@ -56,12 +56,10 @@ def check_decodes(network: Architecture) -> None:
 
 def check_parts(network: Architecture, mla: str, routing: Routing) -> None:
     """Refuse options about parts that the network does not have."""
-    kinds = list(network.kinds)
     refuse_unused(
         network.name,
         {
             "`mla`": mla != "auto" and not network.latent_forms,
-            "`routing`": routing != UNIFORM
-            and not any(isinstance(b.feedforward, Moe) for b in kinds),
+            "`routing`": routing != UNIFORM and not network.mixtures,
         },
     )

@@ -18,7 +18,7 @@ from roofline.cost.step import Group, step
 from roofline.cost.weights import layer_bytes, outside_bytes, weight_bytes
 from roofline.cost.work import Op
 from roofline.errors import InputError
-from roofline.model.architecture import Architecture, Block, Linear, Mlp
+from roofline.model.architecture import Architecture, Block, Linear
 from roofline.model.huggingface.layers import block_parameters
 
 Kind = Literal["model", "mtp", "eagle", "medusa", "ngram"]
@@ -98,7 +98,7 @@ def eagle(target: Deployment) -> Draft:
     smaller vocabulary. InputError for experts or a state: their head has a shape of its own.
     """
     last = _last(target.architecture)
-    if not isinstance(last.feedforward, Mlp) or last.mixer is None:
+    if last.experts or None in (last.mixer, last.feedforward):
         raise InputError(
             f"an EAGLE head for {target.architecture.name} is not like its layers",
             hint="draft with a model: the head's own config.json",

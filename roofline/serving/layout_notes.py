@@ -8,7 +8,6 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.expert_parallel import busiest
-from roofline.model.architecture import Moe
 from roofline.serving.room import host_memory, largest_batch, on_a_host
 from roofline.serving.stages import slowest_number, through
 from roofline.serving.static import StaticBatch
@@ -63,9 +62,8 @@ def _shared(batch: StaticBatch) -> Iterator[str]:
             f"{layout.cp:g} devices share each context: keys and values {how} in prefill, "
             "outputs are added up in decode; weights are on each."
         )
-    mixtures = [b.feedforward for b in network.kinds if isinstance(b.feedforward, Moe)]
-    if layout.ep > 1 and mixtures:
-        part = mixtures[0]
+    if layout.ep > 1 and network.mixtures:
+        part = network.mixtures[0]
         _, size = work.turns(deployment)
         rows = float(busiest(float(size), part, layout.ep, deployment.options.routing)[0])
         even = size * part.active / float(layout.ep)
@@ -130,8 +128,7 @@ def _outside(batch: StaticBatch, replicas: int) -> Iterator[str]:
         )
     how = "loaded while the one before computes" if offload.prefetch else "loaded when it is needed"
     yield f"The next layer is {how}."
-    kinds = deployment.architecture.kinds
-    if offload.weights and any(isinstance(block.feedforward, Moe) for block in kinds):
+    if offload.weights and deployment.architecture.mixtures:
         yield "Experts are loaded as far as tokens of the step touch them, once they are chosen."
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from roofline.cost.layout import pipeline
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.moe import touched
-from roofline.model.architecture import Moe
 from roofline.serving import layout_notes
 from roofline.serving.phases import remembering
 from roofline.serving.static import Phases, StaticBatch, phases, priced
@@ -203,9 +202,7 @@ def _kinds(batch: StaticBatch, forms: Mapping[str, Phases]) -> list[str]:
     """Notes on experts, latent attention and caches of several page tables."""
     deployment, work = batch.deployment, batch.workload
     out = []
-    mixtures = [
-        b.feedforward for b in deployment.architecture.kinds if isinstance(b.feedforward, Moe)
-    ]
+    mixtures = deployment.architecture.mixtures
     if mixtures:
         part, routing = mixtures[0], deployment.options.routing
         spread = "uniform routing"

@@ -5,7 +5,6 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.moe import touched
-from roofline.model.architecture import Moe
 from roofline.serving import speculative_tables as tables
 from roofline.serving.acceptance import published
 from roofline.serving.advice import listed, shares
@@ -251,7 +250,7 @@ def notes(made: Speculation) -> tuple[str, ...]:
 def _mixture(made: Speculation) -> list[str]:
     """Experts that a verification touches beside those of a decode step."""
     target = made.target
-    mixtures = [b.feedforward for b in target.architecture.kinds if isinstance(b.feedforward, Moe)]
+    mixtures = target.architecture.mixtures
     if not mixtures:
         return []
     part, batch = mixtures[0], float(made.workload.batch)

@@ -1,6 +1,6 @@
 """Layouts of a network on a number of GPUs: all that can be, priced together."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final, TypeAlias, TypeVar
 
@@ -14,7 +14,8 @@ from roofline.cost.memory import Held, held, memory_budget
 from roofline.cost.work import Array, Number, distinct
 from roofline.errors import LayoutError
 from roofline.hardware.machine import Node
-from roofline.model.architecture import Architecture, Moe
+from roofline.model.architecture import Architecture
+from roofline.model.feedforward import FeedForward
 from roofline.serving.phases import ask_together, together
 from roofline.serving.room import step_tokens
 from roofline.serving.static import check_context
@@ -56,7 +57,7 @@ def candidates(
     tried = degrees(gpus)
     if node.network is None:
         tried = [n for n in tried if n <= node.gpus]
-    mixtures = [b.feedforward for b in architecture.kinds if isinstance(b.feedforward, Moe)]
+    mixtures = architecture.mixtures
     tp = [n for n in tried if _possible(placement.check_layer, architecture, n)]
     cp = [1]
     if options.attention == "flash":
@@ -96,15 +97,19 @@ def _possible(
     return True
 
 
-def _sound(grid: Degrees, mixtures: list[Moe]) -> NDArray[np.bool_]:
+def _sound(grid: Degrees, mixtures: Sequence[FeedForward]) -> NDArray[np.bool_]:
     """Mask of degrees over which the experts can be spread."""
     tp, cp, dp, ep = grid
     wide = tp * cp * dp
     sound = np.asarray(wide % ep == 0)
-    inner = np.maximum(wide // ep, 1)
+    sharing = {
+        "layer": tp,
+        "expert": np.maximum(wide // ep, 1),
+        "shared": np.where(cp * dp > 1, 1, tp),
+    }
     for part in mixtures:
-        sound &= part.width % inner == 0
-        sound &= (cp * dp > 1) | (part.shared_width % tp == 0)
+        for each in part.shared_widths:
+            sound &= each.width % sharing[each.group] == 0
     return sound
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from roofline.cost.expert_parallel import busiest, groups_met
 from roofline.cost.moe import UNIFORM, Routing, chances, touched
-from roofline.model.linear import Moe
+from roofline.model.feedforward import Moe
 from tests.cost.reference.spreading import drawn_busiest, expected_groups
 
 SEVERAL = settings(max_examples=60, deadline=None)

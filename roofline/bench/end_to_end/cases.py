@@ -29,7 +29,7 @@ from roofline.cost.layout import Layout
 from roofline.errors import InputError, described
 from roofline.hardware.engine import engine_of
 from roofline.model import precision
-from roofline.model.architecture import Architecture, Moe
+from roofline.model.architecture import Architecture
 
 if TYPE_CHECKING:
     import pandas
@@ -215,8 +215,7 @@ def row_of(place: int, record: Mapping[str, Any]) -> Row:
     weights = _weights(record, network, engine)
     experts = (
         naming.number_format(said(record, "moe_dtype"), engine)
-        if said(record, "moe_dtype")
-        and any(isinstance(block.feedforward, Moe) for block in network.kinds)
+        if said(record, "moe_dtype") and network.mixtures
         else ""
     )
     case = Case(
@@ -346,7 +345,7 @@ def _layout(
             raise InputError(f"{name} is {value:g}", hint="give a whole number")
     if engine in BY_LAYERS and tp > 1:
         tp, pp = 1.0, tp * pp
-    mixture = any(isinstance(block.feedforward, Moe) for block in network.kinds)
+    mixture = bool(network.mixtures)
     latent = network.latent_forms
     if mixture and latent and tp > LARGEST_GROUP:
         dp, tp, ep = tp, 1.0, tp

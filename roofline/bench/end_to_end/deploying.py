@@ -13,7 +13,7 @@ from roofline.hardware.catalog import default_node
 from roofline.hardware.catalog import gpu as gpu_named
 from roofline.hardware.engine import engine as engine_named
 from roofline.model import catalog, parameters, precision
-from roofline.model.architecture import Architecture, Block, Moe
+from roofline.model.architecture import Architecture, Block
 
 
 @cache
@@ -56,8 +56,7 @@ def _stored(network: Architecture, case: Case) -> Architecture:
     if not whole:
         # Blocks of fp8 that only the column of the experts tells are those of all matrices.
         network = network.stored_as(weights if apart or not case.experts else case.experts)
-    mixture = any(isinstance(block.feedforward, Moe) for block in network.kinds)
-    if not whole and mixture and precision.named(weights).element_bits < NARROW:
+    if not whole and network.mixtures and precision.named(weights).element_bits < NARROW:
         network = _changed(network, _mixer_in_sixteen)
     if apart:
         network = _changed(network, lambda block, width: _routed(block, width, case.experts))
@@ -77,7 +76,6 @@ def _mixer_in_sixteen(block: Block, d_model: int) -> Block:
 
 def _routed(block: Block, d_model: int, stored: str) -> Block:
     """Routed experts in a format of their own."""
-    part = block.feedforward
-    matrices = part.expert_linears(d_model) if isinstance(part, Moe) else ()
-    formats = dict(block.formats) | {matrix.name: stored for matrix in matrices}
+    experts = {matrix.name: stored for matrix in block.expert_linears(d_model)}
+    formats = dict(block.formats) | experts
     return replace(block, formats=tuple(formats.items()))

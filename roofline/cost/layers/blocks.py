@@ -95,7 +95,7 @@ def _tensor_parallel(p: Pass, layer: Block, d: float, layers: int) -> Iterator[O
     """
     layout = p.deployment.layout
     sums = 1 if layer.parallel else len(layer.parts)
-    routed = isinstance(layer.feedforward, Moe)
+    routed = layer.experts > 0
     if layout.sequence_parallel:
         apart = layout.apart if routed and not layer.parallel else 0.0
         inside = sums - apart

@@ -13,8 +13,6 @@ from roofline.model.architecture import (
     Attention,
     Block,
     Mla,
-    Mlp,
-    Moe,
 )
 from roofline.model.changes.attention import with_heads
 from roofline.model.changes.values import in_layers, pair, whole
@@ -43,7 +41,7 @@ def ffn(network: Architecture, value: str) -> Architecture:
 
     def change(block: Block) -> Block | None:
         part = block.feedforward
-        return None if part is None else replace(block, feedforward=replace(part, width=width))
+        return None if part is None else replace(block, feedforward=part.with_width(width))
 
     if all(block.feedforward is None for block in network.layers):
         raise InputError(
@@ -54,12 +52,11 @@ def ffn(network: Architecture, value: str) -> Architecture:
 
 def ffn_reason(before: Architecture, after: Architecture, _: str) -> str:
     """Width of the feed-forward parts after and before."""
-    parts = [block.feedforward for network in (before, after) for block in network.layers]
     old, new = (
         max(block.feedforward.width for block in network.layers if block.feedforward is not None)
         for network in (before, after)
     )
-    what = "experts" if any(isinstance(part, Moe) for part in parts) else "feed-forward parts"
+    what = "experts" if before.mixtures else "feed-forward parts"
     return f"{what} {new:,} wide instead of {old:,}"
 
 
@@ -149,24 +146,11 @@ def experts(network: Architecture, value: str) -> Architecture:
     if number > 2**16:
         raise InputError(f"{number:,} experts", hint="give at most 65,536")
 
-    mixed = any(isinstance(block.feedforward, Moe) for block in network.layers)
-
     def change(block: Block) -> Block | None:
         part = block.feedforward
-        if isinstance(part, Moe):
-            return replace(block, feedforward=replace(part, experts=number, active=active))
-        if mixed or not isinstance(part, Mlp):
+        if part is None or (network.mixtures and not part.experts):
             return None
-        made = Moe(
-            experts=number,
-            active=active,
-            width=part.width,
-            gated=part.gated,
-            up_bias=part.up_bias,
-            down_bias=part.down_bias,
-            activation=part.activation,
-        )
-        return replace(block, feedforward=made)
+        return replace(block, feedforward=part.with_experts(number, active))
 
     return in_layers(network, change)
 

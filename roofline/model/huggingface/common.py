@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from roofline.model.architecture import Architecture, Attention, Block, FeedForward, Mixer, Mlp, Moe
+from roofline.model.architecture import Architecture, Attention, Block, FeedForward, Mixer, Mlp
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.layers import no_windows
 from roofline.model.huggingface.storage import plain_format
@@ -305,7 +305,7 @@ def assemble(
         more: As in `stack`.
     """
     width = shape.d_model if norm_width is None else norm_width
-    if isinstance(feedforward, Mlp | Moe):
+    if not isinstance(feedforward, Iterable):
         feedforward = [feedforward] * len(mixers)
     layers = [
         Block(mixer, part, norms, norms * width, parallel, extra_parameters=beside)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from roofline.model.architecture import Architecture, Block, Moe
+from roofline.model.architecture import Architecture, Block
 from roofline.model.huggingface.fields import Fields
 
 SPANS: Final = {"full_attention": "full", "sliding_attention": "sliding"}
@@ -190,11 +190,10 @@ def with_prediction(fields: Fields, body: Architecture, parameters: int) -> Arch
 
 def block_parameters(block: Block, d_model: int) -> int:
     """All parameters of one layer. [parameter]"""
-    routed = block.feedforward
     return (
         sum(linear.parameters for linear in block.linears(d_model))
         + sum(part.other_parameters for part in block.parts)
-        + (routed.expert_parameters(d_model) if isinstance(routed, Moe) else 0)
+        + block.expert_parameters(d_model)
         + block.norm_parameters
         + block.extra_parameters
     )

@@ -11,7 +11,7 @@ from roofline.cost.weights import (
     outside_bytes,
     outside_parts,
 )
-from roofline.model.architecture import Block, Moe
+from roofline.model.architecture import Block
 from roofline.serving.explain.parts import (
     cached_element,
     config,
@@ -234,9 +234,9 @@ def adapters(batch: StaticBatch) -> Derivation:
 
 def _layers(batch: StaticBatch, block: Block, number: int) -> Derivation:
     """Layers of one kind on one device."""
-    deployment, part = batch.deployment, block.feedforward
+    deployment = batch.deployment
     parts = [parted(each, "B") for each in layer_parts(deployment, block) if each.value]
-    experts = config(batch, "E", "experts", part.experts) if isinstance(part, Moe) else None
+    experts = config(batch, "E", "experts", block.experts) if block.experts else None
     return derived(
         f"{number} layers: {_called(block)}" if number != 1 else f"1 layer: {_called(block)}",
         number * float(layer_bytes(deployment, block)),
@@ -251,7 +251,7 @@ def _called(block: Block) -> str:
     feedforward = block.feedforward
     parts = [block.mixer.label] if block.mixer is not None else []
     if feedforward is not None:
-        parts.append("experts" if isinstance(feedforward, Moe) else "dense")
+        parts.append(feedforward.label)
     return " and ".join(parts) or "norms"
 
 

@@ -16,7 +16,6 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.work import Array
 from roofline.errors import LayoutError
-from roofline.model.architecture import Moe
 from roofline.serving.draft_trees import Tree, chain
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective
@@ -258,10 +257,7 @@ class Candidate:
         """Steps of the batches with as many prompts as go with them, each of so long. [s]"""
         prices = self._estimate
         flux = prices.batches / rounds
-        mixture = any(
-            isinstance(block.feedforward, Moe) for block in self.kind.base.architecture.kinds
-        )
-        if mixture and not likely:
+        if self.kind.base.architecture.mixtures and not likely:
             # Few tokens need as many experts as many do: steps are not convex in their tokens.
             return np.maximum(alone, flux * prompt)
         new = demand.mean_new_tokens
