@@ -82,11 +82,9 @@ class Layout:
 
         Where tokens are sent to their experts, what they meet beside these is whole on each device.
         """
-        if group == "expert":
-            return self.expert_tp
-        return (
-            np.where(np.asarray(self.apart) > 0, 1.0, self.tp)[()] if group == "shared" else self.tp
-        )
+        if group == "shared":
+            return np.where(np.asarray(self.apart) > 0, 1.0, self.tp)[()]
+        return self.expert_tp if group == "expert" else self.tp
 
     @property
     def is_axis(self) -> bool:
