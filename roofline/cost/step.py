@@ -21,8 +21,6 @@ from roofline.cost.work import Formula, Number, Op, Work, by, plus, times
 from roofline.hardware.links import host_link, storage_link
 from roofline.model.architecture import Block
 
-CACHE: Final = "load-cache"
-EXPERTS: Final = "load-experts"
 """Loads of experts are not made ahead: the router says which experts a layer needs."""
 
 
@@ -176,7 +174,7 @@ def _merged(ops: Iterable[Op]) -> dict[str, Op]:
         while name in out and not _equal(out[name], op):
             number += 1
             name = f"{op.name}-{number}"
-        if name in out or name != op.name:
+        if name in out or number > 1:
             repeat = op.repeat + (out[name].repeat if name in out else 0)
             op = op.called(name, repeat)
         out[name] = op
@@ -223,13 +221,14 @@ def loads(deployment: Deployment, layers: Sequence[Op], stage: Stage) -> Iterato
         yield _load("load-weights", offload.weights, read, _WEIGHTS, deployment)
         if np.any(chosen):
             experts = np.minimum(chosen, stored - read)
-            op = _load(EXPERTS, offload.weights, experts, _EXPERTS, deployment)
+            op = _load("load-experts", offload.weights, experts, _EXPERTS, deployment)
             yield replace(op, algorithm="when chosen")
     if offload.kv:
         cached: Number = 0.0
         for op in layers:
             cached = plus(cached, op.work.kv_bytes * float(op.repeat))
-        yield _load(CACHE, offload.kv, cached, _CACHE, deployment)
+        op = _load("load-cache", offload.kv, cached, _CACHE, deployment)
+        yield replace(op, by_group=True)
 
 
 def _load(name: str, share: float, whole: Number, says: Formula, deployment: Deployment) -> Op:

@@ -40,6 +40,18 @@ FIRST, SECOND, AROUND = "first", "second", "around"
 """Kernels of a mixture of experts: both matrices, and the sum over experts."""
 INTO_LATENT, OUT_OF_LATENT = "q-absorb", "v-absorb"
 """Kernels of a matrix for each head, into the latent and out of it."""
+RESIDUAL_NORM, NORM, ROTARY, STORE, ACTIVATION, LOOKUP = (
+    "residual-norm",
+    "norm",
+    "rotary",
+    "kv-store",
+    "activation",
+    "embedding",
+)
+"""Kernels of passes over activations: a norm that adds the residual first, so that each element is
+read and written twice; a norm alone; rotation; keys and values; activation function; embedding."""
+DISPATCH, COMBINE = "dispatch", "combine"
+"""Kernels that send tokens to the devices of their experts, and bring them back."""
 
 
 def distinct(values: NDArray[Scalar]) -> NDArray[Scalar]:
@@ -333,18 +345,23 @@ class Op:
     kernel: str = ""
     """Kernel within its kind, where kernels differ: the operation of a collective, a part of a
     mixture of experts, a conversion of inputs; empty where they do not."""
+    by_group: bool = False
+    """True for an operator on the caches or states of one group of sequences, False for one on all
+    new tokens of a step at once."""
 
     # As `dataclasses.replace` would, in a third of its time: steps have hundreds of operators.
 
     def called(self, name: str, repeat: int) -> "Op":
         """The operator under a name, executed that many times."""
-        same = self.arithmetic, self.dims, self.formats, self.wire_s, self.algorithm, self.kernel
-        return Op(name, self.kind, self.work, repeat, *same)
+        same = self.arithmetic, self.dims, self.formats, self.wire_s
+        told = self.algorithm, self.kernel, self.by_group
+        return Op(name, self.kind, self.work, repeat, *same, *told)
 
     def sized(self, work: Work, dims: Mapping[str, Number], wire_s: Number) -> "Op":
         """The operator with other work, dimensions and time of the wires."""
         first = self.name, self.kind, work, self.repeat, self.arithmetic
-        return Op(*first, dims, self.formats, wire_s, self.algorithm, self.kernel)
+        told = self.algorithm, self.kernel, self.by_group
+        return Op(*first, dims, self.formats, wire_s, *told)
 
     @property
     def total(self) -> Work:

@@ -34,15 +34,7 @@ ENGINE: Final = "engine"
 LIMITS: Final = (*BOUNDS, ENGINE)
 """Limits that may bind most of a phase."""
 SHARED: Final = frozenset({"gemm", "moe", "pointwise", "adapter", "lookup", "collective"})
-"""Kinds of operators that see all new tokens of a step at once, but for those below."""
-BY_GROUP: Final = frozenset(
-    {
-        "convolution",
-        *("kv-up", "q-absorb", "v-absorb"),
-        *("quantise-kv-up", "quantise-q-absorb", "quantise-v-absorb"),
-    }
-)
-"""Operators that see the sequences of a group, as attention does."""
+"""Kinds of operators that see all new tokens of a step at once, but for those of a group."""
 
 
 def together(
@@ -336,8 +328,8 @@ class DecodeSteps:
             [
                 sum(
                     time.seconds
-                    for name, (op, time) in stage.ops.items()
-                    if op.kind in SHARED and name not in BY_GROUP
+                    for op, time in stage.ops.values()
+                    if op.kind in SHARED and (op.kind == "collective" or not op.by_group)
                 )
                 for stage in self.step.different
             ]

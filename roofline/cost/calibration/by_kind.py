@@ -18,10 +18,8 @@ from roofline.cost.calibration.attention import (
 )
 from roofline.cost.calibration.experts import experts
 from roofline.cost.calibration.query import (
-    RESIDUAL,
     SIXTEEN,
     KernelQuery,
-    base_name,
     columns,
     unmeasured,
 )
@@ -29,7 +27,17 @@ from roofline.cost.calibration.rows import VERIFIED_TOKENS
 from roofline.cost.kernels import gemm, recurrent
 from roofline.cost.kernels.form import Dims
 from roofline.cost.kernels.latent_module import PLAIN
-from roofline.cost.work import INTO_LATENT, OUT_OF_LATENT, Op
+from roofline.cost.work import (
+    ACTIVATION,
+    INTO_LATENT,
+    LOOKUP,
+    NORM,
+    OUT_OF_LATENT,
+    RESIDUAL_NORM,
+    ROTARY,
+    STORE,
+    Op,
+)
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import STREAMS
 from roofline.model.precision import named
@@ -46,7 +54,7 @@ def linear(op: Op, gpu: Gpu) -> KernelQuery | None:
     if op.kernel in (INTO_LATENT, OUT_OF_LATENT):
         return _heads(op, dims, stored)
     width = named(stored).width
-    if base_name(op) == STREAMS:
+    if op.kernel == STREAMS:
         return _mixed(dims)
     if op.arithmetic in SIXTEEN:
         if stored in SIXTEEN:
@@ -105,14 +113,13 @@ def _heads(op: Op, dims: Dims, stored: str) -> KernelQuery:
 
 
 PASSES: Final[Mapping[str, tuple[str, float]]] = {
-    "rotary": ("attn_rope", 4.0),
-    "kv-store": ("attn_rope", 4.0),
-    "activation": ("mlp_act", 6.0),
-    "shared-activation": ("mlp_act", 6.0),
-    "embedding": ("emb", 4.0),
+    ROTARY: ("attn_rope", 4.0),
+    STORE: ("attn_rope", 4.0),
+    ACTIVATION: ("mlp_act", 6.0),
+    LOOKUP: ("emb", 4.0),
+    NORM: ("input_layernorm", 4.0),
 }
-"""Measured pass that an operator is like, and its bytes per element of the measured width."""
-NORM: Final = ("input_layernorm", 4.0)
+"""Measured pass that a kernel is like, and its bytes per element of the measured width."""
 ADD: Final = ("add", 6.0)
 
 
@@ -123,19 +130,18 @@ def pointwise(op: Op, gpu: Gpu) -> KernelQuery | None:
         return None
     if "taps" in d:
         return convolution(op)
-    base = base_name(op)
-    if "streams" in d and base in RESIDUAL:
+    if "streams" in d:
         return _streams(op)
     moved = (d["reads"] + d["writes"]) * 2.0
-    if base in RESIDUAL:
+    if op.kernel == RESIDUAL_NORM:
         # With the residual: the traffic of an addition, and at least the norm of what it adds.
-        (norm, _), (add, traffic) = NORM, ADD
+        (norm, _), (add, traffic) = PASSES[NORM], ADD
         alone = KernelQuery(
             "pointwise", (norm,), columns(m=d["m"], width=d["writes"] / 2.0), "fp16"
         )
         dims = columns(m=d["m"], width=moved / traffic)
         return KernelQuery("pointwise", (add,), dims, "fp16", beside=alone)
-    like, traffic = NORM if base.endswith("norm") else PASSES.get(base, ADD)
+    like, traffic = PASSES.get(op.kernel, ADD)
     return KernelQuery("pointwise", (like,), columns(m=d["m"], width=moved / traffic), "fp16")
 
 
@@ -144,7 +150,7 @@ def _streams(op: Op) -> KernelQuery:
     d = op.dims
     hidden = d["writes"] / (1.0 + d["streams"])
     shape = columns(tokens=d["m"], hidden=hidden, streams=d["streams"], sites=1.0)
-    norm = KernelQuery("pointwise", (NORM[0],), columns(m=d["m"], width=hidden), "fp16")
+    norm = KernelQuery("pointwise", (PASSES[NORM][0],), columns(m=d["m"], width=hidden), "fp16")
     return KernelQuery("hyper-connections", ("post",), shape, then=norm)
 
 

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from roofline.cost.kernels.form import Dims, Form
 from roofline.cost.work import Array, Number, Op
-from roofline.model.architecture import STREAMS
 
 
 class KernelQuery(NamedTuple):
@@ -64,19 +63,8 @@ def unmeasured(stored: str) -> str:
     return f"no product with {stored} weights was measured: the nearest one, at these widths"
 
 
-RESIDUAL: Final = ("norm", "embedding-norm", "final-norm")
-"""Norms that add the residual first: each element is read and written twice."""
-
-
-def base_name(op: Op) -> str:
-    """Name of an operator without the number that tells it from others of that name."""
-    return op.name.rsplit("-", 1)[0] if op.name[-1:].isdigit() else op.name
-
-
 def alike(op: Op) -> str:
-    """Part of an operator's name that its kernel depends on: others of its kind share a price."""
+    """Kernel that operators of one kind share; the name of one that shares none."""
     if op.kernel and op.kind != "moe":
         return op.kernel
-    if op.kind == "gemm":
-        return STREAMS if base_name(op) == STREAMS else op.kind
-    return RESIDUAL[0] if op.kind == "pointwise" and base_name(op) in RESIDUAL else op.name
+    return op.kind if op.kind == "gemm" else op.name

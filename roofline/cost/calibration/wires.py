@@ -12,7 +12,14 @@ from roofline.cost.kernels.collective import collective_dims
 from roofline.cost.kernels.exchange import exchange_dims
 from roofline.cost.kernels.form import machine
 from roofline.cost.measured import Measured
-from roofline.cost.work import Array, Number, Op, root_sum_square
+from roofline.cost.work import (
+    COMBINE,
+    DISPATCH,
+    Array,
+    Number,
+    Op,
+    root_sum_square,
+)
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 
@@ -42,7 +49,11 @@ def payload_of(op: Op) -> Payload | None:
 
     Measured are those between devices of one node behind an NVSwitch.
     """
-    if not op.kernel or not op.dims["nvswitch"] or np.any(np.asarray(op.dims["nodes"]) > 1):
+    if (
+        op.kernel in ("", DISPATCH, COMBINE)
+        or not op.dims["nvswitch"]
+        or np.any(np.asarray(op.dims["nodes"]) > 1)
+    ):
         return None
     size, ranks = _wide(op.dims["bytes"], op.dims["ranks"])
     return Payload(op.kernel, np.maximum(size, 1.0), ranks)
@@ -96,7 +107,7 @@ def alltoall_of(
     prepares a dispatch by a kernel of its own. None for an exchange that leaves the switch.
 
     Args:
-        op: ``"dispatch"`` or ``"combine"``.
+        op: An exchange of tokens, of kernel `DISPATCH` or `COMBINE`.
         gpu: The device.
         made: Format that the experts compute in: ``"nvfp4"``, ``"fp8"``, ``"bfloat16"``.
     """
@@ -105,8 +116,8 @@ def alltoall_of(
         return None
     sent = (d["tokens"], d["d"], d["groups_met"], d["experts"], 0.0, d["width"], rate, d["ranks"])
     *wide, ranks = _wide(*sent)
-    variant = f"{op.name}-{made}"
-    before = f"prepare-{made}" if op.name == "dispatch" else ""
+    variant = f"{op.kernel}-{made}"
+    before = f"prepare-{made}" if op.kernel == DISPATCH else ""
     return (f"{variant}-one-sided", variant), before, {**exchange_dims(*wide), "ranks": ranks}
 
 
@@ -114,7 +125,7 @@ def exchange_of(op: Op, gpu: Gpu) -> tuple[str, dict[str, Array]] | None:
     """Variant and columns of an exchange of tokens inside a node; None for one that leaves it.
 
     Args:
-        op: ``"dispatch"`` or ``"combine"``.
+        op: An exchange of tokens, of kernel `DISPATCH` or `COMBINE`.
         gpu: The device.
     """
     d, rate = op.dims, _rate_inside(op, gpu)
@@ -123,13 +134,13 @@ def exchange_of(op: Op, gpu: Gpu) -> tuple[str, dict[str, Array]] | None:
     few = bool(np.all(np.asarray(d["tokens"]) <= FEW_TOKENS))
     copies, sms = (d["active"], 0.0) if few else (d["groups_met"], SMS)
     wide = _wide(d["tokens"], d["d"], copies, d["experts"], sms, d["width"], rate)
-    return f"{'ll' if few else 'normal'}-{op.name}", exchange_dims(*wide)
+    return f"{'ll' if few else 'normal'}-{op.kernel}", exchange_dims(*wide)
 
 
 def _rate_inside(op: Op, gpu: Gpu) -> float | None:
     """Rate of the link of an exchange behind the switch of a node; None for others. [B/s]"""
     link = gpu.links.get("nvlink")
-    if link is None or op.name not in ("dispatch", "combine") or not op.dims["nvswitch"]:
+    if link is None or op.kernel not in (DISPATCH, COMBINE) or not op.dims["nvswitch"]:
         return None
     return None if np.any(np.asarray(op.dims["nodes"]) > 1) else link.bytes_per_s
 

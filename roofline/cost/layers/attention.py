@@ -20,7 +20,14 @@ from roofline.cost.layers.common import (
     rotary,
     split,
 )
-from roofline.cost.work import Number, Op, anywhere, times
+from roofline.cost.work import (
+    NORM,
+    ROTARY,
+    Number,
+    Op,
+    anywhere,
+    times,
+)
 from roofline.model.architecture import Attention, Indexer
 from roofline.part import Part
 
@@ -40,11 +47,13 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
     yield from product(p, "qkv", wide, d, layers, biased=biased)
     turned = queries + keys
     if part.norm_parameters:
-        yield elementwise(p, "qk-norm", turned, turned, layers, parameters=part.norm_parameters)
+        yield elementwise(
+            p, "qk-norm", turned, turned, layers, parameters=part.norm_parameters, kernel=NORM
+        )
     stored = part.cached and not part.reuses_kv
     if part.rotary and stored and p.fusion == "all":
         # Keys are turned on their way to the cache: read once, and not written beside it.
-        turn = elementwise(p, "rotary", turned, queries, layers)
+        turn = elementwise(p, "rotary", turned, queries, layers, kernel=ROTARY)
         store = kv_store(p, cached, layers, read=cached - keys)
         dims = {name: turn.dims[name] + store.dims[name] for name in ("reads", "writes")}
         yield replace(store, work=turn.work + store.work, dims={**store.dims, **dims})
@@ -166,7 +175,8 @@ def gathered(p: Pass, new: Number, cache: Number, layers: int) -> Iterator[Op]:
     ranks = p.deployment.ranks(cp, p.tp)
     whole = Part("M", cache, source="keys and values of the whole context that a device attends to")
     moved = all_gather(cache, ranks)
-    yield collective("gather-context", moved, whole, ranks, layers, operation="all_gather")
+    op = collective("gather-context", moved, whole, ranks, layers, operation="all_gather")
+    yield replace(op, by_group=True)
 
 
 def shared(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
@@ -195,7 +205,8 @@ def shared(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
         moved = all_reduce(payload, ranks)
         whole = Part("M", payload, source="outputs of the queries, with their softmax sums")
         name = f"all-reduce-{op.name}"
-        yield collective(name, moved, whole, ranks, op.repeat, operation="all_reduce")
+        summed = collective(name, moved, whole, ranks, op.repeat, operation="all_reduce")
+        yield replace(summed, by_group=True)
         return
     less = work.parted(cp, "flops", "activation_bytes")
     mine = replace(op, work=less, dims={**dims, "new": dims["new"] / cp, "sharers": cp})

@@ -18,8 +18,9 @@ from roofline.cost.layers.common import Pass, collective, is_one, norm, often, p
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.placement import padded
 from roofline.cost.sampling import GREEDY, over_logits
-from roofline.cost.work import Number, Op, anywhere
+from roofline.cost.work import LOOKUP, Number, Op, anywhere
 from roofline.model.architecture import (
+    STREAMS,
     Attention,
     Block,
     CompressedAttention,
@@ -58,7 +59,7 @@ def embedding(p: Pass) -> Iterator[Op]:
         positions=float(network.d_model) if network.position_rows else 0.0,
     )
     dims = {"m": p.tokens, "n": d, "reads": d, "writes": d}
-    yield Op("embedding", "lookup", work, dims=dims)
+    yield Op("embedding", "lookup", work, dims=dims, kernel=LOOKUP)
     parallel = p.deployment.layout.sequence_parallel
     after = "reduce-scatter" if parallel else "all-reduce"
     for op in _combined(p, d, 1, after=after):
@@ -77,7 +78,7 @@ def block(p: Pass, layer: Block, layers: int) -> Iterator[Op]:
         each = layer.norm_parameters / layer.norms
         yield from norm(p, "norm", each, layer.norms * layers, layer.streams)
     for matrix in layer.extra:
-        yield from split(p, matrix, layers)
+        yield from split(p, matrix, layers, STREAMS if matrix.name == STREAMS else "")
     if layer.mixer is not None:
         yield from MIXERS[type(layer.mixer)](p, layer.mixer, d, layers)
     if layer.feedforward is not None:

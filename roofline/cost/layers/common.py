@@ -13,7 +13,11 @@ from roofline.cost.deployment import Deployment, Fusing
 from roofline.cost.layers.adapters import adapted
 from roofline.cost.work import (
     CONVERSION,
+    NORM,
     NOTHING,
+    RESIDUAL_NORM,
+    ROTARY,
+    STORE,
     Formula,
     Kind,
     Made,
@@ -207,13 +211,13 @@ def converted(
     return Op(f"convert-{name}", "pointwise", work, layers)
 
 
-def split(p: Pass, matrix: Linear, layers: int) -> Iterator[Op]:
+def split(p: Pass, matrix: Linear, layers: int, kernel: str = "") -> Iterator[Op]:
     """Product with a matrix that is split as it says, over the tensor-parallel group."""
     tp = p.tp
     n = matrix.n / tp if matrix.split == "column" else float(matrix.n)
     k = matrix.k / tp if matrix.split == "row" else float(matrix.k)
     biased = matrix.biased / tp if matrix.split == "column" else float(matrix.biased)
-    yield from product(p, matrix.name, n, k, layers, biased=biased)
+    yield from product(p, matrix.name, n, k, layers, biased=biased, kernel=kernel)
 
 
 def elementwise(
@@ -225,6 +229,7 @@ def elementwise(
     *,
     parameters: Number = 0.0,
     tokens: Number | None = None,
+    kernel: str = "",
 ) -> Op:
     """One pass over activations."""
     m = p.tokens if tokens is None else tokens
@@ -232,7 +237,8 @@ def elementwise(
         wider = p.stream_width / p.width
         reads, writes = wider * reads, wider * writes
     work = linear.pointwise(m, reads=reads, writes=writes, width=p.width, parameters=parameters)
-    return Op(name, "pointwise", work, layers, dims={"m": m, "reads": reads, "writes": writes})
+    dims = {"m": m, "reads": reads, "writes": writes}
+    return Op(name, "pointwise", work, layers, dims=dims, kernel=kernel)
 
 
 def rotary(p: Pass, turned: Number, layers: int) -> Iterator[Op]:
@@ -243,7 +249,7 @@ def rotary(p: Pass, turned: Number, layers: int) -> Iterator[Op]:
     ``rotate_half`` of Hugging Face transformers.
     """
     if p.deployment.options.fusion != "none":
-        yield elementwise(p, "rotary", turned, turned, layers)
+        yield elementwise(p, "rotary", turned, turned, layers, kernel=ROTARY)
         return
     half = turned / 2.0
     yield elementwise(p, "rotary-products", turned, turned, 2 * layers)
@@ -282,6 +288,7 @@ def attending(
         precision.attention_arithmetic,
         dims={"count": count, "new": new, "context": context, **dims},
         formats={"activations": precision.activations.name, "kv": kv or precision.kv.name},
+        by_group=True,
     )
 
 
@@ -302,7 +309,7 @@ def kv_store(p: Pass, cached: Number, layers: int, read: Number | None = None) -
         made=by(_STORE, told),
     )
     dims = {"m": p.tokens, "reads": read, "writes": cached}
-    return Op("kv-store", "pointwise", store, layers, dims=dims)
+    return Op("kv-store", "pointwise", store, layers, dims=dims, kernel=STORE)
 
 
 def index_store(p: Pass, entry_bytes: float, layers: int) -> Op:
@@ -322,10 +329,12 @@ def norm(p: Pass, name: str, parameters: float, layers: int, streams: int = 1) -
     moved = (1 + streams) * d
     mine = p.tokens / p.tp if p.deployment.layout.sequence_parallel else p.tokens
     if p.fusion == "none" and streams == 1:
-        yield elementwise(p, f"add-before-{name}", 2 * d, d, layers, tokens=mine)
-        yield elementwise(p, f"lone-{name}", d, d, layers, parameters=parameters, tokens=mine)
+        yield elementwise(p, f"add-before-{name}", 2 * d, d, layers, tokens=mine, kernel=NORM)
+        lone = elementwise(p, f"lone-{name}", d, d, layers, parameters=parameters, tokens=mine)
+        yield replace(lone, kernel=NORM)
         return
     op = elementwise(p, name, moved, moved, layers, parameters=parameters, tokens=mine)
+    op = replace(op, kernel=RESIDUAL_NORM)
     if p.block is not None and p.block.hyper_connected:
         op = replace(op, dims={**op.dims, "streams": float(streams)})
     yield op

@@ -17,7 +17,14 @@ from roofline.cost.layers.common import (
     rotary,
     split,
 )
-from roofline.cost.work import Formula, Op, Work, by, times
+from roofline.cost.work import (
+    NORM,
+    Formula,
+    Op,
+    Work,
+    by,
+    times,
+)
 from roofline.model.architecture import CompressedAttention
 
 _ENTRIES: Final = Formula(
@@ -41,7 +48,7 @@ def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iter
     for matrix in into:
         yield from split(p, matrix, layers)
     widths = float(part.query_rank) + h
-    yield elementwise(p, "latent-norm", widths, widths, layers, parameters=widths)
+    yield elementwise(p, "latent-norm", widths, widths, layers, parameters=widths, kernel=NORM)
     turned = heads * h + h
     yield from rotary(p, turned, layers)
     if part.ratio:

@@ -19,8 +19,11 @@ from roofline.cost.layers.common import (
 )
 from roofline.cost.moe import experts_gemm
 from roofline.cost.work import (
+    ACTIVATION,
     AROUND,
+    COMBINE,
     CONVERSION_OF_EXPERTS,
+    DISPATCH,
     FIRST,
     SECOND,
     Formula,
@@ -36,12 +39,11 @@ from roofline.part import Part
 def dense(p: Pass, part: Mlp, d: float, layers: int) -> Iterator[Op]:
     """Up (and gate), activation function, down."""
     up, down = part.linears(int(d))
-    yield from _mlp(p, up, down, part.gated, layers)
+    yield from _mlp(p, up, down, part.gated, layers, "activation")
 
 
-def _mlp(p: Pass, up: Linear, down: Linear, gated: bool, layers: int) -> Iterator[Op]:
+def _mlp(p: Pass, up: Linear, down: Linear, gated: bool, layers: int, name: str) -> Iterator[Op]:
     inner, wide = down.k / p.tp, 2 if gated else 1
-    name = "activation" if up.name in ("up", "gate-up") else "shared-activation"
     if p.fusion == "all":  # of what is before it
         spared = other(
             "activation_bytes", "never written", -(wide - 1) * inner * p.width * p.tokens
@@ -54,7 +56,7 @@ def _mlp(p: Pass, up: Linear, down: Linear, gated: bool, layers: int) -> Iterato
             yield elementwise(p, f"lone-{name}", inner, inner, layers)
             yield elementwise(p, f"product-after-{name}", 2 * inner, inner, layers)
         else:
-            yield elementwise(p, name, wide * inner, inner, layers)
+            yield elementwise(p, name, wide * inner, inner, layers, kernel=ACTIVATION)
     yield from split(p, down, layers)
 
 
@@ -78,7 +80,8 @@ def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
         yield from split(mine, matrices["latent-in"], layers)
     if part.shared_width:
         up = matrices["shared-gate-up" if part.gated else "shared-up"]
-        yield from _mlp(mine, up, matrices["shared-down"], part.gated, layers)
+        down = matrices["shared-down"]
+        yield from _mlp(mine, up, down, part.gated, layers, "shared-activation")
     if part.shared_gate:
         gate = matrices["shared-gate"]
         yield from product(mine, "shared-gate", gate.n, gate.k, layers)
@@ -151,11 +154,11 @@ def _moved(
     met, nodes = groups_met(part, ep), groups_met(part, ranks.nodes)
     far = apart * each * (nodes * (1.0 - 1.0 / ranks.nodes))
     near = apart * each * (met * (1.0 - 1.0 / ranks.inside))
-    name = "combine" if back else "dispatch"
+    name = COMBINE if back else DISPATCH
     if anywhere(ep > 1):
         said = "of the device that sends most, in the node and out of it"
         whole = Part("M", near + far, source=said)
-        op = collective(name, exchange(near, far, ranks), whole, ranks, layers)
+        op = collective(name, exchange(near, far, ranks), whole, ranks, layers, operation=name)
         routed = {
             "tokens": most,
             "d": float(up.k),

@@ -21,7 +21,16 @@ from roofline.cost.layers.common import (
     rotary,
     split,
 )
-from roofline.cost.work import INTO_LATENT, OUT_OF_LATENT, Formula, Number, Op, Work, by
+from roofline.cost.work import (
+    INTO_LATENT,
+    NORM,
+    OUT_OF_LATENT,
+    Formula,
+    Number,
+    Op,
+    Work,
+    by,
+)
 from roofline.model.architecture import Mla
 
 
@@ -37,7 +46,9 @@ def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
     yield from split(p, matrices["latent-down"], layers)
     if part.norm_parameters:
         widths = float(part.query_rank + part.latent)
-        yield elementwise(p, "latent-norm", widths, widths, layers, parameters=part.norm_parameters)
+        yield elementwise(
+            p, "latent-norm", widths, widths, layers, parameters=part.norm_parameters, kernel=NORM
+        )
     yield from split(p, matrices["q-up" if part.query_rank else "q"], layers)
     heads = part.heads / p.tp
     turned = heads * part.rope_dim + part.rope_dim
@@ -115,7 +126,8 @@ def _expanded(p: Pass, part: Mla, group: Sequences, layers: int) -> list[Op]:
     }
     made = precision.activations.name
     attention = attending(p, "attention-expanded", group, work, layers, dims, kv=made)
-    return [_with(up[0], read), *up[1:], *_shared(p, part, attention, shape["value_dim"])]
+    alone = [replace(op, by_group=True) for op in (_with(up[0], read), *up[1:])]
+    return [*alone, *_shared(p, part, attention, shape["value_dim"])]
 
 
 _READ: Final = Formula(kv_bytes="m · kv_elements · kv_width")
@@ -166,6 +178,7 @@ def _absorbed(p: Pass, part: Mla, group: Sequences, layers: int) -> list[Op]:
 
 def _own_inputs(p: Pass, op: Op, heads: Number, k: float, tokens: Number) -> Op:
     """Each head has a matrix of its own, so its inputs are its own: more is read than k a token."""
+    op = replace(op, by_group=True)
     if op.kind != "gemm":
         return op
     more = ((heads - 1.0) * k * p.width) * tokens

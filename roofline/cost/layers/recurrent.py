@@ -54,6 +54,7 @@ def _convolution(p: Pass, part: Recurrent, group: Sequences, layers: int) -> Op:
         work=op.work + other("kv_bytes", "last inputs in and out", (2.0 * kept * p.width) * count),
         dims={**op.dims, **shape},
         formats={"layer": part.kind},
+        by_group=True,
     )
 
 
@@ -83,6 +84,7 @@ def _state(p: Pass, part: Recurrent, group: Sequences, layers: int) -> Iterator[
             "state": state.name,
             "layer": part.kind,
         },
+        by_group=True,
     )
     # A step of the recurrence is no matrix product; a chunk is.
     vector = "fp32" if "fp32" in p.deployment.node.gpu.flops_per_s else ""

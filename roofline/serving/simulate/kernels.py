@@ -17,17 +17,13 @@ from roofline.cost.engine_costs import ALONE, KernelGains, gains_on
 from roofline.cost.measured import Measured
 from roofline.cost.pipeline import period
 from roofline.cost.roof import CHOSEN, Time, measured_each, parts, roofed
-from roofline.cost.step import CACHE, Group
+from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op, Work
 from roofline.serving.stages import LaidOut, laid_out
 from roofline.serving.workload import turns_of
 
 Points = NDArray[np.complex128]
 NOTHING: Final = Work()
-GROUP: Final = "tabled"
-"""Name of the group of sequences, by which its operators are told from the others."""
-BROUGHT: Final = ("gather-context", CACHE)
-"""Operators that bring keys to where they are attended to: part of attention."""
 ATTENTION: Final = ("decode-attention", "latent-attention")
 
 
@@ -50,12 +46,12 @@ class StepPart:
 
 def attends(op: Op) -> bool:
     """Whether an operator is of one group of sequences, and not of all new tokens."""
-    return GROUP in op.name or op.name.startswith(BROUGHT)
+    return op.by_group
 
 
 def rest(op: Op) -> bool:
     """Whether an operator depends on the new tokens of a step alone."""
-    return not attends(op)
+    return not op.by_group
 
 
 def window_of(deployment: Deployment) -> int:
@@ -111,7 +107,7 @@ def attended_part(
         np.stack([number, np.ceil(size / groups) * groups]), axis=1, return_inverse=True
     )
     number, size = np.repeat(pairs, len(contexts), axis=1)
-    group = Group(size, 1.0, np.tile(contexts, pairs.shape[1]), GROUP)
+    group = Group(size, 1.0, np.tile(contexts, pairs.shape[1]))
     part = StepPart("decode" if window is None else "window", group, wanted)
     return Attended(part, number, place.ravel(), len(contexts))
 
@@ -119,21 +115,21 @@ def attended_part(
 def alone_part(deployment: Deployment, batches: Array) -> StepPart:
     """Operators but attention in steps that only decode."""
     _, size = turns_of(batches, deployment)
-    return StepPart("alone", Group(size, 1.0, np.ones_like(batches), GROUP), rest)
+    return StepPart("alone", Group(size, 1.0, np.ones_like(batches)), rest)
 
 
 def others_part(deployment: Deployment, tokens: Array) -> StepPart:
     """Operators but attention in steps of so many new tokens, for one row of logits."""
     layout = deployment.layout
     _, size = turns_of(tokens, deployment)
-    return StepPart("others", Group(layout.dp, size / layout.dp, size / layout.dp, GROUP), rest)
+    return StepPart("others", Group(layout.dp, size / layout.dp, size / layout.dp), rest)
 
 
 def head_part(deployment: Deployment, rows: Array) -> StepPart:
     """Operators but attention in steps of so many rows of logits, each of its own sequence."""
     _, size = turns_of(rows, deployment)
     each = np.ones_like(rows)
-    return StepPart("head", Group(size, each, each, GROUP), rest)
+    return StepPart("head", Group(size, each, each), rest)
 
 
 def chunk_part(deployment: Deployment, chunks: Array, cached: Array) -> StepPart:
@@ -142,7 +138,7 @@ def chunk_part(deployment: Deployment, chunks: Array, cached: Array) -> StepPart
     number, size = turns_of(new, deployment) if deployment.engine.micro_batch_tokens else (1.0, new)
     # Micro-batches see more of the chunk one after the other, and half of it on average.
     context = before + (new + new / number) / 2.0
-    return StepPart("chunks", Group(deployment.layout.dp, size, context, GROUP), attends)
+    return StepPart("chunks", Group(deployment.layout.dp, size, context), attends)
 
 
 @dataclass(frozen=True, slots=True)

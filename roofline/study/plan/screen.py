@@ -17,7 +17,7 @@ from roofline.cost.memory import held, memory_budget
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Op
 from roofline.serving.run.setup import typical
-from roofline.serving.simulate.kernels import GROUP, attends, rest
+from roofline.serving.simulate.kernels import attends, rest
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.stages import laid_out
 from roofline.study.layouts import candidates, one_by_one
@@ -117,9 +117,7 @@ def _priced(
         axis = replace(layouts[0], tp=tp, cp=cp, dp=dp, ep=ep)
         one = np.tile(np.repeat(first, len(second)), count)
         other = np.tile(second, count * len(first))
-        group = (
-            Group(dp, one, one + other, GROUP) if prompts else Group(one * dp, 1.0, other, GROUP)
-        )
+        group = Group(dp, one, one + other) if prompts else Group(one * dp, 1.0, other)
         (found,) = laid_out(replace(base, layout=axis), group).seconds(wanted)
         return np.broadcast_to(found, one.shape).reshape(count, len(first), len(second))
 

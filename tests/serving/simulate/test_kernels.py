@@ -13,7 +13,7 @@ from roofline.cost.step import Group
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
-from roofline.serving.simulate.kernels import GROUP, StepKernels, StepPart, attends, rest
+from roofline.serving.simulate.kernels import StepKernels, StepPart, attends, rest
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.stages import laid_out
 
@@ -36,7 +36,7 @@ def test_a_point_takes_the_same_whatever_was_asked_before(model: str, layout: st
     deployment = measured(model, layout)
     kernels = StepKernels(deployment, deployment.kernel_gains)
     for contexts in (np.array([64.0, 4096.0]), np.array([7.0, 64.0, 300.0, 9000.0])):
-        group = Group(np.full(len(contexts), 16.0), 1.0, contexts, GROUP)
+        group = Group(np.full(len(contexts), 16.0), 1.0, contexts)
         for part, wanted in (("attention", attends), ("others", rest)):
             direct = laid_out(deployment, group).seconds(wanted)
             ours = kernels.seconds(StepPart(part, group, wanted))
