@@ -8,10 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from roofline.cost.activations import activation_peak
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout, parse
-from roofline.cost.memory import held, kv_bytes_per_sequence
+from roofline.cost.memory import activation_peak, held, kv_bytes_per_sequence
 from roofline.cost.roof import Parts, parts, roof
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.weights import weight_bytes

@@ -15,7 +15,7 @@ from roofline.report.sections import (
     verdict,
 )
 from roofline.report.sections.batch_curve import batch_facts
-from roofline.report.times import Bar, time_facts
+from roofline.report.sections.time_per_op import Bar, time_facts
 from roofline.table import Result, table
 from roofline.view.block import Card, Cell
 from roofline.view.known import at_roof, calibrated, ends, inside

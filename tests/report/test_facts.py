@@ -16,7 +16,7 @@ from roofline.report.sections import (
     verdict,
 )
 from roofline.report.sections.batch_curve import batch_facts
-from roofline.report.times import MOST_BARS, time_facts
+from roofline.report.sections.time_per_op import MOST_BARS, time_facts
 from roofline.table import Derivation, Result, table
 from roofline.view import tables
 from roofline.view.block import Card
