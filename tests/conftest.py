@@ -24,7 +24,7 @@ hypothesis.settings.register_profile("roofline", deadline=None)
 hypothesis.settings.load_profile("roofline")
 
 SLOW = ("tests/validation/", "tests/stress/", "tests/microbench/")
-"""Where nearly every test fits, simulates or compiles."""
+"""Folders in which nearly every test fits, simulates or compiles."""
 SLOW_MARKS = ("browser", "ray", "stress")
 FIRST = ("tests/validation/", "tests/study/executors/test_ray.py", "tests/stress/", "tests/bench/")
 """Files of which some take minutes: begun first, none is left for one core while others wait."""

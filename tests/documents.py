@@ -55,7 +55,7 @@ def command_prints(command: str) -> str:
 
 
 def call_prints(source: str, session: dict[str, Any]) -> str:
-    """What a line of a session prints."""
+    """Output of a line of a session."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(compile(source, "session", "single"), session)
     return out.getvalue()

@@ -1,4 +1,4 @@
-"""What is compiled is kept, and made again where what was kept is damaged."""
+"""Compiled code is kept, and made again where a file is damaged."""
 
 import errno
 import gc

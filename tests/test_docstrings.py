@@ -31,7 +31,7 @@ def formulas(code: str) -> Iterator[ast.FunctionDef]:
 
 
 def faults(code: str) -> list[str]:
-    """What is missing in the docstrings of a module's formulas."""
+    """Gaps in the docstrings of a module's formulas."""
     every = list(formulas(code))
     entries = {node.name: described(ast.get_docstring(node) or "") for node in every}
     out = []

@@ -1,4 +1,4 @@
-"""What was read of files is kept until they change, and whatever happens to it does no harm."""
+"""Parsed files are kept until they change, and whatever happens to the copy does no harm."""
 
 from pathlib import Path
 

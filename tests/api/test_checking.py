@@ -1,4 +1,4 @@
-"""What the doctor says, where something is there and where nothing is."""
+"""Words of the doctor, where something is there and where nothing is."""
 
 import sys
 import tomllib

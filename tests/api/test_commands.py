@@ -106,7 +106,7 @@ def knob(engine: str, flag: str, share: float) -> float:
 
 
 def test_memory_means_the_same_bytes_for_every_engine() -> None:
-    """Of the device for vLLM, without what is not kept for SGLang, of the rest for TensorRT-LLM."""
+    """Shares of the device for vLLM, less activations for SGLang, of the rest for TensorRT-LLM."""
     capacity = machines.gpu("h100-sxm").memory_bytes
     weights = parameters.weight_bytes(networks.architecture("llama-3.1-8b"))
     reserved = {

@@ -44,7 +44,7 @@ class Prediction:
 
 
 def touched(kernels: Iterable[tuple[Point, float]]) -> float:
-    """What kernels that run over and over touch between two uses of a weight or a cache. [B]
+    """Bytes that kernels touch between two uses of a weight or a cache, run over and over. [B]
 
     That is every weight and every cache. Activations are written over from kernel to kernel, and
     left out.

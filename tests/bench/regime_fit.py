@@ -119,7 +119,7 @@ class _Problem:
         return begin, message * self.messages, self.wire / efficiency
 
     def logarithms(self, x: Array) -> tuple[Array, Array, Array]:
-        """Of the time of each regime, and of their soft minimum; share of each regime in it."""
+        """Logarithms of the time of each regime and of their soft minimum; share of each regime."""
         sharpness = np.exp(x[-1])
         start, messages, wire = self.parts(x)
         alone: Array = np.log(start + messages + wire)

@@ -19,7 +19,7 @@ NOMINAL = 2.0**29
 
 
 def times(last: float, own: float = 2.0**21) -> Array:
-    """Of a byte, where a core's own cache, the last-level cache and memory each take longer."""
+    """Time of a byte: longer in the last-level cache than in a core's own, longest in memory."""
     near = 1 / 60e9 + missed(SIZES, own) / 50e9
     return np.asarray(near + missed(SIZES, last) / 30e9)
 

@@ -14,7 +14,7 @@ from roofline.errors import InputError
 
 
 def e4m3(bits: int) -> float:
-    """What eight bits mean, by the definition: sign, four of exponent, three of mantissa."""
+    """Value of eight bits, by the definition: sign, four of exponent, three of mantissa."""
     power, mantissa = bits >> 3 & 15, bits & 7
     size = mantissa / 8 * 2.0**-6 if power == 0 else (1 + mantissa / 8) * 2.0 ** (power - 7)
     return -size if bits & 128 else size

@@ -1,4 +1,4 @@
-"""Which form fits which probe, and the rates that plans and fits are given."""
+"""Forms of probes, and the rates that plans and fits are given."""
 
 import pytest
 

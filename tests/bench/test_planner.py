@@ -1,4 +1,4 @@
-"""What a budget buys: every probe and regime, in a fixed order, and a list of what it does not."""
+"""A budget buys every probe and regime, in a fixed order, and a list says what it does not."""
 
 from dataclasses import replace
 

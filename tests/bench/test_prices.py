@@ -1,4 +1,4 @@
-"""What probes of a GPU price: each of them something, and each operator has one or a reason."""
+"""Probes of a GPU each price something, and each operator has one or a reason."""
 
 from dataclasses import replace
 from pathlib import Path

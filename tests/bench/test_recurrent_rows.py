@@ -170,7 +170,7 @@ def test_a_difference_of_two_kernels_has_its_own_form() -> None:
 @pytest.mark.slow
 @needs(file("linear_attention"))
 def test_no_two_kernels_of_one_release_have_one_label() -> None:
-    """Of two releases the later is shipped; of two kernels of one, neither could be told."""
+    """The later of two releases is shipped; two kernels of one could not be told apart."""
     frame = pd.read_parquet(file("linear_attention"))
     for column in frame.select_dtypes("category"):
         frame[column] = frame[column].astype(str)

@@ -1,4 +1,4 @@
-"""How fast it is. Figures are printed, never asserted: ``pytest -s tests/benchmarks``."""
+"""Times of the commands. Figures are printed, never asserted: ``pytest -s tests/benchmarks``."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""What a chunk costs beside its work: to hand it out, encode it and have it on the disk.
+"""Cost of a chunk beside its work: to hand it out, encode it and have it on the disk.
 
 Printed, never asserted.
 """

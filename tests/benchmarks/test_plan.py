@@ -1,4 +1,4 @@
-"""How long a plan takes. Printed, never asserted."""
+"""Time of a plan. Printed, never asserted."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""How fast rows are predicted and fits left out. Figures are printed, never asserted."""
+"""Rates at which rows are predicted and fits left out. Figures are printed, never asserted."""
 
 import time
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How many requests are simulated in a second. Printed, never asserted."""
+"""Requests simulated in a second. Printed, never asserted."""
 
 import resource
 import time

@@ -1,4 +1,4 @@
-"""How fast ten million configurations become a Pareto set. Printed, never asserted."""
+"""Time in which ten million configurations become a Pareto set. Printed, never asserted."""
 
 import os
 import resource
@@ -190,7 +190,7 @@ def test_ten_million_configurations_to_a_frontier() -> None:
 
 
 def test_every_figure_of_every_configuration() -> None:
-    """What it takes where nothing is dropped before it is complete."""
+    """Time and memory where nothing is dropped before it is complete."""
     for calibration in ("auto", "none"):
         with reference() as loop:
             began, count = time.process_time(), 0

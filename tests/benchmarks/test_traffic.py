@@ -1,4 +1,4 @@
-"""How fast traffic is drawn and traces are read: printed, not held."""
+"""Rates at which traffic is drawn and traces are read: printed, not held."""
 
 import time
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is printed in several ways is computed once."""
+"""An answer that is printed in several ways is computed once."""
 
 from collections.abc import Callable
 from typing import Any

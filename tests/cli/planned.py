@@ -11,7 +11,7 @@ SMALL = (
 
 
 class Ran:
-    """What a command did."""
+    """Outcome of a command."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err

@@ -23,7 +23,7 @@ REST = {
     "prompt": 512,
     "output": 128,
 }
-"""What the files of others may leave out."""
+"""Columns that the files of others may leave out."""
 
 
 def ask(capsys: Captured, *arguments: object) -> tuple[int, str, str]:

@@ -18,7 +18,7 @@ HEAVY = ("numpy", "pandas", "scipy", "yaml", "numba", "pyarrow", "rich", "plotly
 
 
 def shell(line: str, *flags: str, home: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """What the completion script of bash asks for the last word of a line."""
+    """Completions that the script of bash asks for the last word of a line."""
     words = line.split(" ")
     environment = {
         **os.environ,

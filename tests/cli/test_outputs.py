@@ -1,4 +1,4 @@
-"""What commands write is there whole or not at all."""
+"""Files that commands write are there whole or not at all."""
 
 import errno
 import os

@@ -18,7 +18,7 @@ TRACE = "arrival_s,prompt,output\n" + "".join(f"{i * 0.2},{300 + i},{10 + i}\n" 
 
 
 class Ran:
-    """What a command did."""
+    """Outcome of a command."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err

@@ -34,7 +34,7 @@ objectives: [min tpot_s, min usd_per_mtok]
 
 
 class Ran:
-    """What a command did."""
+    """Outcome of a command."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err

@@ -22,7 +22,7 @@ NEEDED = {
 def values(
     name: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch, *, plain: bool
 ) -> list[str]:
-    """What a command is called with, or why it is not."""
+    """Arguments that a command is called with, or the reason why it is not."""
     if not plain:
         monkeypatch.setattr(cli, "take_plain", lambda command: None)
     commands = cli._commands.__wrapped__(name)

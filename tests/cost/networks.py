@@ -95,7 +95,7 @@ def _faster(link: Link, factor: float) -> Link:
 
 
 def setting(deployment: Deployment) -> Setting:
-    """What the slow reference needs to know of a deployment."""
+    """Facts of a deployment that the slow reference needs."""
     formats, options = deployment.precision, deployment.options
     narrow = formats.product().quantised
     assert narrow is None or not narrow.row_bits, "scales of rows are not counted here"

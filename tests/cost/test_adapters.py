@@ -23,7 +23,7 @@ from tests.pricing import seconds
 from tests.serving.deployments import on
 
 LAYERS, D, KV, F, R = 32, 4096, 1024, 14336, 16
-"""Of llama-3.1-8b, and the usual rank."""
+"""Widths of llama-3.1-8b, and the usual rank."""
 
 
 def adapted(deployment: Deployment, batch: float = 8.0) -> dict[str, Op]:
@@ -161,7 +161,7 @@ def test_stages_of_a_pipeline_have_an_adapter_between_them() -> None:
 
 
 def test_heads_that_are_repeated_have_their_outputs_repeated() -> None:
-    """Of 8 key/value heads each of 16 devices has one: B of k and v is there twice."""
+    """Each of 16 devices has one of 8 key/value heads: B of k and v is there twice."""
     sixteen = on("llama-3.1-70b", tp=16, lora=Lora(1, R, "qkv"))
     per_device = 2 * R * 80 * (3 * 8192 + 8192 / 16 + 2 * 128)
     assert whole(sixteen) == per_device

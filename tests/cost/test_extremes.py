@@ -122,7 +122,7 @@ def test_no_count_of_any_network_wraps_at_the_largest_numbers_that_are_taken(
 
 
 def test_bytes_of_a_cache_at_the_largest_numbers_are_exact() -> None:
-    """Of keys and values: 2 · layers · heads · width of a head · 2 B for each token."""
+    """Bytes of keys and values: 2 · layers · heads · width of a head · 2 B for each token."""
     deployment = deployed(architecture("llama-3.1-8b"))
     step_of = step(deployment, Group(MOST_SEQUENCES, 1, MOST_TOKENS))
     read = sum(int(op.repeat) * int(op.work.kv_bytes) for op in step_of.values())

@@ -1,4 +1,4 @@
-"""What holds of every calibrated form, whatever it is of."""
+"""Laws of every calibrated form."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""What a device holds, and what fits."""
+"""Memory of a device, and what fits in it."""
 
 from dataclasses import replace
 

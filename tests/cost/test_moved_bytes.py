@@ -1,4 +1,4 @@
-"""What devices tell each other in a step, against tokens and keys that are passed one by one."""
+"""Bytes that devices send each other in a step, against tokens and keys passed one by one."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is kept outside device memory: the time to load it and the room it leaves."""
+"""Weights and caches outside device memory: the time to load it and the room it leaves."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -84,7 +84,7 @@ def test_a_ring_moves_what_the_uncalibrated_model_moves() -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8])
 def test_bytes_are_those_counted_send_by_send(ranks: int) -> None:
-    """Of a tensor of n parts, by the busiest rank in its busier direction."""
+    """Parts that are sent of a tensor of n parts, by the busiest rank in its busier direction."""
     others = ranks - 1
     sent = {
         ("all_reduce", "one-shot"): others * ranks,

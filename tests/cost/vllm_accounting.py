@@ -1,4 +1,4 @@
-"""What vLLM says a step costs: the rules of its own FLOP and byte counters, written out again.
+"""Cost of a step as vLLM counts it: the rules of its own FLOP and byte counters, written out again.
 
 Source: vLLM @00cee63 (Apache-2.0), ``vllm/v1/metrics/perf.py``, what ``--enable-mfu-metrics``
 reports; its pull requests 30738 (attention, feed-forward, unembedding), 39457 (MLA) and 55624

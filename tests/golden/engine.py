@@ -21,7 +21,7 @@ def total_parameters(model: str) -> int:
 
 
 def element_bits(name: str) -> int:
-    """Of one value, without what groups share."""
+    """Bits of one value, without what groups share."""
     return named(name).element_bits
 
 
@@ -31,7 +31,7 @@ def stored_width(name: str) -> float:
 
 
 def active_parameters(model: str) -> int:
-    """Of a token, embeddings included."""
+    """Parameters that a token meets, embeddings included."""
     return parameters.active(architecture(model))["all"]
 
 

@@ -558,7 +558,7 @@ def test_texts_that_are_no_requests_are_refused_where_they_are(
 
 @pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="there are no pipes with names")
 def test_a_trace_may_come_through_a_pipe() -> None:
-    """What it is like is not looked at beforehand: a pipe gives each byte once."""
+    """No byte is looked at beforehand: a pipe gives each once."""
     out, into = os.pipe()
     try:
         os.write(into, PLAIN.encode())

@@ -11,7 +11,7 @@ from tests.microbench.small_cases import BUILDERS as SMALL
 
 
 def noticed(folder: Path, edits: dict[str, tuple[str, str]], names: list[str]) -> str:
-    """How the first case that does not hold fails, or nothing."""
+    """Failure of the first case that does not hold, or nothing."""
     for name in names:
         for schedule in SCHEDULES:
             case = build(name) if name in ATTENTION else SMALL[name]()

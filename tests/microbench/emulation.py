@@ -33,7 +33,7 @@ def compiler() -> str | None:
 
 
 class KernelError(Exception):
-    """What a kernel did that no GPU allows."""
+    """Fault of a kernel that no GPU allows."""
 
 
 class Region(ctypes.Structure):

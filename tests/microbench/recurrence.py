@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[np.float64]
 TINY: Final = 1e-6
-"""What is added to the squares of a vector before it is normalised."""
+"""Number added to the squares of a vector before it is normalised."""
 
 
 def gated_delta(

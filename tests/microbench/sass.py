@@ -18,7 +18,7 @@ def disassembler() -> Path:
 
 
 def instructions(cubin: bytes, folder: Path) -> dict[str, Counter[str]]:
-    """How often each instruction stands in each kernel."""
+    """Count of each instruction in each kernel."""
     path = folder / "kernel.cubin"
     path.write_bytes(cubin)
     done = subprocess.run([disassembler(), "-c", path], capture_output=True, text=True, check=True)

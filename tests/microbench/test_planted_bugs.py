@@ -18,7 +18,7 @@ NAMES = cases(tuple(SOME.values()), tuple(BUGS))
 
 
 def outcome(bug: Bug, folder: Path) -> str:
-    """What the cases say of a source with the bug; a process that dies says so too."""
+    """Verdict of the cases on a source with the bug; a process that dies says so too."""
     folder.mkdir()
     edits = json.dumps({bug.source: (bug.written, bug.planted)})
     command = [sys.executable, "-m", "tests.microbench.check", str(folder), edits]

@@ -59,5 +59,5 @@ def taken_apart(page: str) -> Page:
 
 
 def unpacked(text: str) -> bytes:
-    """What a script of the page unpacks: base 85 with a comma for the less-than sign, gzip."""
+    """Text that a script of the page unpacks: base 85 with a comma for the less-than sign, gzip."""
     return gzip.decompress(base64.b85decode(text.strip().replace(",", "<")))

@@ -1,4 +1,4 @@
-"""What the first card of a page says: the answer, in figures, and how sure it is."""
+"""First card of a page: the answer, in figures, and how sure it is."""
 
 from dataclasses import replace
 from typing import Any

@@ -92,7 +92,7 @@ def test_requests_miss_what_a_list_of_the_last_adapters_has_not() -> None:
 
 
 def test_requests_of_a_run_miss_as_often_as_is_expected() -> None:
-    """What was asked for before a run tells nothing of what is asked for in it."""
+    """Requests before a run tell nothing of those in it."""
     lora = Lora(1000, max_loras=500)
     away = missed(lora, chosen(lora, 500))
     assert 1.0 - away.mean() == pytest.approx(hit_rate(1000, 0.0, 500), abs=0.06)
@@ -106,7 +106,7 @@ def test_choices_are_as_popular_as_zipf_says() -> None:
 
 @pytest.mark.slow
 def test_traffic_waits_for_adapters_that_are_away_and_is_served_alike() -> None:
-    """What is loaded shifts a request; of half as many steps none changes."""
+    """A load shifts a request; the steps of half as many requests stay."""
     asked: dict[str, Any] = {
         "rate": 4.0,
         "requests": 400,

@@ -1,4 +1,4 @@
-"""What binds, and what would help: every factor is that of running the change."""
+"""The bound, and changes that would help: every factor is that of running the change."""
 
 from collections.abc import Mapping
 from dataclasses import replace

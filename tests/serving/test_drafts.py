@@ -1,4 +1,4 @@
-"""What drafts: what it is made of, what it reads and holds, and what cannot draft."""
+"""Drafts: their parts, what they read and hold, and networks that cannot draft."""
 
 import re
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def predicting() -> Iterator[str]:
 
 
 def test_layers_that_predict_further_tokens_have_the_parameters_that_were_counted() -> None:
-    """Of every network that has one, or it is refused."""
+    """Every network's head is counted, or refused."""
     priced, refused = set(), set()
     for name in predicting():
         network = catalog.architecture(name)

@@ -1,4 +1,4 @@
-"""What a calibrated answer says of itself holds for what it says it of."""
+"""Claims of a calibrated answer about itself hold."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Which measured kernels price a static batch."""
+"""Measured kernels that price a static batch."""
 
 from dataclasses import replace
 

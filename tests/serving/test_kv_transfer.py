@@ -1,4 +1,4 @@
-"""What is handed over from prefill to decode, and when it has arrived."""
+"""Cache handed over from prefill to decode, and the time when it has arrived."""
 
 from dataclasses import replace
 

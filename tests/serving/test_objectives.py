@@ -24,7 +24,7 @@ from roofline.serving.running_cost import joule_per_token, power, usd_per_mtok
 
 
 def served(rows: list[tuple[float, float, float, float, int]]) -> Finished:
-    """Of (arrival, admitted, first token, finish, output tokens)."""
+    """Requests of (arrival, admitted, first token, finish, output tokens)."""
     arrival, admitted, first, finish, output = (np.array(each) for each in zip(*rows, strict=True))
     return Finished(arrival, admitted, first, finish, np.full(len(rows), 10), output)
 

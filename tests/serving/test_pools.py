@@ -1,4 +1,4 @@
-"""How many instances prefill and decode get of a number of devices."""
+"""Instances that prefill and decode get of a number of devices."""
 
 import pytest
 from hypothesis import given, settings

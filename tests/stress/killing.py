@@ -116,7 +116,7 @@ def prepared(folder: Path) -> None:
 
 
 def source(root: Path, ran: Callable[[str, Path], object]) -> None:
-    """What commands read, in a folder ``source``.
+    """Files that commands read, in a folder ``source``.
 
     Args:
         root: Where to make it.

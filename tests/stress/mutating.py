@@ -43,7 +43,7 @@ FEW: Final = 12
 """Items of a list that are changed. [1]"""
 SIZE_CAP: Final = 1 << 20
 GROWN: Final = 1000
-"""Of so many texts, one is made as large as documents may be, or larger."""
+"""One text in so many is made as large as documents may be, or larger."""
 NUMBERS: Final = (0, 1, 2**31 - 1, 2**32 - 1, 2**53, 2**63 - 1, 2**63, 2**64 - 1)
 
 

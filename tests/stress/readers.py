@@ -71,7 +71,7 @@ class Original:
     """A document that is read."""
 
     name: str
-    """What its file is called."""
+    """Name of its file."""
     content: bytes
 
 
@@ -84,7 +84,7 @@ class Reader:
     """Reads one, and makes of it what is made before it is costed."""
     originals: tuple[Original, ...]
     weight: float
-    """How often its documents are tried, against others."""
+    """Frequency with which its documents are tried, against others."""
     where: str = AT
     """Places that its errors have after the name of the file."""
     packed: bool = False

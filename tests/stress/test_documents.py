@@ -31,7 +31,7 @@ MOST_BYTES: Final = 300_000_000
 
 @dataclass
 class Seen:
-    """What came of the documents of a reader."""
+    """Outcomes of the documents of a reader."""
 
     accepted: int = 0
     refused: int = 0
@@ -72,7 +72,7 @@ def timed(reader: Reader, path: Path) -> tuple[float, BaseException | None]:
 
 
 def fault(reader: Reader, path: Path, error: BaseException | None) -> str:
-    """What is wrong with a refusal; empty where nothing is."""
+    """Fault of a refusal; empty where there is none."""
     if error is None:
         return ""
     if not isinstance(error, RooflineError):

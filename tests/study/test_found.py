@@ -1,4 +1,4 @@
-"""What a sweep found: the best rows first, from memory or from a file of many groups of rows."""
+"""Findings of a sweep: the best rows first, from memory or from a file of many groups of rows."""
 
 from pathlib import Path
 

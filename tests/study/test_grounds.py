@@ -1,4 +1,4 @@
-"""What is said below a sweep: bounds, what engines add, how far closed forms are off."""
+"""Notes below a sweep: bounds, what engines add, how far closed forms are off."""
 
 from typing import Any
 

@@ -25,7 +25,7 @@ FEW: Final = 8
 """Fewer widths than this are held out in octaves of tokens too."""
 FOLDS: Final = 8
 SCORE: Final = int(os.environ.get("ROOFLINE_FOLDS", "1"))
-"""Of the eight groups of families, those that are held out here; 8 gives the published table."""
+"""Groups of families, of eight, that are held out here; 8 gives the published table."""
 OTHER_NORM: Final = {"microsoft/phi-2"}
 """Networks whose norm subtracts a mean and whose residual adds three tensors: other kernels."""
 
@@ -47,7 +47,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Of the rows that were held out."""
+    """Predictions of the rows that were held out."""
 
     measured: Array
     predicted: Array
@@ -86,7 +86,7 @@ def linear(device: str, dtype: str) -> Group:
 
 @cache
 def timed_layers(device: str) -> Group:
-    """Of vidur; the same shape in several networks is one row."""
+    """Linear layers of vidur; the same shape in several networks is one row."""
     every = measured("vidur_gemm")
     shapes = ["m", "n", "k"]
     rows = every[every.gpu == device].groupby(shapes)["time_s"].median().reset_index()
@@ -112,7 +112,7 @@ def quantised() -> Iterator[Group]:
 
 
 def passes(device: str) -> Iterator[Group]:
-    """Of vidur; the same width in several networks is one row."""
+    """Passes over activations of vidur; the same width in several networks is one row."""
     every = measured("elementwise")
     every = every[(every.gpu == device) & ~every.model.isin(OTHER_NORM)]
     for op, part in every.groupby("op"):

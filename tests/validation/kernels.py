@@ -28,12 +28,12 @@ READERS: Final = {
 }
 """By the file that the rows are in."""
 ROWS: Final = 600
-"""Of a group that a test fits: a random sample, from a fixed seed."""
+"""Rows of a group that a test fits: a random sample, from a fixed seed."""
 EXPERT_ROWS: Final = 6000
 """Read of all groups of experts, whose loads are drawn one by one."""
 FOLDS: Final = 4
 SCORE: Final = cases(2, FOLDS)
-"""Of those groups of families, those that are left out, one after the other."""
+"""Groups of families that are left out, one after the other."""
 SEED: Final = 0
 
 

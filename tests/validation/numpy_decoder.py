@@ -68,7 +68,7 @@ def probe(name: str) -> Probe:
 
 
 def kernels(step: Step) -> Iterator[tuple[Point, float]]:
-    """What `Decoder.run` launches, and how often."""
+    """Launches of `Decoder.run`, and how often."""
     m = step.count * step.new
 
     def gemm(rows: int, n: int, k: int, times: int) -> tuple[Point, float]:
@@ -107,7 +107,7 @@ MEMORY: Final = "read"
 
 
 class Weights:
-    """Of all layers; steps share them."""
+    """Weights of all layers; steps share them."""
 
     def __init__(self) -> None:
         random, kv = np.random.default_rng(0), KV_HEADS * HEAD_DIM

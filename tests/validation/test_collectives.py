@@ -28,7 +28,7 @@ from tests.validation.measurements import NODES, Group, file, groups, needs
 pytestmark = needs(file("collectives"), file("vidur_collectives"))
 MEDIAN: Final = 0.07
 FOLDS: Final = 5
-"""Of the intervals: every fifth octave is held out together, its neighbours stay."""
+"""Intervals: every fifth octave is held out together, its neighbours stay."""
 FORMULAS: Final[Mapping[str, Callable[[Number, Ranks], Transfer]]] = {
     "all_reduce": all_reduce,
     "all_gather": all_gather,

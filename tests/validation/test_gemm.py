@@ -34,7 +34,7 @@ TRANSFER: Final = (0.06, 0.18)
 
 
 def datasheet(group: Group) -> Errors:
-    """Of the uncalibrated roofline."""
+    """Errors of the uncalibrated roofline."""
     m, n, k = (group.dims[name] for name in "mnk")
     width = 1.0 if "fp8" in group.name else 2.0
     compute = 2 * m * n * k / group.machine.flops_per_s

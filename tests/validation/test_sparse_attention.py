@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas
 
 ROWS = 500
-"""Of a group, here."""
+"""Rows of a group, here."""
 SCORE = cases(2, OUTER)
 """Groups of families that are left out, one after the other."""
 

@@ -85,7 +85,7 @@ def recovered() -> tuple[Array, Array]:
 
 @pytest.mark.slow
 def test_planted_constants_are_recovered(recovered: tuple[Array, Array]) -> None:
-    """Those that rows can tell from others, up to what the priors still pull."""
+    """Constants that rows can tell from others, up to what the priors still pull."""
     logs, spread = recovered
     before, sd = priors()
     for name in ("vllm-sync.sequence_s", "vllm-sync.request_s"):
@@ -173,7 +173,7 @@ def test_groups_go_into_folds_whole() -> None:
 
 
 def test_no_fold_has_all_mixtures_of_experts() -> None:
-    """Of two engines with four networks each, half of them mixtures, first by name."""
+    """Rows of two engines with four networks each, half of them mixtures, first by name."""
     found: list[Any] = [
         SimpleNamespace(kind=kind, group=("h100-sxm", engine, network))
         for engine in ("sglang", "vllm")

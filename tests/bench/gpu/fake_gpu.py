@@ -74,7 +74,7 @@ class FakeGpu:
     launch_s: float = 3e-6
     gap_s: float = 1e-6
     idle_s: float = 2e-5
-    """What a launch costs the host, a gap between graphs, and the start of an idle device."""
+    """Times of a launch on the host, a gap between graphs, and the start of an idle device."""
     now: float = 0.0
     busy: bool = False
     refuses_capture: bool = False

@@ -1,4 +1,4 @@
-"""How long kernels take, from what a driver sees of them: forms with planted constants."""
+"""Kernel times from what a driver sees of them: forms with planted constants."""
 
 import ctypes
 from collections.abc import Callable, Mapping

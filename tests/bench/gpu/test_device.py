@@ -1,4 +1,4 @@
-"""How launches reach a device, with one that is made up."""
+"""Launches reach a device, here one that is made up."""
 
 from types import SimpleNamespace
 from typing import Any

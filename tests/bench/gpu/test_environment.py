@@ -1,4 +1,4 @@
-"""What is missing is one line and a remedy, whatever it is."""
+"""Anything that is missing is one line and a remedy."""
 
 import sys
 from importlib.metadata import PackageNotFoundError

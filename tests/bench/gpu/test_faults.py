@@ -33,7 +33,7 @@ RATES: Final = {
     "throttle": 0.012,
     "silence": 0.012,
 }
-"""How often a device fails where it could, until `FAULTS` faults have struck."""
+"""Chance that a device fails where it could, until `FAULTS` faults have struck."""
 BUDGET_S: Final = 0.6 * FAULTS
 LETHAL: Final = ("allocate", "launch", "product", "wait")
 """Faults that a point does not survive; without a graph, without a driver that answers it does."""

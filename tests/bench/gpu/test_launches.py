@@ -1,4 +1,4 @@
-"""What the kernels do not serve is refused before anything is launched."""
+"""Shapes that the kernels do not serve are refused before anything is launched."""
 
 from collections.abc import Callable
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""What probes hand to kernels, held against the signatures in the CUDA sources."""
+"""Arguments of kernels, held against the signatures in the CUDA sources."""
 
 import re
 from collections.abc import Iterator

@@ -29,7 +29,7 @@ def held(name: str, at: dict[str, int]) -> float:
 
 @pytest.mark.parametrize("name", ["gated-delta-decode", "gated-delta-prefill"])
 def test_a_state_is_read_and_written_once(name: str) -> None:
-    """What a run makes room for itself: outputs and new states; gates are constants."""
+    """Buffers that a run makes itself: outputs and new states; gates are constants."""
     probe = find(name).probe
     for point in points(probe):
         work = probe.work(point.at)

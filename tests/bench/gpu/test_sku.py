@@ -1,4 +1,4 @@
-"""Which product a device is: capability, multiprocessors and memory first, its title last."""
+"""A device's product: capability, multiprocessors and memory tell it first, its title last."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which kernel, and of which shape, an operator asks measurements for."""
+"""Kernels, and their shapes, that operators ask measurements for."""
 
 from dataclasses import replace
 
@@ -421,7 +421,7 @@ def test_a_kernel_of_some_shapes_is_for_the_engine_and_the_device_that_have_it(
 def test_experts_whose_tokens_come_from_others_ask_for_the_kernel_of_that(
     batch: float, phase: str
 ) -> None:
-    """Where this engine has none on the device, they ask for that of experts at home."""
+    """Engines without a kernel of their own on the device ask for that of experts at home."""
     wanted = routed("deepseek-v3", "h200-sxm", Layout(dp=8, ep=8), decode(batch, 1.0))
     assert (wanted.kind, wanted.variants) == ("moe-wideep", (f"fp8_block-{phase}", "fp8_block"))
     assert wanted.otherwise is not None

@@ -1,4 +1,4 @@
-"""Which part of which measured module an index and an attention to chosen keys ask for."""
+"""Parts of measured modules that an index and an attention to chosen keys ask for."""
 
 from dataclasses import replace
 

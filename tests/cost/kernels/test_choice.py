@@ -19,7 +19,7 @@ SHARP: Final = {c.name: c.prior for c in choice.FORM.constants} | {"sharpness": 
 def time(
     batch: float, new: float, context: float, top_k: float = 1024.0, device: Machine = B200
 ) -> float:
-    """Of entries of four tokens."""
+    """Choice among entries of four tokens."""
     own = sparse_columns.tokens(np.array([batch]), np.array([new]), np.array([context]))
     shape = {"heads": 64.0, "head_dim": 128.0, "entry_bytes": 132.0, "ratio": 4.0}
     dims = own | sparse_columns.index(own, **shape, top_k=top_k)

@@ -218,7 +218,7 @@ def test_blocks_have_the_rows_of_the_kernel_that_an_engine_takes(
 
 
 def test_the_last_wave_of_blocks_takes_as_long_as_a_full_one() -> None:
-    """Of an encoder with a head for each multiprocessor, one more head takes a second wave."""
+    """One more head than one for each multiprocessor takes a second wave."""
     sms = H100.multiprocessors
     heads = np.array([sms, sms + 1, 2 * sms])
     one = np.ones(3)

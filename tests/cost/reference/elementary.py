@@ -1,4 +1,4 @@
-"""What one device does of one matrix, norm or row of keys, token by token."""
+"""Work of one device on one matrix, norm or row of keys, token by token."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -34,7 +34,7 @@ class Setting:
 
 @dataclass
 class Count:
-    """What one device does in one step."""
+    """Work of one device in one step."""
 
     flops: Fraction = Fraction(0)
     weight_bytes: Fraction = Fraction(0)
@@ -88,7 +88,7 @@ def multiply(
 
 
 def multiply_shard(out: Count, matrix: Linear, tokens: int, setting: Setting) -> None:
-    """What one device does of a matrix that is split as it says."""
+    """Work of one device on a matrix that is split as it says."""
     n = matrix.n // setting.tp if matrix.split == "column" else matrix.n
     k = matrix.k // setting.tp if matrix.split == "row" else matrix.k
     bias = n if matrix.biased else 0

@@ -194,7 +194,7 @@ def _ready(machine: Machine, edges: Sequence[Message]) -> list[Message]:
 
 
 def through_a_switch(ranks: int) -> tuple[list[Fraction], list[Fraction]]:
-    """What each port carries to the switch and from it, when the switch sums and multicasts.
+    """Bytes that each port carries to the switch and from it, when the switch sums and multicasts.
 
     Each rank asks for its share: the switch reads it from every rank, itself included, and hands
     over the sum. Each rank then writes its share to the switch, which hands it to everybody.

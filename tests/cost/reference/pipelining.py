@@ -9,7 +9,7 @@ Seconds = int | Fraction
 
 
 def completions(times: Sequence[Sequence[Seconds]], rounds: int = 1) -> list[list[Seconds]]:
-    """When each job has passed all stages, for each of some rounds.
+    """Times at which each job has passed all stages, for each of some rounds.
 
     Args:
         times: Of each job on each stage. All jobs are there at the start, in order.

@@ -71,7 +71,7 @@ names = st.one_of(
 
 @st.composite
 def servers(draw: st.DrawFn, model: st.SearchStrategy[str] | None = None) -> Served:
-    """What any server may be told: each engine has some of it."""
+    """Settings that any server may be told: each engine has some of them."""
     return Served(
         draw(st.sampled_from(list(targets.ENGINES))),
         draw(st.just("meta-llama/Llama-3.1-8B") if model is None else model),
@@ -103,7 +103,7 @@ def no_files(name: str) -> Document:
 
 
 def read_back(written: Command) -> Read:
-    """What the command says, read from its text; of manifests, from their file."""
+    """Deployment that a command or a manifest's file describes."""
     texts = written.files
 
     def files(name: str) -> Document:

@@ -46,7 +46,7 @@ def asked(engine: str, name: str) -> Served:
 
 
 def run(script: str, folder: Path) -> bytes:
-    """What a real shell makes of a script."""
+    """Words that a real shell makes of a script."""
     environment = {"PATH": f"{folder}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "HOME": "/h"}
     return subprocess.run(
         ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, check=True
@@ -122,7 +122,7 @@ def test_a_name_stays_text_in_yaml(name: str, target: str) -> None:
 
 
 def expanded(word: str, variables: dict[str, str]) -> str:
-    """What the kubelet makes of an argument: ``$$`` is a dollar, ``$(NAME)`` a variable."""
+    """Argument as the kubelet expands it: ``$$`` is a dollar, ``$(NAME)`` a variable."""
     out, at = "", 0
     while at < len(word):
         if word.startswith("$$", at):

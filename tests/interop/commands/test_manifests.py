@@ -238,7 +238,7 @@ GRAPH = {
         },
     },
 }
-"""Of Dynamo's published examples of ``nvidia.com/v1beta1``."""
+"""Schema of Dynamo's published examples of ``nvidia.com/v1beta1``."""
 SIDE = {
     "type": "object",
     "required": ["create"],
@@ -263,7 +263,7 @@ VALUES = {
         "prefill": SIDE,
     },
 }
-"""Of the values of llm-d's modelservice chart."""
+"""Schema of the values of llm-d's modelservice chart."""
 APPLICATION = {
     "type": "object",
     "required": ["applications"],
@@ -275,7 +275,7 @@ APPLICATION = {
         }
     },
 }
-"""Of Ray Serve's configuration files."""
+"""Schema of Ray Serve's configuration files."""
 
 
 def valid(text: str, schema: dict[str, Any], kind: str = "") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What people write: short flags, older spellings, contradictions, flags that are not modelled."""
+"""Commands as people write them: short flags, older spellings, contradictions, unmodelled flags."""
 
 import re
 import time

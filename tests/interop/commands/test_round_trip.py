@@ -1,4 +1,4 @@
-"""What is written is read back; what cannot be is named."""
+"""Commands that are written are read back; settings that cannot be are named."""
 
 from dataclasses import fields, replace
 

@@ -1,4 +1,4 @@
-"""What is no result, cut off, or of another version is refused where it is."""
+"""A file that is no result, cut off, or of another version is refused where it is."""
 
 import gzip
 import json

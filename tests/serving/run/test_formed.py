@@ -1,4 +1,4 @@
-"""What is said of the closed form beside a run."""
+"""Sentences on the closed form beside a run."""
 
 import re
 from dataclasses import replace

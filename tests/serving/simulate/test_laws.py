@@ -1,4 +1,4 @@
-"""What must hold of any server, whatever its policy."""
+"""Laws of any server, whatever its policy."""
 
 import tracemalloc
 from collections.abc import Iterator

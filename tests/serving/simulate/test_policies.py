@@ -1,4 +1,4 @@
-"""What each policy is known for."""
+"""Each policy does what it is known for."""
 
 from dataclasses import replace
 

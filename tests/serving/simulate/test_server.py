@@ -1,4 +1,4 @@
-"""What is refused, and the server that a deployment makes."""
+"""Servers that are refused, and the server that a deployment makes."""
 
 import subprocess
 import sys

@@ -111,7 +111,7 @@ def cases() -> Iterator[tuple[str, str, str]]:
 
 
 def figures(served: Served, inside: slice = slice(None)) -> dict[str, float]:
-    """What the closed form says too, as simulated."""
+    """Figures of the closed form, as simulated."""
     out = {}
     for metric in ("ttft", "tpot"):
         seconds = getattr(served, f"{metric}_s")[inside]

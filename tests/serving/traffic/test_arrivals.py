@@ -1,4 +1,4 @@
-"""When requests come: the gaps of each process against its closed form."""
+"""Arrivals of requests: the gaps of each process against its closed form."""
 
 import math
 from collections.abc import Callable

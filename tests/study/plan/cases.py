@@ -56,7 +56,7 @@ def question(
     headroom: float = 0.0,
     spares: int = 0,
 ) -> Question:
-    """What is planned for."""
+    """Traffic that is planned for."""
     return Question(demand(rate), Goal(slo, gpus, headroom, spares))
 
 

@@ -1,4 +1,4 @@
-"""What was not measured is a bound: planned apart, and never recommended over a forecast."""
+"""An unmeasured figure is a bound: planned apart, and never recommended over a forecast."""
 
 from dataclasses import replace
 from functools import cache

@@ -122,7 +122,7 @@ def test_both_pools_of_a_plan_are_written_for_dynamo_by_one_command(
 
 
 def test_the_command_of_a_plan_has_its_share_of_memory_and_its_graphs() -> None:
-    """What was planned without CUDA graphs on four fifths of the memory is started so."""
+    """A plan without CUDA graphs on four fifths of the memory is started so."""
     option = paired("llama-3.1-8b", 150.0)
     usual = option.pools[0].kind
     options = replace(usual.base.options, cuda_graphs=False)

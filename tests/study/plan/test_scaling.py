@@ -48,7 +48,7 @@ def test_two_levels_by_hand() -> None:
 
 
 def test_who_does_not_look_ahead_is_late_by_a_start_and_until_the_queue_is_gone() -> None:
-    """Of 25 a second 12.5 are served for 360 s: 4,500 wait, and go at 37.5 − 25 a second."""
+    """Half of 25 requests a second go for 360 s: 4,500 wait, and leave at 37.5 − 25 a second."""
     found = followed(TWO, POOL, Policy(look_ahead_s=0.0))
     gone = late(TWO, [found])
     waiting = (25.0 - 12.5) * 360.0
@@ -153,7 +153,7 @@ def test_replicas_are_those_counted_minute_by_minute(
 @given(st.lists(st.floats(0.0, 60.0), min_size=24, max_size=24), st.floats(0.0, 4_000.0))
 @settings(max_examples=30, deadline=None)
 def test_requests_are_conserved(rates: list[float], start: float) -> None:
-    """What came is served or waits; no more is late than came."""
+    """Every request is served or waits; no more are late than came."""
     rates[3] = 1.0
     curve = hourly(tuple(rates))
     pool = Scaled(10.0, 12.0, 1, start)

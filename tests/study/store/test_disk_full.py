@@ -28,7 +28,7 @@ HERE = Local(1)
 
 @dataclass
 class Disk:
-    """How much it still takes, in bytes and in flushes and renames."""
+    """Room that is left, in bytes and in flushes and renames."""
 
     room: float = float("inf")
     steps: float = float("inf")
@@ -183,7 +183,7 @@ def swept(folder: Path, workers: int = 1, **options: Any) -> str:
 
 @pytest.mark.slow
 def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path: Path) -> None:
-    """That of the shell's ulimit: parts fit in it, the result does not."""
+    """The limit is the shell's ulimit: parts fit in it, the result does not."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000))

@@ -34,7 +34,7 @@ def read(content: bytes) -> list[Entry]:
 
 
 def ends(whole: bytes) -> list[int]:
-    """Where each line ends."""
+    """End of each line."""
     return [at + 1 for at, byte in enumerate(whole) if byte == ord("\n")]
 
 

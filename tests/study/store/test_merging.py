@@ -17,7 +17,7 @@ from roofline.study.store.parts import merge, reduced
 from tests.study.store.works import Least
 
 ROWS = 100
-"""Of a row group, here."""
+"""Rows of a row group, here."""
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -28,7 +28,7 @@ HERE = Local(1)
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Of a sweep that nothing interrupted."""
+    """Result of a sweep that nothing interrupted."""
     return run(tmp_path_factory.mktemp("whole"), TASK, HERE).result.read_bytes()
 
 

@@ -61,7 +61,7 @@ def finished(folder: Path) -> dict[int, manifest.Entry]:
 
 
 def delays(seed: int) -> Iterator[tuple[bool, float]]:
-    """When to kill: after so many seconds, from the start or from the first acknowledgement."""
+    """Time to kill: after so many seconds, from the start or from the first acknowledgement."""
     chance = random.Random(seed)
     while True:
         early = chance.random() < 0.15

@@ -1,4 +1,4 @@
-"""What chunks count of themselves is added up, however the sweep got to its end."""
+"""Counts of chunks are added up, however the sweep got to its end."""
 
 import json
 from collections import Counter

@@ -9,7 +9,7 @@ from tests.study.store.works import Rows
 
 CHUNKS = 40
 SECONDS = 0.002
-"""Of a chunk: so little that most of the time a part is being written."""
+"""Time of a chunk: so short that most of the time a part is being written."""
 
 
 def task(log: Path | None = None, seconds: float = SECONDS) -> Task:

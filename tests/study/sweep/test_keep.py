@@ -1,4 +1,4 @@
-"""What is kept lane by lane is what is kept of all points put together."""
+"""Points kept slice by slice are those kept of all points put together."""
 
 from collections.abc import Sequence
 
