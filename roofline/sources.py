@@ -1,4 +1,4 @@
-"""Files that an answer is made from: recorded where they are read, with a digest of their bytes."""
+"""Record of the files that an answer was computed from, with digests of their bytes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ Stamp: TypeAlias = tuple[int, int] | None
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Files that were read, and those that were looked for and are not there."""
+    """Files that were read, and files that were looked for and do not exist."""
 
     digests: dict[Path, str] = field(default_factory=dict)
     """Digests of the bytes that were read, by path. [sha256]"""
@@ -34,7 +34,7 @@ class Sources:
             self.digests[place] = hashlib.sha256(content).hexdigest()
 
     def named(self, root: Path) -> dict[str, str]:
-        """Digests by path, for files in a folder from there. [sha256]"""
+        """Digests by path, relative to ``root`` for files below it. [sha256]"""
         top = root.resolve()
         return {
             (path.relative_to(top) if path.is_relative_to(top) else path).as_posix(): digest
@@ -61,13 +61,13 @@ def recorded() -> Iterator[Sources]:
 
 
 def record(path: Path, content: bytes | None) -> None:
-    """Tell whoever records that a file was read; see `Sources.add`."""
+    """Add a file to the record of the enclosing `recorded` block, if there is one."""
     if (found := _open.get()) is not None and not _is_installed(path.resolve()):
         found.add(path, content)
 
 
 def _is_installed(path: Path) -> bool:
-    """Whether `installed` tells of it; it is often not read but known from an earlier run."""
+    """True for shipped data, of which `installed` has one digest: often cached, not read."""
     return any(path.is_relative_to(shelf) for shelf in _shelves().values())
 
 
@@ -89,7 +89,7 @@ SHELVES: Final[Mapping[Folder, tuple[str, ...]]] = {
 
 @cache
 def installed() -> Mapping[str, str]:
-    """Digests of what is installed: of each shelf of shipped data, and of the program. [sha256]"""
+    """Digests of each folder of shipped data, and of the program. [sha256]"""
     code = Path(__file__).parent
     modules = (path for path in code.rglob("*.py") if "_content" not in path.parts)
     data = {

@@ -1,4 +1,4 @@
-"""Overheads of an engine beside the kernels of a step, and gains of kernels where it runs them."""
+"""Engine overheads on top of a step's kernels, and factors on kernel times inside an engine."""
 
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -22,7 +22,7 @@ ATTENTION: Final = frozenset({"prefill-attention", "decode-attention", "latent-a
 
 @dataclass(frozen=True, slots=True)
 class LoggedRange:
-    """Loads whose steps an engine's log told, and what predictions are off by there."""
+    """Range of loads in an engine's log, and the error of predictions inside it."""
 
     batch: tuple[float, float]
     context: tuple[float, float]
@@ -35,7 +35,7 @@ class LoggedRange:
     """Deployment that wrote the log, as `roofline.bench.calibrations` names one."""
 
     def octaves_beyond(self, batch: Number, context: Number) -> Number:
-        """Octaves by which a load is beyond those that were logged, 0 within. [1]
+        """Octaves by which a load is outside the logged range; 0 inside. [1]
 
         Args:
             batch, context: Sequences of a step, and what each sees. [1] [token]
@@ -48,10 +48,10 @@ class LoggedRange:
         return out
 
     def widened(self, beyond: Number, batch: Number, context: Number) -> Number:
-        """Log standard deviation at a load: as logged, and over an octave beyond as elsewhere. [1]
+        """Log standard deviation at a load: as logged inside, as elsewhere an octave beyond. [1]
 
         Args:
-            beyond: Log standard deviation where nothing was logged. [1]
+            beyond: Log standard deviation outside the logged range. [1]
             batch, context: Sequences of a step, and what each sees. [1] [token]
 
         Examples:
@@ -82,14 +82,14 @@ class EngineCosts:
     prefill_s: float = 0.0
     """Added to a step that prefills. [s]"""
     launch_s: float = 0.0
-    """Least time of the kernels of a step that prefills, whole network: it runs outside CUDA
-    graphs, and the host launches its kernels one by one. [s]"""
+    """Least kernel time of a step that prefills, all layers: outside CUDA graphs the host launches
+    kernels one by one. [s]"""
     front_end_s: Number = 0.0
     """Time of the front end for each token that it hands over: answers leave no faster. [s]"""
     request_s: float = 0.0
-    """Between a request's arrival and its place in the queue. [s]"""
+    """Delay from a request's arrival to the queue. [s]"""
     serial_s: float = 0.0
-    """Part of it that the front end does for one request after the other. [s]"""
+    """Part of the delay that the front end spends on one request after another. [s]"""
     cold_s: float = 0.0
     """Added to the first step with prompts after the server started: kernels are compiled or
     chosen for shapes that they meet for the first time. [s]"""
@@ -101,7 +101,7 @@ class EngineCosts:
     """Log standard deviation of measured from predicted serving, in closed loops that no constant
     was fitted to. [1]"""
     logged: LoggedRange | None = None
-    """Loads at which a log makes the latter smaller; None where nothing was logged."""
+    """Loads at which a log narrows ``tpot_log_sd``; None without a log."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

@@ -1,4 +1,4 @@
-"""Experts spread over groups of devices: how far a token's lie apart, and the busiest group.
+"""Experts spread over groups of devices: groups that a token meets, and the busiest group.
 
 Symbols: E experts, k of them for each token, e groups of E/e experts, t tokens routed together.
 """

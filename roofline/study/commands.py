@@ -1,4 +1,4 @@
-"""Command lines of the project that ask about a deployment that an answer names."""
+"""Command lines that reproduce an answer about a deployment."""
 
 import shlex
 from collections.abc import Mapping
@@ -6,10 +6,9 @@ from typing import Any
 
 
 def command_line(question: str, network: str, options: Mapping[str, Any]) -> str:
-    """Command that asks a question about a network, to be copied.
+    """Command line of a question about a network, quoted for a shell.
 
-    Options are by name; those that are None or empty are left out, those that are True have no
-    value.
+    Options that are None or empty are left out; an option that is True has no value.
 
     Examples:
         >>> command_line("simulate", "llama-3.1-8b", {"gpus": 2, "kv": "", "no_cuda_graphs": True})

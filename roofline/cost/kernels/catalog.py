@@ -1,4 +1,4 @@
-"""Forms by the names that calibration files have for them."""
+"""Calibrated forms by their names in calibration files."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -91,7 +91,7 @@ result. ``pass-…``: one pass over rows, by bytes read and written per element 
 
 
 def name_of(form: Form) -> str:
-    """Name of a form.
+    """Name of a form in calibration files.
 
     >>> name_of(decode.FORM)
     'decode'

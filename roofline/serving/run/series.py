@@ -1,4 +1,4 @@
-"""Course of a run: requests that wait and run and the cache over time; latencies; TTFT by load."""
+"""A run over time: queue, running requests and cache; latency distribution; TTFT by load."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from roofline.serving.run.result import Run
 
 MOST_BINS: Final = 128
-"""Bins of time that a table has room for. [1]"""
+"""Most rows of a table over time. [1]"""
 SHARES: Final = (*(percent / 100 for percent in range(1, 100)), 0.995, 0.999, 1.0)
-"""Shares of the requests at which a distribution of latencies is told. [1]"""
+"""Quantiles of latency that a distribution is given at. [1]"""
 LOADS: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 """Loads of a load curve, as shares of the rate of saturation. [1]"""
 SAMPLE: Final = 1000
-"""Requests that are sent at each of them, if there are so many. [1]"""
+"""Most requests that are sent at each load. [1]"""
 
 
 def over_time(run: "Run") -> Table:
-    """Requests that run and wait, of all replicas, and the cache of one: mean and most by bin.
+    """Running and waiting requests of all replicas, and the cache of one: mean and peak by bin.
 
-    Bins are those of the cache, as wide as a power of two says. Requests are counted from when
-    they came, were begun and ended, so that their means and mosts are exact.
+    Bins are those of the cache, a power of two wide. Means and peaks of requests are exact: they
+    are counted from arrivals, starts and ends.
     """
     served, room = run.served, run.fleet.server.kv_tokens
     last, course = float(served.finish.max()), served.course
@@ -56,10 +56,10 @@ def over_time(run: "Run") -> Table:
 
 
 def present(start: Array, end: Array, edges: Array) -> tuple[Array, Array]:
-    """Mean and most of what is there between its start and end, by bin. [1]
+    """Mean and peak number of requests present in each bin. [1]
 
     Args:
-        start, end: Times, a row for each. [s]
+        start, end: Start and end of each request's presence. [s]
         edges: Edges of the bins. [s]
 
     Examples:
@@ -68,11 +68,11 @@ def present(start: Array, end: Array, edges: Array) -> tuple[Array, Array]:
     """
     times = np.concatenate([start, end])
     change = np.concatenate([np.ones(len(start)), -np.ones(len(end))])
-    order = np.lexsort((change, times))  # what ends as another starts is gone
+    order = np.lexsort((change, times))  # an end counts before a start at the same time
     times, level = times[order], np.cumsum(change[order])
     level = np.concatenate([[0.0], level])
     at = np.searchsorted(times, edges, "right")
-    # What is there, summed over time until each edge.
+    # Integral of the level up to each edge.
     steps = np.concatenate([[0.0], np.cumsum(level[1:-1] * np.diff(times))])
     before = np.maximum(at - 1, 0)
     until = steps[before] + level[at] * (edges - times[before]) * (at > 0)
@@ -81,9 +81,9 @@ def present(start: Array, end: Array, edges: Array) -> tuple[Array, Array]:
 
 
 def distribution(done: Finished) -> Table:
-    """Latencies that a share of the requests kept to: points of the empirical distribution.
+    """Quantiles of TTFT, TPOT and latency.
 
-    Each is that of a request: the least latency within which so many of them are. Source: the
+    Each is the latency of a request: the least that so large a share of them kept. Source: the
     inverse of the empirical distribution, Hyndman and Fan 1996, Sample quantiles in statistical
     packages, The American Statistician 50, definition 1.
     """
@@ -103,8 +103,8 @@ def distribution(done: Finished) -> Table:
 def by_load(run: "Run") -> Table | None:
     """TTFT and TPOT by load: the same requests, sent faster or slower, through the same server.
 
-    None in a closed loop, where the rate changes over the run, and of sessions, whose next turn
-    comes when the one before is answered.
+    None in a closed loop, where the rate changes over the run, and for sessions, whose next turn
+    waits for the answer to the last one.
     """
     requests = part(run.requests, 0, min(len(run.requests), SAMPLE))
     came = float(requests.arrival[-1] - requests.arrival[0])

@@ -1,8 +1,7 @@
-"""Kernels of a deployment's steps: measured once at each point, whatever an engine makes of them.
+"""Measured kernel times of a deployment's steps, looked up once for every engine.
 
-What measurements say of an operator does not depend on the other rows that they are asked about,
-nor on the engine's gains. So tables of one deployment under other constants, and at other points,
-have nearly all of their look-ups in common.
+The measured time of an operator depends neither on the other rows of a look-up nor on the engine's
+gains, so tables under other constants and at other points share nearly all look-ups.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +44,7 @@ class StepPart:
 
 
 def attends(op: Op) -> bool:
-    """Whether an operator is of one group of sequences, and not of all new tokens."""
+    """Whether an operator is on one group of sequences: attention, and what brings its keys."""
     return op.by_group
 
 
@@ -67,7 +66,7 @@ def window_of(deployment: Deployment) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attended:
-    """Attention of steps that only decode, before it is priced."""
+    """Attention operators of decode steps, before they are priced."""
 
     part: StepPart
     """Its operators, of every different step."""
@@ -79,7 +78,7 @@ class Attended:
     """Steps of a row. [1]"""
 
     def table(self, stages: Sequence[Number]) -> Array:
-        """Time of every step, of shape (batches, contexts), from that of each stage. [s]"""
+        """Time of every step from its stages' times, of shape (batches, contexts). [s]"""
         found = np.broadcast_to(period(stages, self.number), self.number.shape)
         return found.reshape(-1, self.contexts)[self.place]
 
@@ -113,20 +112,20 @@ def attended_part(
 
 
 def alone_part(deployment: Deployment, batches: Array) -> StepPart:
-    """Operators but attention in steps that only decode."""
+    """All operators but attention, in steps that only decode."""
     _, size = turns_of(batches, deployment)
     return StepPart("alone", Group(size, 1.0, np.ones_like(batches)), rest)
 
 
 def others_part(deployment: Deployment, tokens: Array) -> StepPart:
-    """Operators but attention in steps of so many new tokens, for one row of logits."""
+    """All operators but attention, in steps of so many new tokens with one row of logits."""
     layout = deployment.layout
     _, size = turns_of(tokens, deployment)
     return StepPart("others", Group(layout.dp, size / layout.dp, size / layout.dp), rest)
 
 
 def head_part(deployment: Deployment, rows: Array) -> StepPart:
-    """Operators but attention in steps of so many rows of logits, each of its own sequence."""
+    """All operators but attention, in steps of so many rows of logits, one per sequence."""
     _, size = turns_of(rows, deployment)
     each = np.ones_like(rows)
     return StepPart("head", Group(size, each, each), rest)
@@ -168,7 +167,7 @@ class KernelTimes:
     Kernels that were not measured have all their executions at datasheet rates. [s]"""
 
     def lacks(self, points: Points) -> NDArray[np.bool_]:
-        """Points that were not looked up yet."""
+        """Mask of the points that were not looked up yet."""
         place = np.minimum(np.searchsorted(self.points, points), len(self.points) - 1)
         return np.asarray(self.points[place] != points)
 
@@ -250,7 +249,7 @@ class StepKernels:
         return [self._told(part, laid, known) for part, laid in made]
 
     def _told(self, part: StepPart, laid: LaidOut, told: Iterator[Measured | None]) -> KernelTimes:
-        """Times of the kernels of a step of which it is known what measurements say of them."""
+        """Kernel times of a step, from the measurements of its operators in order."""
         points, first = np.unique(_points(part.group), return_index=True)
         stages: list[tuple[StepKernel, ...]] = []
         seconds: list[Array] = []
@@ -274,13 +273,13 @@ class StepKernels:
         return KernelTimes(points, tuple(stages), laid.order, times, starts)
 
     def as_felt(self, gains: KernelGains) -> KernelGains:
-        """Gains without those on kernels that these steps do not have."""
+        """Gains with those set to 1 that no kernel of these steps has."""
         rest = {each.name for each in fields(KernelGains)} - self.felt
         return replace(gains, **{name: getattr(ALONE, name) for name in rest})
 
 
 def _points(group: Group) -> Points:
-    """Sequences, or the new tokens of each, and the context as one number that has an order."""
+    """Sequences (or new tokens of each) and context as real and imaginary part, which sort."""
     first = group.count if isinstance(group.count, np.ndarray) else group.new
     return np.asarray(first + 1j * np.asarray(group.context))
 
@@ -293,7 +292,7 @@ def _rows(group: Group, rows: NDArray[np.intp]) -> Group:
 
 
 def _bare(op: Op) -> Op:
-    """The operator without its numbers, and without an algorithm that depends on them."""
+    """The operator without its numbers and without an algorithm chosen from them."""
     algorithm = op.algorithm if op.algorithm == CHOSEN else ""
     return replace(op, work=NOTHING, dims={}, wire_s=0.0, algorithm=algorithm)
 

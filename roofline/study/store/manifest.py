@@ -1,8 +1,7 @@
-"""The manifest of a folder: its sweep, and its finished parts, one JSON record a line.
+"""Manifest of a sweep's folder, in JSON Lines: first the sweep, then its finished parts.
 
-The first line says which sweep it is. Each other one is written after its part is on the disk, so
-that a part it names is whole. Every line carries a checksum: whatever a crash leaves of the last
-one is not taken for a record.
+A part is written to the disk before its line, so every part that is named is complete. Each line
+has a checksum, so a line that a crash cut off is not taken for a record.
 """
 
 import json
@@ -20,11 +19,10 @@ from roofline.errors import DocumentError
 
 MANIFEST: Final = "manifest.jsonl"
 FORMAT: Final = 2
-"""Changes when a manifest means something else than before."""
+"""Version of the format."""
 
 WHOLE: Final = -1
-"""Number of the entry of the result, which has the rows of all parts: they are not kept beside it.
-"""
+"""Number of the result's entry; the result replaces the parts, whose rows it has."""
 _CHECK: Final = "check"
 
 
@@ -67,7 +65,7 @@ def read(path: Path) -> tuple[Header, dict[int, Entry]]:
 
 
 def parse(content: bytes, source: str) -> tuple[Header, dict[int, Entry]]:
-    """Header of a manifest, finished parts and the result by number; lines not whole are left out.
+    """Header of a manifest, finished parts and the result by number; damaged lines are left out.
 
     DocumentError where the first line is not that of a sweep.
     """
@@ -85,7 +83,7 @@ def parse(content: bytes, source: str) -> tuple[Header, dict[int, Entry]]:
 
 
 def _header(record: Mapping[str, Any]) -> Header | None:
-    """Header of a record; None of one that has not its fields."""
+    """Header of a record; None if its fields are not those of a header."""
     match record:
         case {
             "scenario": str(),
@@ -101,7 +99,7 @@ def _header(record: Mapping[str, Any]) -> Header | None:
 
 
 def _entry(record: Mapping[str, Any]) -> Entry | None:
-    """Finished part of a record; None of one that has not its fields."""
+    """Finished part of a record; None if its fields are not those of a part."""
     match record:
         case {
             "number": int(),
@@ -116,7 +114,7 @@ def _entry(record: Mapping[str, Any]) -> Entry | None:
 
 
 def write(path: Path, header: Header, entries: Iterable[Entry] = ()) -> None:
-    """Write a manifest anew, whole or not at all."""
+    """Replace a manifest in one step: a crash leaves the old one or the new one."""
     with files.whole(path) as file:
         file.write(_line({"format": FORMAT, **asdict(header)}))
         for entry in entries:
@@ -124,9 +122,11 @@ def write(path: Path, header: Header, entries: Iterable[Entry] = ()) -> None:
 
 
 def append(file: BinaryIO, entry: Entry) -> None:
-    """Add a part that is on the disk; one that cannot be added leaves no trace.
+    """Append the line of a part that is on the disk; a line that fails is cut off again.
 
-    The manifest is open to append, without a buffer.
+    Args:
+        file: The manifest, open to append without a buffer.
+        entry: The part.
     """
     end = os.fstat(file.fileno()).st_size
     try:
@@ -150,7 +150,7 @@ def _text(record: Mapping[str, Any]) -> bytes:
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
-    """Record of a line; None where it is not, to the byte, what was written."""
+    """Record of a line; None if any byte differs from what was written."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Prices of steps read from dense tables, and of many decode steps at once."""
+"""Step times interpolated in tables, for one step and for a run of decode steps."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from roofline.serving.simulate.compiled.state import Prices
 
 @compiled
 def interval(points: Array, x: float) -> int:
-    """Interval of points that a value lies in; the last one for what is beyond."""
+    """Index of the interval of sorted points that holds x; the last one beyond them."""
     low, high = 0, len(points) - 1
     while high - low > 1:
         middle = (low + high) >> 1
@@ -22,7 +22,7 @@ def interval(points: Array, x: float) -> int:
 
 @compiled
 def line(points: Array, values: Array, x: float) -> float:
-    """Straight between points, and straight on beyond the last."""
+    """Linear interpolation between points, extrapolated beyond the last."""
     i = interval(points, x)
     share = (x - points[i]) / (points[i + 1] - points[i])
     return float(values[i] + share * (values[i + 1] - values[i]))
@@ -30,7 +30,7 @@ def line(points: Array, values: Array, x: float) -> float:
 
 @compiled
 def chunk_s(p: Prices, new: int, before: int) -> float:
-    """Attention of a chunk. [s]"""
+    """Time of the attention of a chunk of new tokens after cached ones. [s]"""
     i, j = interval(p.chunks, new), interval(p.cached, before)
     x = (new - p.chunks[i]) / (p.chunks[i + 1] - p.chunks[i])
     y = (before - p.cached[j]) / (p.cached[j + 1] - p.cached[j])
@@ -52,8 +52,8 @@ def step_s(
 ) -> float:
     """Time of a step with chunks. [s]
 
-    ``context`` and ``seen`` are sums over the sequences that decode: of their keys, and of those
-    that a window leaves.
+    ``context`` and ``seen`` are sums over the decoding sequences: of all their keys, and of those
+    inside their window.
     """
     last = len(p.others) - 1
     tokens = decoding + new
@@ -77,14 +77,23 @@ def decode_run(
     passing: float,
     behind: float,
 ) -> tuple[int, float, float]:
-    """Decode steps of a batch that stays as it is, until a time has passed: how many, how long.
+    """Steps of an unchanged decoding batch up to a limit, their time, and the front end's backlog.
 
-    Each step finds every context one longer, and what windows leave of ``growing`` of them. The
-    times are a straight line in every interval of the tables, so their sum there is
-    n·a + b·n(n − 1)/2, and solved for n where the limit is reached.
+    Every step adds a key to each context, and one inside the window to ``growing`` of them. Step
+    time is linear in each interval of the tables, so n steps take n·a + b·n(n − 1)/2, which is
+    solved for n where the limit is reached.
 
-    The front end takes ``passing`` for the tokens of a step and is ``behind`` at the start; the
-    last number returned is its backlog at the end. [s]
+    Args:
+        p: Tables of step times.
+        decoding: Sequences that decode. [1]
+        context, seen: Sums of their keys, and of their keys inside a window. [token]
+        growing: Sequences whose window is not full. [1]
+        most: Steps at most. [1]
+        limit: Time after which no step begins. [s]
+        passing, behind: Front-end time for the tokens of a step, and its backlog at first. [s]
+
+    Returns:
+        tuple: Steps [1], their time [s], and the backlog after them [s].
     """
     row, window = p.alone[decoding], p.seen[decoding]
     mean, left, grows = context / decoding, seen / decoding, growing / decoding
@@ -137,7 +146,7 @@ def _behind(first: float, slope: float, n: int, passing: float, behind: float) -
 
 @compiled
 def _reached(first: float, slope: float, most: int, limit: float) -> int:
-    """Fewest steps, at least 1, that take so long; it is known that ``most`` do."""
+    """Fewest steps, at least 1, that reach a time that ``most`` steps reach. [1]"""
     half = 0.5 * slope
     along = first - half
     root = np.sqrt(max(along * along + 4.0 * half * limit, 0.0))
