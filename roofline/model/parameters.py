@@ -56,6 +56,8 @@ _PART_OF: Final = {
     "shared-up": "shared_experts",
     "shared-down": "shared_experts",
 }
+"""Part that a matrix is counted in, by its role; others of a mixer are ``attention_qkv``, others of
+a feed-forward part ``mlp``."""
 
 
 def projections(architecture: Architecture) -> tuple[Linear, ...]:
@@ -96,7 +98,8 @@ def _of_layer(block: Block, d_model: int) -> Iterator[tuple[str, int]]:
     if block.mixer:
         recurrent = block.mixer.keeps_state
         for linear in block.mixer.linears(d_model):
-            yield "recurrent" if recurrent else _PART_OF[linear.name], linear.parameters
+            part = "recurrent" if recurrent else _PART_OF.get(linear.name, "attention_qkv")
+            yield part, linear.parameters
         index = block.mixer.index
         norm = 0 if index is None else index.other_parameters
         yield "indexer", norm
