@@ -12,7 +12,11 @@ from roofline.errors import RooflineError
 from roofline.hardware.links import host_link
 from roofline.model import parameters, precision
 from roofline.serving import room
-from roofline.serving.phases import GridStep, ask_together, remembering
+from roofline.serving.grid_steps import (
+    GridStep,
+    ask_together,
+    remembering,
+)
 from roofline.serving.static import OpTime, Phases, StaticBatch, phases, priced
 from roofline.serving.workload import Workload
 from roofline.units import show_binary

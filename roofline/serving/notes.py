@@ -8,7 +8,9 @@ from roofline.cost.layout import pipeline
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.moe import touched
 from roofline.serving import layout_notes
-from roofline.serving.phases import remembering
+from roofline.serving.grid_steps import (
+    remembering,
+)
 from roofline.serving.static import Phases, StaticBatch, phases, priced
 from roofline.units import show, show_binary
 

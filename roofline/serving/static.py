@@ -15,11 +15,13 @@ from roofline.cost.pipeline import fill, pace
 from roofline.cost.roof import Time
 from roofline.cost.work import COUNTS, Array, Number, Op, Work
 from roofline.errors import InputError
+from roofline.serving.grid_steps import (
+    GridStep,
+)
 from roofline.serving.phases import (
     ENGINE,
     DecodeSteps,
     FirstTokens,
-    GridStep,
     decode_between,
     first_tokens,
     together,

@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array
 from roofline.model.architecture import Architecture
+from roofline.serving.grid_steps import (
+    GridStep,
+    ask_together,
+    remembering,
+)
 from roofline.serving.phases import (
     DecodeSteps,
     FirstTokens,
-    GridStep,
-    ask_together,
     decode_between,
     first_tokens,
-    remembering,
 )
 from roofline.serving.quadrature import between_nodes
 from roofline.serving.static_columns import PromptTimes, prompt_times
