@@ -32,9 +32,28 @@ def weight_bytes(deployment: Deployment, stage: Stage | None = None) -> Number:
     network = deployment.architecture
     here = stage or Stage(tuple(network.kinds.items()), first=True, last=True)
     total: Number = outside_bytes(deployment, here.first, here.last)
-    for block, layers in here.layers:
+    for block, layers in holding(here):
         total = total + layers * layer_bytes(deployment, block)
     return total
+
+
+def holding(stage: Stage) -> list[tuple[Block, int]]:
+    """Kinds of layers of a stage, with the number of those whose weights it holds. [1]
+
+    Layers that use the weights of earlier ones hold none, or a copy where those are on another
+    stage. Source: definition of `roofline.model.architecture.Block.owners`.
+
+    Args:
+        stage: Stage of the pipeline.
+    """
+    own = {block for block, _ in stage.layers}
+    held = []
+    for block, layers in stage.layers:
+        if not block.owners:
+            held.append((block, layers))
+        elif replace(block, owners=0) not in own:
+            held.append((block, min(layers, block.owners)))
+    return held
 
 
 def outside_bytes(deployment: Deployment, first: bool, last: bool) -> Number:

@@ -64,6 +64,9 @@ class Block:
     formats: tuple[tuple[str, str], ...] = ()
     """Number formats of matrices that are not in the network's ``weight_format``, by role."""
 
+    owners: int = 0
+    """Earlier layers like it whose weights it uses in turn (Zamba); 0 with weights of its own."""
+
     def stored(self, role: str, default: str) -> str:
         """Number format of the matrix of that role; the default where it has none of its own."""
         return next((name for key, name in self.formats if key == role), default)

@@ -47,6 +47,9 @@ class Attention(TokenMixer):
     """Chooses the keys that are attended, for sparse attention."""
     cached: bool = True
     """False in an encoder: keys and values serve one pass and are not kept."""
+    input_width: int = 0
+    """Width that q, k and v are projected from where it is not D: 2·D where the embedding is read
+    again beside the residual stream (Zamba); 0 for D. [1]"""
 
     @property
     def value_width(self) -> int:
@@ -92,7 +95,7 @@ class Attention(TokenMixer):
         n = self.query_width + self.projected_kv + gates
         out = Linear("attn-out", d_model, self.out_width, d_model if self.out_bias else 0, "row")
         index = self.index.linears(d_model) if self.index else ()
-        return (Linear("qkv", n, d_model, self.qkv_biased), *index, out)
+        return (Linear("qkv", n, self.input_width or d_model, self.qkv_biased), *index, out)
 
     @property
     def label(self) -> str:

@@ -87,10 +87,15 @@ def parts(architecture: Architecture) -> dict[str, int]:
         a.vocab if a.head_bias else 0
     )
     out["other"] = sum(linear.parameters for linear in projections(a))
-    for block, layers in a.kinds.items():
+    for block, layers in _owned(a):
         for name, number in _of_layer(block, a.d_model):
             out[name] += layers * number
     return out
+
+
+def _owned(architecture: Architecture) -> Iterator[tuple[Block, int]]:
+    """Kinds of layers that have weights of their own, with the number of each."""
+    return ((block, number) for block, number in architecture.kinds.items() if not block.owners)
 
 
 def _of_layer(block: Block, d_model: int) -> Iterator[tuple[str, int]]:
@@ -198,7 +203,7 @@ def _stored(architecture: Architecture) -> Iterator[tuple[str, Linear, int]]:
     d, default = architecture.d_model, architecture.weight_format
     for linear in projections(architecture):
         yield default, linear, 1
-    for block, layers in architecture.kinds.items():
+    for block, layers in _owned(architecture):
         for linear in block.linears(d):
             yield block.stored(linear.name, default), linear, layers
         for linear in block.expert_linears(d):

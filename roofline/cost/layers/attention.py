@@ -44,7 +44,7 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
     head_gate = heads if part.head_gate else 0.0
     biased = part.repeated_biases(tp)
     wide = queries + projected + gate + head_gate
-    yield from product(p, "qkv", wide, d, layers, biased=biased)
+    yield from product(p, "qkv", wide, part.input_width or d, layers, biased=biased)
     turned = queries + keys
     if part.norm_parameters:
         yield elementwise(

@@ -112,6 +112,32 @@ def deepseek(fields: Fields) -> Architecture:
     return _network(fields, shape, [None] * shape.layers, dense=dense, shared=shared)
 
 
+@family("glm4_moe_lite", "mistral4", "sarvam_mla")
+def latent_mixture(fields: Fields) -> Architecture:
+    """GLM 4.7 Flash, Mistral 4, Sarvam 105B: DeepSeek-V3 with one dense layer, or with none."""
+    glm, mistral = fields.model_type == "glm4_moe_lite", fields.model_type == "mistral4"
+    neutral(fields, use_qk_norm=False)
+    fields.seen |= MLA | {"llama_4_scaling"}
+    _named_query_rank(fields)
+    shape = outline(fields, "value_dim", "v_head_dim", default=256 if glm else 128)
+    mixer = latent_attention(
+        fields, shape, 256 if mistral else 512, nope=192 if glm else 64 if mistral else 128
+    )
+    parts = dense_then_experts(fields, shape.layers, dense=0 if mistral else 1, shared=1)
+    return further_tokens(fields, assemble(fields, shape, [mixer] * shape.layers, parts))
+
+
+@family("youtu")
+def youtu(fields: Fields) -> Architecture:
+    """Youtu: latent attention in a dense network."""
+    fields.seen |= MLA
+    _named_query_rank(fields)
+    shape = outline(fields, "value_dim", "v_head_dim", default=128)
+    mixer = latent_attention(fields, shape, 512)
+    mlp = gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False))
+    return assemble(fields, shape, [mixer] * shape.layers, mlp, tied=True)
+
+
 @family("minicpm3")
 def minicpm3(fields: Fields) -> Architecture:
     """MiniCPM 3: latent attention in a dense network with multipliers."""

@@ -27,13 +27,13 @@ _HARMLESS: Final = """
     hidden_dropout hidden_dropout_prob attention_dropout_prob attn_dropout_prob emb_dropout_prob
     attention_probs_dropout_prob embedding_dropout residual_dropout activation_dropout
     classifier_dropout layerdrop ffn_dropout
-    initializer_range initializer_factor init_std init_config init_device init_method_std
+    initializer_range initializer_factor embedding_initializer_range init_std init_config init_device init_method_std
 
     rms_norm_eps layer_norm_eps layer_norm_epsilon layernorm_epsilon norm_eps norm_epsilon
     rope_theta rope_scaling rope_parameters rope_ratio rope_local_base_freq rotary_pct rotary_dim
     rotary_emb_base rotary_emb_fraction rotary_base partial_rotary_factor rope_pct rotary
     rope_percent rotary_percent original_max_position_embeddings use_dynamic_ntk use_logn_attn
-    original_rope alibi_bias_max use_mrope mrope_section
+    original_rope layer_rope_theta alibi_bias_max use_mrope mrope_section
 
     attn_logit_softcapping final_logit_softcapping query_pre_attn_scalar logit_scale
     softmax_scale logits_scaling embedding_multiplier residual_multiplier attention_multiplier

@@ -6,6 +6,7 @@ from roofline.cost.layout import Stage, pipeline
 from roofline.cost.memory import kept, kv_bytes_per_sequence
 from roofline.cost.weights import (
     adapter_parts,
+    holding,
     layer_bytes,
     layer_parts,
     outside_bytes,
@@ -95,7 +96,7 @@ def _layer(batch: StaticBatch, block: Block, number: int) -> Derivation:
 def _buffer(batch: StaticBatch) -> Derivation:
     """Layers on their way from outside device memory."""
     deployment, offload = batch.deployment, batch.deployment.offload
-    layers = stage_of(batch)[0].layers
+    layers = holding(stage_of(batch)[0])
     matrices = sum(number * float(layer_bytes(deployment, block)) for block, number in layers)
     cache = (batch.memory.host - offload.weights * matrices) / offload.kv if offload.kv else 0.0
     parts = {"weights": (offload.weights, matrices), "cache": (offload.kv, cache)}
@@ -179,7 +180,7 @@ def weights(batch: StaticBatch) -> Derivation:
     network, layout = deployment.architecture, deployment.layout
     stored = deployment.precision.weights
     stage, told = stage_of(batch)
-    layers = told_apart(_layers(batch, block, number) for block, number in stage.layers)
+    layers = told_apart(_layers(batch, block, number) for block, number in holding(stage))
     outside = _outside(batch, stage)
     summed = " + ".join(each.name for each in layers)
     share = outside_share("share of the layers kept outside", offload.weights, offload)
