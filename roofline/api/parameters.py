@@ -374,6 +374,15 @@ class Adapted(Question):
     )
 
 
+class Pictured(Question):
+    """Pictures in each prompt, beside its text."""
+
+    images: int = parameter(
+        "Pictures in each prompt; their tokens come on top of the prompt's.", default=0, unit="1"
+    )
+    image_size: int = parameter("Pixels of a side of each picture.", default=1024, unit="1")
+
+
 class Branched(Question):
     """Options of several sequences for each prompt."""
 
@@ -484,6 +493,7 @@ class Analysis(
     Subject,
     Staged,
     Batch,
+    Pictured,
     Branched,
     Deployed,
     Housing,

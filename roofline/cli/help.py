@@ -31,7 +31,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "offload_weights offload_kv offload_to prefetch convention calibration",
     "Traffic": "rate concurrency workload slo trace trace_sessions drop_over_length clip "
     "rate_curve sessions_per_day cv requests warmup seed length_spread ramp_up prompt_pool harness "
-    "prefill_batch prefix_hit cold timeout static",
+    "prefill_batch prefix_hit images image_size cold timeout static",
     "Engine": "engine engine_version cuda_graphs memory_utilization max_sequences max_context "
     "token_budget chunked_prefill prefix_caching policy first preemption contiguous host_cache "
     "cache_curve recv_interval stream_interval dp_timeout_iters page reserved profile port",

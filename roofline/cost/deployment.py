@@ -25,6 +25,7 @@ from roofline.model.architecture import (
     Block,
 )
 from roofline.model.precision import Precision
+from roofline.model.tower import Pictures
 
 Fusing: TypeAlias = Literal["engine", "none", "all"]
 
@@ -59,6 +60,8 @@ class Options:
     """Choice of the next token: temperature, top-k, top-p, samples, beams."""
     lora: Lora = NO_ADAPTERS
     """Adapters that requests ask for."""
+    pictures: Pictures = Pictures()
+    """Pictures in each prompt."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -156,6 +159,12 @@ class Deployment:
                 hint="keep everything in its memory, or add links.pcie to a file of your own",
             )
         self._check_adapters()
+        if self.options.pictures.images and self.architecture.tower is None:
+            raise InputError(
+                f"{self.architecture.name} has no vision tower whose shape is known",
+                hint="leave out `images`, or ask about a network that sees, such as "
+                "qwen2.5-vl-7b-instruct",
+            )
         if not self.layout.is_axis:
             placement.check(self.architecture, self.layout, self.node)
 

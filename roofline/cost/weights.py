@@ -92,6 +92,14 @@ def outside_parts(deployment: Deployment, first: bool, last: bool) -> Iterator[P
         yield table("embedding" + " and LM head" * (tied and last))
         yield plain("positions", network.position_rows * network.d_model)
         yield plain("norm of the embedding", network.embedding_norm_parameters)
+        if network.seen_parameters:
+            seen = network.seen_parameters / tp
+            yield Part(
+                "vision and audio towers",
+                seen * stored.width,
+                "parameters[ / TP] · bytes",
+                {"parameters": network.seen_parameters, "TP": tp, "bytes": stored.width},
+            )
     for linear, here in zip(projections(network), (first, last), strict=False):
         if here:
             yield _matrix(deployment, None, replace(linear, split="none"), 1.0)

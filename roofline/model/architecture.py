@@ -8,7 +8,7 @@ counts them.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from roofline.model.attention import Attention
 from roofline.model.compressed import CompressedAttention
@@ -17,6 +17,9 @@ from roofline.model.latent import Mla
 from roofline.model.linear import Linear
 from roofline.model.mixer import Indexer, Mixer
 from roofline.model.recurrent import Recurrent
+
+if TYPE_CHECKING:
+    from roofline.model.tower import Tower
 
 __all__ = [
     "STREAMS",
@@ -37,6 +40,8 @@ __all__ = [
 
 UNQUANTISED: Final = frozenset({"router", "shared-gate", "index-weights", "compress-kv"})
 """Roles of small matrices that quantisers leave alone unless told otherwise."""
+TOWERS: Final = ("vision tower", "audio tower", "projector", "line end")
+"""Names of other parameters that engines load with the decoder: what pictures and sound pass."""
 STREAMS: Final = "streams"
 """Role of the matrix that makes the coefficients of hyper-connections."""
 
@@ -156,12 +161,19 @@ class Architecture:
     """Number format of an LM head that is quantised; empty where it is plain."""
     kv_format: str = ""
     """Number format of the cache that the checkpoint has scales for; empty where it has none."""
+    tower: "Tower | None" = None
+    """Encoder of pictures; None without one, or where its shape is not known."""
     kinds: Mapping[Block, int] = field(init=False, repr=False, compare=False)
     """Distinct blocks with the number of layers of each, in order of first appearance."""
 
     def __post_init__(self) -> None:
         """Count the layers once: every step asks for them."""
         object.__setattr__(self, "kinds", counted(self.layers))
+
+    @property
+    def seen_parameters(self) -> int:
+        """Parameters of what pictures and sound pass on their way to the decoder. [parameter]"""
+        return sum(self.other_parameters.get(name, 0) for name in TOWERS)
 
     @property
     def is_encoder(self) -> bool:

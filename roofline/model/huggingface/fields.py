@@ -27,7 +27,8 @@ _HARMLESS: Final = """
     hidden_dropout hidden_dropout_prob attention_dropout_prob attn_dropout_prob emb_dropout_prob
     attention_probs_dropout_prob embedding_dropout residual_dropout activation_dropout
     classifier_dropout layerdrop ffn_dropout
-    initializer_range initializer_factor embedding_initializer_range init_std init_config init_device init_method_std
+    initializer_range initializer_factor embedding_initializer_range init_std init_config
+    init_device init_method_std
 
     rms_norm_eps layer_norm_eps layer_norm_epsilon layernorm_epsilon norm_eps norm_epsilon
     rope_theta rope_scaling rope_parameters rope_ratio rope_local_base_freq rotary_pct rotary_dim

@@ -205,7 +205,7 @@ def recurrent_gemma(fields: Fields) -> Architecture:
 
 @family("olmo_hybrid")
 def olmo_hybrid(fields: Fields) -> Architecture:
-    """OLMo Hybrid: gated DeltaNet with norms before its parts, OLMo's attention with norms after."""
+    """OLMo Hybrid: gated DeltaNet after norms, and OLMo's attention before them."""
     fields.seen |= {"linear_a_log_min", "linear_a_log_max", "linear_dt_min", "linear_dt_max"}
     fields.seen |= {"linear_dt_init_floor", "linear_allow_neg_eigval"}
     shape = geometry(fields)

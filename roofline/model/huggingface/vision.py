@@ -1,14 +1,15 @@
-"""Networks that see: the text decoder is costed, the vision tower only counted.
+"""Networks that see: the text decoder, and the tower that pictures pass.
 
 Shapes and defaults are those of the ``transformers`` classes of the same names (5.23).
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from roofline.model.architecture import Architecture
+from roofline.model.architecture import Architecture, Block, Linear
 from roofline.model.huggingface.common import Builder, family
 from roofline.model.huggingface.deepseek import deepseek
 from roofline.model.huggingface.experts import qwen3_moe
@@ -16,6 +17,7 @@ from roofline.model.huggingface.fields import LARGEST, Fields
 from roofline.model.huggingface.gemma4 import gemma3n_text, gemma4_text
 from roofline.model.huggingface.hybrid import llama4_text
 from roofline.model.huggingface.llama import gemma3_text, llama, mistral, qwen2, qwen3
+from roofline.model.tower import Tower, transformer
 
 _TOKENS: Final = """
     image_token_id image_token_index video_token_id vision_start_token_id vision_end_token_id
@@ -30,13 +32,15 @@ Sizes = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Tower:
-    """A kind of vision tower, which is counted and not costed."""
+class TowerConfig:
+    """A kind of vision tower."""
 
     sizes: Mapping[str, int | None]
     """Keys of ``vision_config`` it is counted from; default of each, or None."""
     count: Callable[[Sizes, int, int], int]
     """Its parameters, from those sizes, the taps of the deep stack and the model width."""
+    shape: Callable[[Sizes, int], Tower] | None = None
+    """Its layers, from those sizes and the model width; None where it is only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class Wrapper:
 
     texts: Mapping[str, Builder]
     """Builder of the decoder by its model type; a decoder that has none is of the first."""
-    towers: Mapping[str, Tower] = field(default_factory=dict)
+    towers: Mapping[str, TowerConfig] = field(default_factory=dict)
     """Vision towers by their model type; the one under ``""`` stands for every other."""
     tied: bool = False
     """Default of ``tie_word_embeddings``."""
@@ -60,7 +64,8 @@ def wrapped(wrapper: Wrapper, fields: Fields) -> Architecture:
     first = next(iter(wrapper.texts))
     if part is None and wrapper.flat:
         decoder = wrapper.texts[first](fields)
-        return replace(decoder, other_parameters=_count(wrapper, fields, decoder.d_model))
+        number, tower = _tower(wrapper, fields, decoder.d_model)
+        return replace(decoder, other_parameters=number, tower=tower)
     if not isinstance(part, dict):
         fields.refuse("text_config", "text_config is missing or not a mapping")
     kind = part.get("model_type")
@@ -75,36 +80,41 @@ def wrapped(wrapper: Wrapper, fields: Fields) -> Architecture:
     tied = wrapper.tied
     if fields.data.get("tie_word_embeddings") is None and "tie_word_embeddings" in part:
         tied = decoder.tied_embeddings
+    number, tower = _tower(wrapper, fields, decoder.d_model)
     return replace(
         decoder,
+        tower=tower,
         model_type=fields.model_type,
         tied_embeddings=fields.flag("tied_embeddings", "tie_word_embeddings", default=tied),
-        other_parameters={
-            **decoder.other_parameters,
-            **_count(wrapper, fields, decoder.d_model),
-        },
+        other_parameters={**decoder.other_parameters, **number},
     )
 
 
-def _count(wrapper: Wrapper, fields: Fields, d_model: int) -> dict[str, int]:
-    """Parameters of the vision tower, if its config has every size they follow from."""
+def _tower(wrapper: Wrapper, fields: Fields, d_model: int) -> tuple[dict[str, int], Tower | None]:
+    """Parameters of the vision tower, and its layers, if its config has every size of it."""
     config: Any = fields.data.get("vision_config")
     if not isinstance(config, dict):
         fields.notes.append("the config has no vision tower")
-        return {}
+        return {}, None
     tower = wrapper.towers.get(str(config.get("model_type")), wrapper.towers.get(""))
     if tower is None:
         fields.notes.append("the vision tower is left out")
-        return {}
+        return {}, None
     sizes = {key: config.get(key, default) for key, default in tower.sizes.items()}
+    taps = config.get("deepstack_visual_indexes")
+    deep = len(taps) if isinstance(taps, list) else 0
     known = {k: v for k, v in sizes.items() if isinstance(v, int) and 0 < v <= LARGEST}
     if len(known) < len(sizes):
         missing = ", ".join(key for key in sizes if key not in known)
         fields.notes.append(f"the vision tower is left out: no {missing} in vision_config")
-        return {}
-    taps = config.get("deepstack_visual_indexes")
-    fields.notes.append("the vision tower is counted under other parameters, and not costed")
-    return {"vision tower": tower.count(known, len(taps) if isinstance(taps, list) else 0, d_model)}
+        return {}, None
+    # SigLIP pools its outputs in a head of its own unless told not to.
+    known |= {"deepstack_taps": deep, "head": int(config.get("vision_use_head") is not False)}
+    number = tower.count(known, deep, d_model)
+    if tower.shape is None:
+        fields.notes.append("the vision tower is counted under other parameters, and not costed")
+        return {"vision tower": number}, None
+    return {"vision tower": number}, tower.shape(known, d_model)
 
 
 def encoder_layer(width: int, inner: int) -> int:
@@ -131,8 +141,10 @@ def _qwen3_vl_tower(sizes: Sizes, taps: int, d_model: int) -> int:
 def _siglip_tower(sizes: Sizes, taps: int, d_model: int) -> int:
     """Patches, positions, layers, a last norm; then the norm and matrix into the decoder."""
     width, patch = sizes["hidden_size"], sizes["patch_size"]
+    head = width + encoder_layer(width, sizes["intermediate_size"]) - 2 * width
     return (
-        sizes["num_channels"] * patch * patch * width
+        sizes["head"] * head
+        + sizes["num_channels"] * patch * patch * width
         + width
         + (sizes["image_size"] // patch) ** 2 * width
         + sizes["num_hidden_layers"] * encoder_layer(width, sizes["intermediate_size"])
@@ -141,9 +153,60 @@ def _siglip_tower(sizes: Sizes, taps: int, d_model: int) -> int:
     )
 
 
-QWEN3_VL_TOWER: Final = Tower(
+def _merger(merged: int, out: int) -> tuple[Linear, ...]:
+    """The two matrices that turn merged patches into one token."""
+    return Linear("merge", merged, merged), Linear("project", out, merged, split="row")
+
+
+def _qwen3_vl_shape(sizes: Sizes, d_model: int) -> Tower:
+    width, merge = sizes["hidden_size"], sizes["spatial_merge_size"]
+    return Tower(
+        width,
+        transformer(
+            width=width,
+            layers=sizes["depth"],
+            heads=sizes["num_heads"],
+            inner=sizes["intermediate_size"],
+            pixels=sizes["in_channels"] * sizes["temporal_patch_size"] * sizes["patch_size"] ** 2,
+        ),
+        # One for the end, and one for each tap of the deep stack.
+        _merger(width * merge**2, sizes["out_hidden_size"]) * (1 + sizes["deepstack_taps"]),
+        patch=sizes["patch_size"],
+        merge=merge,
+    )
+
+
+def _siglip_layers(sizes: Sizes) -> tuple[Block, ...]:
+    return transformer(
+        width=sizes["hidden_size"],
+        layers=sizes["num_hidden_layers"],
+        heads=sizes["num_attention_heads"],
+        inner=sizes["intermediate_size"],
+        pixels=sizes["num_channels"] * sizes["patch_size"] ** 2,
+    )
+
+
+def _siglip_shape(sizes: Sizes, d_model: int) -> Tower:
+    """Pictures are scaled to one size; their patches averaged to 256 tokens, whatever the size."""
+    width, across = sizes["hidden_size"], sizes["image_size"] // sizes["patch_size"]
+    return Tower(
+        width,
+        _siglip_layers(sizes),
+        (Linear("project", d_model, width),),
+        patch=sizes["patch_size"],
+        merge=max(across // SOFT_TOKENS_ACROSS, 1),
+        side=sizes["image_size"],
+    )
+
+
+SOFT_TOKENS_ACROSS: Final = 16
+"""Tokens of a side that Gemma 3 makes of a picture: ``mm_tokens_per_image`` is 256."""
+
+
+QWEN3_VL_TOWER: Final = TowerConfig(
     {
         "depth": 27,
+        "num_heads": 16,
         "hidden_size": 1152,
         "intermediate_size": 4304,
         "in_channels": 3,
@@ -154,17 +217,20 @@ QWEN3_VL_TOWER: Final = Tower(
         "num_position_embeddings": 2304,
     },
     _qwen3_vl_tower,
+    _qwen3_vl_shape,
 )
-SIGLIP: Final = Tower(
+SIGLIP: Final = TowerConfig(
     {
         "hidden_size": 768,
         "intermediate_size": 3072,
         "num_hidden_layers": 12,
+        "num_attention_heads": 12,
         "num_channels": 3,
         "image_size": 224,
         "patch_size": 16,
     },
     _siglip_tower,
+    _siglip_shape,
 )
 
 family("qwen3_vl")(partial(wrapped, Wrapper({"qwen3_vl_text": qwen3}, {"": QWEN3_VL_TOWER})))
@@ -216,9 +282,50 @@ def _kimi_tower(sizes: Sizes, taps: int, d_model: int) -> int:
     )
 
 
-LLAMA4_TOWER: Final = Tower(
+def _llama4_shape(sizes: Sizes, d_model: int) -> Tower:
+    """Tiles of one size with a class each; four patches are shuffled into the channels of one."""
+    inner, out = sizes["intermediate_size"], sizes["projector_output_dim"]
+    return Tower(
+        sizes["hidden_size"],
+        _siglip_layers(sizes),
+        (
+            Linear("merge", sizes["projector_input_dim"], inner),
+            Linear("merge-out", out, out, split="row"),
+            Linear("project", d_model, sizes["vision_output_dim"], split="none"),
+        ),
+        patch=sizes["patch_size"],
+        merge=2,
+        side=sizes["image_size"],
+        tiles=LLAMA4_TILES,
+        extra=1,
+    )
+
+
+LLAMA4_TILES: Final = 16
+"""Tiles that Llama 4's processor cuts a picture into at most (``max_patches``)."""
+
+
+def _kimi_shape(sizes: Sizes, d_model: int) -> Tower:
+    width = sizes["vt_hidden_size"]
+    return Tower(
+        width,
+        transformer(
+            width=width,
+            layers=sizes["vt_num_hidden_layers"],
+            heads=sizes["vt_num_attention_heads"],
+            inner=sizes["vt_intermediate_size"],
+            pixels=3 * sizes["patch_size"] ** 2,
+        ),
+        _merger(4 * width, d_model),
+        patch=sizes["patch_size"],
+        merge=2,
+    )
+
+
+LLAMA4_TOWER: Final = TowerConfig(
     {
         "hidden_size": 768,
+        "num_attention_heads": 16,
         "num_hidden_layers": 34,
         "num_channels": 3,
         "intermediate_size": 5632,
@@ -229,11 +336,12 @@ LLAMA4_TOWER: Final = Tower(
         "projector_output_dim": 4096,
     },
     _llama4_tower,
+    _llama4_shape,
 )
 GEMMA4: Final = Wrapper(
     {"gemma4_text": gemma4_text},
     {
-        "": Tower(
+        "": TowerConfig(
             {
                 "hidden_size": 768,
                 "intermediate_size": 3072,
@@ -252,17 +360,19 @@ GEMMA4: Final = Wrapper(
 KIMI_K25: Final = Wrapper(
     {"deepseek_v3": deepseek, "kimi_k2": deepseek},
     {
-        "": Tower(
+        "": TowerConfig(
             {
                 "vt_hidden_size": None,
                 "vt_intermediate_size": None,
                 "vt_num_hidden_layers": None,
+                "vt_num_attention_heads": 16,
                 "patch_size": None,
                 "init_pos_emb_height": None,
                 "init_pos_emb_width": None,
                 "mm_hidden_size": None,
             },
             _kimi_tower,
+            _kimi_shape,
         )
     },
 )
@@ -325,8 +435,47 @@ def _qwen2_vl_tower(sizes: Sizes, taps: int, d_model: int) -> int:
     return _qwen2_merger(sizes, width, sizes["hidden_size"]) + sizes["depth"] * layer + 2 * width
 
 
+def _qwen2_shape(
+    sizes: Sizes, width: int, inner: int, out: int, *, gated: bool, chunk: int = 0
+) -> Tower:
+    merge = sizes["spatial_merge_size"]
+    return Tower(
+        width,
+        transformer(
+            width=width,
+            layers=sizes["depth"],
+            heads=sizes["num_heads"],
+            inner=inner,
+            gated=gated,
+            pixels=sizes["in_chans"] * sizes["temporal_patch_size"] * sizes["patch_size"] ** 2,
+            chunk=chunk,
+            whole=WHOLE,
+        ),
+        _merger(width * merge**2, out),
+        patch=sizes["patch_size"],
+        merge=merge,
+    )
+
+
+WHOLE: Final = (7, 15, 23, 31)
+"""Layers of Qwen2.5-VL's tower in which all patches see each other: ``fullatt_block_indexes``."""
+
+
+def _qwen2_5_vl_shape(sizes: Sizes, d_model: int) -> Tower:
+    """Patches of a square of ``window_size`` pixels see each other, but in a few layers."""
+    window = (sizes["window_size"] // sizes["patch_size"]) ** 2
+    inner, out = sizes["intermediate_size"], sizes["out_hidden_size"]
+    return _qwen2_shape(sizes, sizes["hidden_size"], inner, out, gated=True, chunk=window)
+
+
+def _qwen2_vl_shape(sizes: Sizes, d_model: int) -> Tower:
+    width = sizes["embed_dim"]
+    return _qwen2_shape(sizes, width, width * sizes["mlp_ratio"], sizes["hidden_size"], gated=False)
+
+
 QWEN2_PATCHES: Final = {
     "depth": 32,
+    "num_heads": 16,
     "in_chans": 3,
     "patch_size": 14,
     "spatial_merge_size": 2,
@@ -335,9 +484,10 @@ QWEN2_PATCHES: Final = {
 QWEN2_VL: Final = Wrapper(
     {"qwen2_vl_text": qwen2},
     {
-        "": Tower(
+        "": TowerConfig(
             {**QWEN2_PATCHES, "embed_dim": 1280, "hidden_size": 3584, "mlp_ratio": 4},
             _qwen2_vl_tower,
+            _qwen2_vl_shape,
         )
     },
     flat=True,
@@ -345,14 +495,16 @@ QWEN2_VL: Final = Wrapper(
 QWEN2_5_VL: Final = Wrapper(
     {"qwen2_5_vl_text": qwen2},
     {
-        "": Tower(
+        "": TowerConfig(
             {
                 **QWEN2_PATCHES,
                 "hidden_size": 3584,
                 "intermediate_size": 3420,
                 "out_hidden_size": 3584,
+                "window_size": 112,
             },
             _qwen2_5_vl_tower,
+            _qwen2_5_vl_shape,
         )
     },
     flat=True,
@@ -380,17 +532,50 @@ def _clip_tower(sizes: Sizes, taps: int, d_model: int) -> int:
     )
 
 
-PIXTRAL: Final = Tower(
+def _pixtral_shape(sizes: Sizes, d_model: int) -> Tower:
+    """Patches as many as the picture has; the projector is that of the network around it."""
+    width = sizes["hidden_size"]
+    return Tower(
+        width,
+        transformer(
+            width=width,
+            layers=sizes["num_hidden_layers"],
+            heads=sizes["num_attention_heads"],
+            inner=sizes["intermediate_size"],
+            gated=True,
+            bias=False,
+            pixels=sizes["num_channels"] * sizes["patch_size"] ** 2,
+        ),
+        (),
+        patch=sizes["patch_size"],
+    )
+
+
+def _clip_shape(sizes: Sizes, d_model: int) -> Tower:
+    """Pictures are scaled to one size; a class is beside their patches."""
+    return Tower(
+        sizes["hidden_size"],
+        _siglip_layers(sizes),
+        (),
+        patch=sizes["patch_size"],
+        side=sizes["image_size"],
+        extra=1,
+    )
+
+
+PIXTRAL: Final = TowerConfig(
     {
         "hidden_size": 1024,
         "intermediate_size": 4096,
         "num_hidden_layers": 24,
+        "num_attention_heads": 16,
         "num_channels": 3,
         "patch_size": 16,
     },
     _pixtral_tower,
+    _pixtral_shape,
 )
-CLIP: Final = Tower({**SIGLIP.sizes, "patch_size": 32}, _clip_tower)
+CLIP: Final = TowerConfig({**SIGLIP.sizes, "patch_size": 32}, _clip_tower, _clip_shape)
 MISTRAL3: Final = Wrapper({"mistral": mistral, "ministral3": mistral}, {"pixtral": PIXTRAL})
 LLAVA: Final = Wrapper(
     {"llama": llama, "mistral": mistral, "qwen2": qwen2},
@@ -415,7 +600,17 @@ def _projected(fields: Fields, body: Architecture, bias: bool, before: int = 0) 
     width = vision.get("hidden_size", tower.sizes["hidden_size"])
     merger = before * width * width + width if before else 0
     number = merger + (width + out) * out + 2 * out * biased
-    return replace(body, other_parameters={**body.other_parameters, "projector": number})
+    merge = math.isqrt(before) if before else 1
+    tower = body.tower and replace(
+        body.tower,
+        merge=merge,
+        projector=(
+            *([Linear("merge", width, before * width)] if before else []),
+            *(Linear("project", out, width), Linear("project-out", out, out, split="row")),
+        ),
+    )
+    counted = {**body.other_parameters, "projector": number}
+    return replace(body, tower=tower, other_parameters=counted)
 
 
 @family("mistral3")
@@ -432,6 +627,6 @@ def llava(fields: Fields) -> Architecture:
     fields.seen.add("use_image_newline_parameter")
     if fields.model_type == "llava" or "projector" not in body.other_parameters:
         return body
-    # Rows of patches end with a vector that is learned.
+    # Rows of patches end with a vector that is learned; how pictures are cut is not modelled.
     counted = {**body.other_parameters, "line end": body.d_model}
-    return replace(body, other_parameters=counted)
+    return replace(body, tower=None, other_parameters=counted)

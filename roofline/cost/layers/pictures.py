@@ -1,0 +1,75 @@
+"""Operators of the vision tower: every picture of a prompt passes it once, before the prompt."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from roofline.cost.deployment import KEPT
+from roofline.cost.layers import blocks
+from roofline.cost.layers.common import Pass, is_one, split
+from roofline.cost.layout import Layout
+from roofline.cost.work import Op, times
+from roofline.model.architecture import Attention, Block
+
+
+def operators(p: Pass) -> Iterator[Op]:
+    """Vision tower and projector over the pictures of prompts that are prefilled.
+
+    Devices of a tensor-parallel group share the tower where its heads divide over them; else each
+    runs it whole. Matrices are in the format of the embedding, as quantised checkpoints leave them.
+    """
+    deployment = p.deployment
+    tower, seen = deployment.architecture.tower, deployment.options.pictures
+    if tower is None or not seen.images:
+        return
+    side, cut = seen.image_size, float(tower.cut(seen.image_size))
+    each, tokens = float(tower.patches(side)), float(tower.tokens(side))
+    plain = deployment.precision.head.name
+    network = replace(
+        deployment.architecture, d_model=tower.width, layers=tower.layers, causal=False, tower=None
+    )
+    heads = getattr(tower.layers[0].mixer, "heads", 1)
+    shared = int(p.tp) if not hasattr(p.tp, "shape") and heads % p.tp == 0 else 1
+    alone = replace(deployment.options, pictures=replace(seen, images=0))
+    inside = replace(
+        deployment, architecture=network, options=alone, layout=Layout(tp=shared), offload=KEPT
+    )
+    for name, count, new, _ in p.groups:
+        if is_one(new):
+            continue
+        number = times(count, float(seen.images)) * cut
+        of_group = replace(
+            p,
+            deployment=inside,
+            groups=((name, number, each, each),),
+            tokens=times(number, each),
+            rows=number,
+            everyone=times(number, each),
+            tp=float(shared),
+            copies=1.0,
+        )
+        for block, layers in network.kinds.items():
+            mixer = block.mixer
+            own, told = of_group, ""
+            if isinstance(mixer, Attention) and mixer.chunk and mixer.chunk < each:
+                # Patches of a square see each other only: as many sequences as there are squares.
+                among = float(mixer.chunk)
+                squares = times(number, each / among)
+                own = replace(of_group, groups=((name, squares, among, among),))
+                block, told = replace(block, mixer=replace(mixer, chunk=None)), "-in-squares"
+            for op in blocks.block(own, _plain(block, tower.width, plain), layers):
+                ending = told if op.kind == "prefill-attention" else ""
+                yield op.called(f"vision-{op.name}{ending}", op.repeat)
+        handed = times(count, float(seen.images)) * tokens
+        last = replace(
+            of_group,
+            tokens=handed,
+            block=Block(None, None, 0, 0, formats=tuple((m.name, plain) for m in tower.projector)),
+        )
+        for matrix in tower.projector:
+            for op in split(last, matrix, 1):
+                yield op.called(f"vision-{op.name}", op.repeat)
+
+
+def _plain(block: Block, width: int, plain: str) -> Block:
+    """The layer with all its matrices in one format."""
+    return replace(block, formats=tuple((role, plain) for role in block.roles(width)))

@@ -1,0 +1,131 @@
+"""Encoders of pictures, whose outputs stand among the tokens of a prompt."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from roofline.errors import InputError
+from roofline.model.architecture import Attention, Block, Linear, Mlp
+
+MOST_IMAGES: Final = 10_000
+MOST_PIXELS: Final = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """Pictures in each prompt, all alike and square."""
+
+    images: int = 0
+    """Pictures. [1]"""
+    image_size: int = 1024
+    """Pixels of a side. [1]"""
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        for name, value, least, most in (
+            ("images", self.images, 0, MOST_IMAGES),
+            ("image_size", self.image_size, 1, MOST_PIXELS),
+        ):
+            if not least <= value <= most:
+                raise InputError(
+                    f"`{name}` is {value}", hint=f"give a number from {least} to {most:,}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Tower:
+    """A vision transformer, and the matrices that turn its outputs into tokens of the decoder."""
+
+    width: int
+    """Width of its layers. [1]"""
+    layers: tuple[Block, ...]
+    """One for each layer; the first one has the matrix of the patches, too."""
+    projector: tuple[Linear, ...]
+    """Matrices that each token of the decoder is made with."""
+    patch: int
+    """Pixels of a side of a patch. [1]"""
+    merge: int = 1
+    """Patches of a side that become one token. [1]"""
+    side: int = 0
+    """Pixels of a side that each picture, or tile, is scaled to; 0 where patches are as many as
+    there are in the picture. [1]"""
+    tiles: int = 1
+    """Tiles that a larger picture is cut into at most; the whole, scaled down, comes beside
+    them. [1]"""
+    extra: int = 0
+    """Patches beside those of the picture: a class. [1]"""
+
+    def cut(self, pixels: int) -> int:
+        """Tiles of a picture, with the whole one where there are several. [1]"""
+        if not self.side or self.tiles == 1:
+            return 1
+        each = ceil(pixels / self.side)
+        while each > 1 and each * each > self.tiles:
+            each -= 1
+        return 1 if each == 1 else each * each + 1
+
+    def across(self, pixels: int) -> int:
+        """Patches of a side, a multiple of those that are merged. [1]"""
+        step = self.patch * self.merge
+        return max(round((self.side or pixels) / step), 1) * self.merge
+
+    def patches(self, pixels: int) -> int:
+        """Patches of one tile that the tower sees. [1]"""
+        return self.across(pixels) ** 2 + self.extra
+
+    def tokens(self, pixels: int) -> int:
+        """Tokens of the decoder that a picture becomes. [token]
+
+        Examples:
+            Patches of 14 pixels, four of which are a token:
+
+            >>> Tower(1280, (), (), patch=14, merge=2).tokens(1024)
+            1369
+        """
+        return self.cut(pixels) * (self.across(pixels) // self.merge) ** 2
+
+
+def transformer(
+    *,
+    width: int,
+    layers: int,
+    heads: int,
+    inner: int,
+    pixels: int,
+    gated: bool = False,
+    bias: bool = True,
+    kv_heads: int = 0,
+    head_dim: int = 0,
+    chunk: int = 0,
+    whole: tuple[int, ...] = (),
+) -> tuple[Block, ...]:
+    """Layers of a vision transformer, norms before both parts.
+
+    Source: Dosovitskiy et al. 2020 (arXiv 2010.11929).
+
+    Args:
+        width, layers, heads, inner: Of a layer. [1]
+        pixels: Numbers in a patch: channels times its area, times the pictures it takes in. [1]
+        gated, bias: Whether there is a gate, and whether matrices have biases.
+        kv_heads, head_dim: Key/value heads and their width; 0 for heads, and for D / N. [1]
+        chunk: Patches that see each other; 0 for all. [1]
+        whole: Numbers of layers in which all see each other all the same.
+    """
+    keys, wide = kv_heads or heads, head_dim or width // heads
+    biased = (heads + 2 * keys) * wide if bias else 0
+
+    def block(place: int) -> Block:
+        mixer = Attention(
+            heads,
+            keys,
+            wide,
+            qkv_biased=biased,
+            out_bias=bias,
+            rotary=False,
+            cached=False,
+            chunk=chunk if chunk and place not in whole else None,
+        )
+        patches = (Linear("patches", width, pixels, split="none"),) if place == 0 else ()
+        return Block(mixer, Mlp(inner, gated, bias, bias, "gelu"), 2, 2 * width, extra=patches)
+
+    return tuple(block(place) for place in range(layers))
