@@ -25,7 +25,7 @@ from roofline.model.architecture import (
     Block,
 )
 from roofline.model.precision import Precision
-from roofline.model.tower import Pictures
+from roofline.model.tower import NO_PICTURES, Pictures
 
 Fusing: TypeAlias = Literal["engine", "none", "all"]
 
@@ -60,7 +60,7 @@ class Options:
     """Choice of the next token: temperature, top-k, top-p, samples, beams."""
     lora: Lora = NO_ADAPTERS
     """Adapters that requests ask for."""
-    pictures: Pictures = Pictures()
+    pictures: Pictures = NO_PICTURES
     """Pictures in each prompt."""
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """Encoders of pictures, whose outputs stand among the tokens of a prompt."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
 
@@ -32,6 +32,10 @@ class Pictures:
                 )
 
 
+NO_PICTURES: Final = Pictures()
+"""Text alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tower:
     """A vision transformer, and the matrices that turn its outputs into tokens of the decoder."""
@@ -54,6 +58,12 @@ class Tower:
     them. [1]"""
     extra: int = 0
     """Patches beside those of the picture: a class. [1]"""
+    heads: int = 1
+    """Heads that devices divide between them. [1]"""
+    squares: int = 0
+    """Patches of a square that see only each other; 0 where all see all. [1]"""
+    whole: int = 0
+    """Layers in which all see each other all the same. [1]"""
 
     def cut(self, pixels: int) -> int:
         """Tiles of a picture, with the whole one where there are several. [1]"""
@@ -96,8 +106,6 @@ def transformer(
     bias: bool = True,
     kv_heads: int = 0,
     head_dim: int = 0,
-    chunk: int = 0,
-    whole: tuple[int, ...] = (),
 ) -> tuple[Block, ...]:
     """Layers of a vision transformer, norms before both parts.
 
@@ -108,24 +116,12 @@ def transformer(
         pixels: Numbers in a patch: channels times its area, times the pictures it takes in. [1]
         gated, bias: Whether there is a gate, and whether matrices have biases.
         kv_heads, head_dim: Key/value heads and their width; 0 for heads, and for D / N. [1]
-        chunk: Patches that see each other; 0 for all. [1]
-        whole: Numbers of layers in which all see each other all the same.
     """
     keys, wide = kv_heads or heads, head_dim or width // heads
     biased = (heads + 2 * keys) * wide if bias else 0
-
-    def block(place: int) -> Block:
-        mixer = Attention(
-            heads,
-            keys,
-            wide,
-            qkv_biased=biased,
-            out_bias=bias,
-            rotary=False,
-            cached=False,
-            chunk=chunk if chunk and place not in whole else None,
-        )
-        patches = (Linear("patches", width, pixels, split="none"),) if place == 0 else ()
-        return Block(mixer, Mlp(inner, gated, bias, bias, "gelu"), 2, 2 * width, extra=patches)
-
-    return tuple(block(place) for place in range(layers))
+    mixer = Attention(
+        heads, keys, wide, qkv_biased=biased, out_bias=bias, rotary=False, cached=False
+    )
+    plain = Block(mixer, Mlp(inner, gated, bias, bias, "gelu"), 2, 2 * width)
+    first = replace(plain, extra=(Linear("patches", width, pixels, split="none"),))
+    return (first, *[plain] * (layers - 1))

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from roofline.cost.deployment import KEPT
 from roofline.cost.layers import blocks
 from roofline.cost.layers.common import Pass, is_one, split
 from roofline.cost.layout import Layout
 from roofline.cost.work import Op, times
-from roofline.model.architecture import Attention, Block
+from roofline.model.architecture import Block
 
 
 def operators(p: Pass) -> Iterator[Op]:
@@ -27,8 +29,8 @@ def operators(p: Pass) -> Iterator[Op]:
     network = replace(
         deployment.architecture, d_model=tower.width, layers=tower.layers, causal=False, tower=None
     )
-    heads = getattr(tower.layers[0].mixer, "heads", 1)
-    shared = int(p.tp) if not hasattr(p.tp, "shape") and heads % p.tp == 0 else 1
+    even = not isinstance(p.tp, np.ndarray) and tower.heads % p.tp == 0
+    shared = int(p.tp) if even else 1
     alone = replace(deployment.options, pictures=replace(seen, images=0))
     inside = replace(
         deployment, architecture=network, options=alone, layout=Layout(tp=shared), offload=KEPT
@@ -47,18 +49,18 @@ def operators(p: Pass) -> Iterator[Op]:
             tp=float(shared),
             copies=1.0,
         )
+        apart = of_group
+        if tower.squares and tower.squares < each:
+            # Patches of a square see each other only: as many sequences as there are squares.
+            among = float(tower.squares)
+            apart = replace(of_group, groups=((name, times(number, each / among), among, among),))
         for block, layers in network.kinds.items():
-            mixer = block.mixer
-            own, told = of_group, ""
-            if isinstance(mixer, Attention) and mixer.chunk and mixer.chunk < each:
-                # Patches of a square see each other only: as many sequences as there are squares.
-                among = float(mixer.chunk)
-                squares = times(number, each / among)
-                own = replace(of_group, groups=((name, squares, among, among),))
-                block, told = replace(block, mixer=replace(mixer, chunk=None)), "-in-squares"
-            for op in blocks.block(own, _plain(block, tower.width, plain), layers):
-                ending = told if op.kind == "prefill-attention" else ""
-                yield op.called(f"vision-{op.name}{ending}", op.repeat)
+            whole = tower.whole if block == tower.layers[-1] else 0
+            for own, repeat, told in ((apart, layers - whole, ""), (of_group, whole, "-of-all")):
+                for op in blocks.block(own, _plain(block, tower.width, plain), repeat):
+                    ending = told if op.kind == "prefill-attention" else ""
+                    if repeat:
+                        yield op.called(f"vision-{op.name}{ending}", op.repeat)
         handed = times(count, float(seen.images)) * tokens
         last = replace(
             of_group,

@@ -6,10 +6,12 @@ Shapes and defaults are those of the ``transformers`` config classes of the same
 from dataclasses import replace
 from typing import Final
 
-from roofline.model.architecture import Architecture, Attention
+from roofline.model.architecture import Architecture
 from roofline.model.huggingface.common import (
     GPT_NAMES,
     Names,
+    assemble,
+    attention,
     biases,
     decoder,
     family,
@@ -120,13 +122,11 @@ def granite_swa(fields: Fields) -> Architecture:
     sliding = [i % 4 != 0 for i in range(shape.layers)]
     spans = windows(fields, shape.layers, size=window_size(fields, 128), sliding=sliding)
     mlp = gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False))
-    body = decoder(fields, shape, mlp, spans=spans, **biases(fields), tied=True)
-    sinks = {
-        block: replace(block, mixer=replace(block.mixer, sink_parameters=shape.heads))
-        for block in body.kinds
-        if isinstance(block.mixer, Attention)
-    }
-    return replace(body, layers=tuple(sinks[block] for block in body.layers))
+    mixers = [
+        replace(mixer, sink_parameters=shape.heads)
+        for mixer in attention(shape, spans, **biases(fields))
+    ]
+    return assemble(fields, shape, mixers, mlp, tied=True)
 
 
 NEO_NAMES: Final = Names(

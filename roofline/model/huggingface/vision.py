@@ -172,6 +172,7 @@ def _qwen3_vl_shape(sizes: Sizes, d_model: int) -> Tower:
         # One for the end, and one for each tap of the deep stack.
         _merger(width * merge**2, sizes["out_hidden_size"]) * (1 + sizes["deepstack_taps"]),
         patch=sizes["patch_size"],
+        heads=sizes["num_heads"],
         merge=merge,
     )
 
@@ -194,6 +195,7 @@ def _siglip_shape(sizes: Sizes, d_model: int) -> Tower:
         _siglip_layers(sizes),
         (Linear("project", d_model, width),),
         patch=sizes["patch_size"],
+        heads=sizes["num_attention_heads"],
         merge=max(across // SOFT_TOKENS_ACROSS, 1),
         side=sizes["image_size"],
     )
@@ -294,6 +296,7 @@ def _llama4_shape(sizes: Sizes, d_model: int) -> Tower:
             Linear("project", d_model, sizes["vision_output_dim"], split="none"),
         ),
         patch=sizes["patch_size"],
+        heads=sizes["num_attention_heads"],
         merge=2,
         side=sizes["image_size"],
         tiles=LLAMA4_TILES,
@@ -318,6 +321,7 @@ def _kimi_shape(sizes: Sizes, d_model: int) -> Tower:
         ),
         _merger(4 * width, d_model),
         patch=sizes["patch_size"],
+        heads=sizes["vt_num_attention_heads"],
         merge=2,
     )
 
@@ -436,7 +440,7 @@ def _qwen2_vl_tower(sizes: Sizes, taps: int, d_model: int) -> int:
 
 
 def _qwen2_shape(
-    sizes: Sizes, width: int, inner: int, out: int, *, gated: bool, chunk: int = 0
+    sizes: Sizes, width: int, inner: int, out: int, *, gated: bool, squares: int = 0
 ) -> Tower:
     merge = sizes["spatial_merge_size"]
     return Tower(
@@ -448,16 +452,17 @@ def _qwen2_shape(
             inner=inner,
             gated=gated,
             pixels=sizes["in_chans"] * sizes["temporal_patch_size"] * sizes["patch_size"] ** 2,
-            chunk=chunk,
-            whole=WHOLE,
         ),
         _merger(width * merge**2, out),
         patch=sizes["patch_size"],
         merge=merge,
+        heads=sizes["num_heads"],
+        squares=squares,
+        whole=WHOLE if squares else 0,
     )
 
 
-WHOLE: Final = (7, 15, 23, 31)
+WHOLE: Final = 4
 """Layers of Qwen2.5-VL's tower in which all patches see each other: ``fullatt_block_indexes``."""
 
 
@@ -465,7 +470,7 @@ def _qwen2_5_vl_shape(sizes: Sizes, d_model: int) -> Tower:
     """Patches of a square of ``window_size`` pixels see each other, but in a few layers."""
     window = (sizes["window_size"] // sizes["patch_size"]) ** 2
     inner, out = sizes["intermediate_size"], sizes["out_hidden_size"]
-    return _qwen2_shape(sizes, sizes["hidden_size"], inner, out, gated=True, chunk=window)
+    return _qwen2_shape(sizes, sizes["hidden_size"], inner, out, gated=True, squares=window)
 
 
 def _qwen2_vl_shape(sizes: Sizes, d_model: int) -> Tower:
@@ -548,6 +553,7 @@ def _pixtral_shape(sizes: Sizes, d_model: int) -> Tower:
         ),
         (),
         patch=sizes["patch_size"],
+        heads=sizes["num_attention_heads"],
     )
 
 
@@ -558,6 +564,7 @@ def _clip_shape(sizes: Sizes, d_model: int) -> Tower:
         _siglip_layers(sizes),
         (),
         patch=sizes["patch_size"],
+        heads=sizes["num_attention_heads"],
         side=sizes["image_size"],
         extra=1,
     )
