@@ -132,6 +132,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "gpus": ("", "show h100-sxm", "--format csv"),
     "gpus show": ("h100-sxm", "mi300x --format json", "./mine.yaml"),
     "models": ("", "show deepseek-v3", "| grep qwen"),
+    "models fetch": ("Qwen/Qwen3-8B-FP8",),
     "models show": ("deepseek-v3", "./config.json", "meta-llama/Llama-3.1-8B --kv fp8"),
     "bench": ("list", "run gemm-bf16 --budget 90s --records run", "fit run"),
     "bench list": ("", "--format csv"),

@@ -89,6 +89,22 @@ def show(
     _print(network, counts, kv, format_)
 
 
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="Hub id, OWNER/NAME.", metavar="{name}")],
+) -> None:
+    """Read the config and the size of a checkpoint from the hub, once, and keep them.
+
+    Nothing else of roofline asks the network for anything. Afterwards the id is a network's name.
+    """
+    from roofline.model.catalog import architecture
+    from roofline.model.fetching import fetch as fetched
+
+    folder = fetched(name)
+    echo(f"{clean(name)} is in {folder}: roofline models show {clean(name)}")
+    print_notes(architecture(name).notes, Format.TABLE)
+
+
 def summary(network: "Architecture", kv: str = "bf16") -> dict[str, Any]:
     """Counts of a network as JSON carries them; cache in the format given, state in its own."""
     from roofline.model import parameters, precision

@@ -10,10 +10,11 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from roofline.content import shipped, there
+from roofline.content import home, shipped, there
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.kept import kept
 from roofline.model.architecture import Architecture
+from roofline.model.checkpoint_names import GGUF_HEAD, readings
 from roofline.sources import record
 
 if TYPE_CHECKING:
@@ -57,43 +58,24 @@ def architecture(name_or_path: str) -> Architecture:
     return _architecture(name_or_path, 0)
 
 
-QUANTISED: Final = {
-    "-awq": "int4-awq",
-    "-gptq-int4": "int4-gptq",
-    "-quantized.w4a16": "int4-gptq",
-    "-quantized.w8a8": "int8",
-    "-fp8-block": "fp8-block",
-    "-fp8-dynamic": "fp8-row",
-    "-fp8": "fp8",
-    "-nvfp4": "nvfp4",
-    "-fp4": "nvfp4",
-}
-"""Formats of weights by how names of checkpoints end. Source: ``quantization_config`` of
-casper-hansen's and Qwen's AWQ and GPTQ checkpoints, of RedHatAI's (groups of 128; a scale for each
-channel and token) and of NVIDIA's (``hf_quant_config.json``: one scale for each tensor)."""
-BLOCKS: Final = frozenset({"qwen", "deepseek-ai", "zai-org"})
-"""Owners whose FP8 checkpoints have a scale for each block of 128 × 128 weights. Source:
-``weight_block_size`` of Qwen3-32B-FP8, DeepSeek-V3 and GLM-4.5-FP8."""
-
-
 def _quantised(name: str) -> Architecture | None:
     """Network of the catalog in the format that the name of a checkpoint ends with."""
-    owner, _, short = name.rpartition("/")
-    ending = next((each for each in QUANTISED if short.endswith(each)), "")
-    base = short.removesuffix(ending)
-    known = (_find(each) for each in (f"{owner}/{base}", base, base.removeprefix("meta-")))
-    path = next((each for each in known if each is not None), None) if ending else None
-    if path is None:
-        return None
-    ending = "-fp8-block" if ending == "-fp8" and owner in BLOCKS else ending
-    kind = QUANTISED[ending]
-    plain = _architecture(path.stem, 0)
-    note = (
-        f"Weights are taken to be {kind} throughout, by the name of the checkpoint; its folder "
-        "would say which layers are left as they were."
-    )
-    network = plain.stored_as(kind)
-    return replace(network, name=f"{plain.name}{ending}", notes=(*plain.notes, note))
+    for reading in readings(name):
+        path = _find(reading.base)
+        if path is None:
+            continue
+        plain = _architecture(path.stem, 0)
+        kind = reading.weight_format
+        note = (
+            f"Weights are taken to be {kind} throughout, by the name of the checkpoint; its "
+            + ("file" if reading.mixed else "folder")
+            + " would say which layers are in another format."
+        )
+        network = plain.stored_as(kind)
+        if reading.mixed and not network.tied_embeddings:
+            network = replace(network, head_format=GGUF_HEAD)
+        return replace(network, name=f"{plain.name}{reading.ending}", notes=(*plain.notes, note))
+    return None
 
 
 def _architecture(name_or_path: str, depth: int) -> Architecture:
@@ -117,6 +99,8 @@ def _architecture(name_or_path: str, depth: int) -> Architecture:
         return _from_file(path, path.resolve().parent.name if folder else path.stem, depth)
     if (quantised := _quantised(name_or_path.strip().lower())) is not None:
         return quantised
+    if there(fetched := fetched_folder(name_or_path), "folder"):
+        return _weighed(_from_file(fetched / "config.json", name_or_path.strip(), depth), fetched)
     raise _unknown(name_or_path)
 
 
@@ -237,6 +221,11 @@ def _from_file(path: Path, name: str, depth: int) -> Architecture:
         record(beside, None)
         return from_config(document, name)
     return from_config(document, name, sibling=schema.read(beside))
+
+
+def fetched_folder(name: str) -> Path:
+    """Folder of the user's for the config of a hub id: ``models/OWNER--NAME`` in `home`."""
+    return home() / "models" / re.sub(r"[^\w.-]+", "--", name.strip())
 
 
 def _weighed(network: Architecture, folder: Path) -> Architecture:

@@ -1,0 +1,99 @@
+"""Formats that the names of quantised checkpoints end with."""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from roofline.model.precision.blocks import BLOCKS as IN_BLOCKS
+
+ENDINGS: Final = {
+    "-awq-int4": "int4-awq",
+    "-awq": "int4-awq",
+    "-gptq-int8": "int8-wo",
+    "-gptq-int4": "int4-gptq",
+    "-gptq-4bit": "int4-gptq",
+    "-gptq": "int4-gptq",
+    "-quantized.w4a16": "int4-gptq",
+    "-quantized.w8a16": "int8-wo",
+    "-quantized.w8a8": "int8",
+    "-w4a16": "int4-gptq",
+    "-w8a8": "int8",
+    "-int8": "int8",
+    "-int4": "int4-gptq",
+    "-unsloth-bnb-4bit": "nf4",
+    "-bnb-4bit": "nf4",
+    "-bnb-8bit": "llm.int8",
+    "-4bit": "int4-g64",
+    "-8bit": "int8-g64",
+    "-fp8-block": "fp8-block",
+    "-fp8-dynamic": "fp8-row",
+    "-fp8-kv": "fp8",
+    "-fp8": "fp8",
+    "-nvfp4-v2": "nvfp4",
+    "-nvfp4": "nvfp4",
+    "-fp4": "nvfp4",
+    "-mxfp4-preview": "mxfp4",
+    "-mxfp4": "mxfp4",
+}
+"""Formats of weights by how names end. Source: ``quantization_config`` of casper-hansen's and
+Qwen's AWQ and GPTQ checkpoints, of RedHatAI's (groups of 128; a scale for each channel and token),
+of unsloth's (bitsandbytes), of mlx-community's (groups of 64), of AMD's (Quark) and of NVIDIA's
+(``hf_quant_config.json``: one scale for each tensor)."""
+BLOCKS: Final = frozenset({"qwen", "deepseek-ai", "zai-org"})
+"""Owners whose FP8 checkpoints have a scale for each block of 128 × 128 weights. Source:
+``weight_block_size`` of Qwen3-32B-FP8, DeepSeek-V3 and GLM-4.5-FP8."""
+GGUF: Final = "-gguf"
+USUAL: Final = "q4_k_m"
+"""File of a GGUF repository that llama.cpp takes where none is named (its ``-hf`` option)."""
+GGUF_HEAD: Final = "q6-k"
+"""Format of the LM head in files of llama.cpp's mixes. Source: ``llama_tensor_get_type`` of
+llama.cpp at 00dc8057."""
+_MIXES: Final = re.compile(r"(?:ud-)?(?P<format>(?:i?q|tq)\d_(?:k|\d|xxs|xs|s|m|nl))(?:_[smlx]+)?")
+_PLAIN: Final = {"bf16": "bf16", "f16": "fp16", "f32": "fp32"}
+_TUNED: Final = re.compile(r"-(?:instruct|chat|it|base|hf|preview|v\d(?:\.\d)?)$")
+
+
+class CheckpointName(NamedTuple):
+    """Network that a name may stand for, its format, and the ending that says so."""
+
+    base: str
+    weight_format: str
+    ending: str
+    mixed: bool
+    """True where some matrices of such files are in another format."""
+
+
+def readings(name: str) -> Iterator[CheckpointName]:
+    """Readings of the name of a quantised checkpoint, the likeliest first.
+
+    Args:
+        name: Lower case, with or without an owner; after a colon the file of a GGUF repository.
+
+    Examples:
+        >>> next(readings("qwen/qwen3-32b-awq"))[:3]
+        ('qwen/qwen3-32b', 'int4-awq', '-awq')
+        >>> next(readings("unsloth/qwen3-8b-gguf:q6_k"))[:3]
+        ('unsloth/qwen3-8b', 'q6-k', '-q6_k')
+    """
+    repository, colon, file = name.partition(":")
+    owner, slash, short = repository.rpartition("/")
+    if short.endswith(GGUF):
+        mix = file or USUAL
+        found = _MIXES.fullmatch(mix)
+        kind = found["format"].replace("_", "-") if found else _PLAIN.get(mix, "")
+        if found and kind not in IN_BLOCKS or not kind:
+            return
+        short, ending, mixed = short.removesuffix(GGUF), f"-{mix}", found is not None
+    else:
+        ending = next((each for each in ENDINGS if short.endswith(each)), "")
+        if not ending or colon:
+            return
+        short, kind, mixed = short.removesuffix(ending), ENDINGS[ending], False
+        if ending == "-fp8" and owner in BLOCKS:
+            kind = "fp8-block"
+    bases = [short, short.removeprefix("meta-")]
+    while (plain := _TUNED.sub("", bases[-1])) != bases[-1]:
+        bases.append(plain)
+    for base in dict.fromkeys(bases):
+        for whole in (f"{owner}{slash}{base}", base):
+            yield CheckpointName(whole, kind, ending, mixed)

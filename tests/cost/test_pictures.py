@@ -1,0 +1,99 @@
+"""Pictures in prompts: the tower's work, by hand, and what becomes of it."""
+
+from dataclasses import replace
+
+import pytest
+
+import roofline
+from roofline.errors import InputError
+from roofline.model import parameters
+from roofline.model.architecture import Architecture
+from roofline.model.catalog import architecture, names
+from roofline.model.tower import Pictures, Tower
+
+SEEING = [name for name in names() if architecture(name).tower is not None]
+
+
+def operators(model: str | Architecture, **asked: object) -> dict[str, float]:
+    result = roofline.analyze(model, "h100-sxm", calibration="none", **asked)  # type: ignore[arg-type]
+    rows = result.tables["ops"].rows()
+    return {row["op"]: row["flops"] for row in rows if row["phase"] == "prefill"}
+
+
+def test_work_of_a_tower_by_hand() -> None:
+    """Qwen2.5-VL on two pictures of 1024: 73 patches of 14 a side, rounded to an even number."""
+    found = operators(
+        "qwen2.5-vl-7b-instruct", batch=3, prompt=10, output=2, images=2, image_size=1024
+    )
+    patches, width, inner = 74 * 74, 1280, 3420
+    pictures, tokens = 3 * 2, 37 * 37
+    seen = pictures * patches
+    assert found["vision-patches"] == 2 * seen * width * 3 * 2 * 14 * 14
+    assert found["vision-qkv"] == 32 * 2 * seen * 3 * width * width
+    assert found["vision-gate-up"] == 32 * 2 * seen * 2 * inner * width
+    assert found["vision-down"] == 32 * 2 * seen * inner * width
+    assert found["vision-attention-of-all"] == 4 * 4 * pictures * patches**2 * width
+    assert found["vision-attention"] == pytest.approx(28 * 4 * seen * 64 * width)
+    assert found["vision-merge"] == 2 * pictures * tokens * (4 * width) ** 2
+    assert found["vision-project"] == 2 * pictures * tokens * 4 * width * 3584
+    assert found["qkv"] == 28 * 2 * 3 * (10 + 2 * tokens) * 3584 * (3584 + 2 * 512)
+
+
+@pytest.mark.parametrize("name", SEEING)
+def test_matrices_of_a_tower_are_nearly_all_of_its_parameters(name: str) -> None:
+    """Its shape and its published count are stated apart: positions and norms are the rest."""
+    network = architecture(name)
+    assert network.tower is not None
+    matrices = [
+        linear for block in network.tower.layers for linear in block.linears(network.tower.width)
+    ]
+    shaped = sum(linear.parameters for linear in (*matrices, *network.tower.projector))
+    counted = sum(
+        network.other_parameters[key]
+        for key in ("vision tower", "projector")
+        if key in network.other_parameters
+    )
+    assert 0.97 * counted < shaped <= counted
+
+
+def test_a_prompt_without_pictures_costs_what_it_did() -> None:
+    network = architecture("qwen2.5-vl-7b-instruct")
+    text = replace(network, tower=None)
+    asked = {"batch": 2, "prompt": 100, "output": 2}
+    assert operators(network, **asked) == operators(text, **asked)
+
+
+def test_devices_share_a_tower() -> None:
+    asked = {"prompt": 10, "output": 2, "images": 1, "batch": 1}
+    one, four = (
+        operators("qwen3-vl-8b-instruct", tp=each, gpus=each, **asked)["vision-qkv"]
+        for each in (1, 4)
+    )
+    assert one == 4 * four
+
+
+def test_towers_take_memory_whether_there_are_pictures_or_not() -> None:
+    network = architecture("qwen2.5-vl-7b-instruct")
+    result = roofline.analyze(network, "h100-sxm", batch=1, prompt=10, output=2)
+    rows = {row["part"]: row["bytes"] for row in result.tables["memory"].rows()}
+    assert rows["weights"] == 2 * (parameters.total(network) + 676_550_144)
+
+
+@pytest.mark.parametrize(
+    ("tower", "pixels", "cut", "tokens"),
+    [
+        (Tower(1152, (), (), patch=14, merge=4, side=896), 4000, 1, 256),
+        (Tower(1408, (), (), patch=14, merge=2, side=336, tiles=16, extra=1), 336, 1, 144),
+        (Tower(1408, (), (), patch=14, merge=2, side=336, tiles=16, extra=1), 1024, 17, 17 * 144),
+        (Tower(1408, (), (), patch=14, merge=2, side=336, tiles=16, extra=1), 9999, 17, 17 * 144),
+    ],
+)
+def test_pictures_are_scaled_or_cut(tower: Tower, pixels: int, cut: int, tokens: int) -> None:
+    assert (tower.cut(pixels), tower.tokens(pixels)) == (cut, tokens)
+
+
+def test_a_network_that_does_not_see_is_refused() -> None:
+    with pytest.raises(InputError, match="no vision tower"):
+        roofline.analyze("llama-3.1-8b", images=1)
+    with pytest.raises(InputError, match="`images` is -1"):
+        Pictures(images=-1)
