@@ -37,6 +37,7 @@ CONTENTS = """
 
 scenarios/guide/README
 scenarios/guide/analyse
+scenarios/guide/networks
 scenarios/guide/parallelism
 scenarios/guide/speculation
 scenarios/guide/sweeps

@@ -81,7 +81,7 @@ def readings(name: str) -> Iterator[CheckpointName]:
         mix = file or USUAL
         found = _MIXES.fullmatch(mix)
         kind = found["format"].replace("_", "-") if found else _PLAIN.get(mix, "")
-        if found and kind not in IN_BLOCKS or not kind:
+        if (found and kind not in IN_BLOCKS) or not kind:
             return
         short, ending, mixed = short.removesuffix(GGUF), f"-{mix}", found is not None
     else:

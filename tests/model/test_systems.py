@@ -92,7 +92,7 @@ def rows() -> list[list[str]]:
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
 def test_a_system_has_a_formula_a_source_and_a_test_that_exists(row: list[str]) -> None:
-    _, formula, source, held = row
+    *_, formula, source, held = row
     assert formula
     assert source
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", held)
