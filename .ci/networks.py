@@ -15,13 +15,14 @@ PAGE = ROOT / "scenarios" / "guide" / "networks.md"
 COUNTS = ROOT / "tests" / "golden" / "parameter_counts.csv"
 HEAD = """# Networks
 
-Any `config.json` of these families is read: `roofline models show ./config.json`. Each row compares what
-roofline counts from configs of a `model_type` with networks that were built from the same files, parameter by
-parameter, vision towers included, and cached keys and values of a token. Another type is refused by name, and so is
-a field that may change the cost and is not understood: the message says its line.
+Any `config.json` of these families is read: `roofline models show ./config.json`. Each row compares
+what roofline counts from configs of a `model_type` with networks that were built from the same
+files, parameter by parameter, vision towers included, and cached keys and values of a token.
+Another type is refused by name, and so is a field that may change the cost and is not understood:
+the message says its line.
 
-Types whose code is not in transformers have no built network; the catalog's files state their published totals, which
-a test compares.
+Types whose code is not in transformers have no built network; the catalog's files state their
+published totals, which a test compares.
 
 | model_type | configs | largest | parameters and cache |
 |---|---|---|---|
@@ -61,7 +62,8 @@ def page() -> str:
         )
         lines.append(f"| `{kind}` | {len(rows)} | {max(n for n, _ in rows):,} | {told} |")
     counted = sum(bool(found.get(kind)) for kind in BUILDERS)
-    tail = f"\n{len(BUILDERS)} types, {counted} of them against {sum(map(len, found.values()))} built networks.\n"
+    built = sum(map(len, found.values()))
+    tail = f"\n{len(BUILDERS)} types, {counted} of them against {built} built networks.\n"
     return HEAD + "\n".join(lines) + "\n" + tail
 
 

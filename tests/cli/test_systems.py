@@ -1,4 +1,4 @@
-"""Every row of the table of systems has a command that anyone can type, and its figure is printed."""
+"""Each row of the table of systems has a command that anyone can type, which prints its figure."""
 
 import contextlib
 import io
@@ -11,6 +11,15 @@ import pytest
 
 from roofline.cli import run
 
+RECORDING = """\
+{"chat_id": 1, "parent_chat_id": -1, "timestamp": 61.114, "input_length": 40, "output_length": 9, \
+"type": "text", "turn": 1, "hash_ids": [7, 8, 9]}
+{"chat_id": 2, "parent_chat_id": 1, "timestamp": 63.614, "input_length": 64, "output_length": 3, \
+"type": "text", "turn": 2, "hash_ids": [7, 8, 10, 11]}
+{"chat_id": 3, "parent_chat_id": -1, "timestamp": 71.114, "input_length": 40, "output_length": 9, \
+"type": "text", "turn": 1, "hash_ids": [12, 13, 14]}
+"""
+"""Three requests as Bailian's traces have them, under the name that the table gives them."""
 TABLE = Path(__file__).resolve().parents[2] / "scenarios" / "SYSTEMS.md"
 
 
@@ -36,8 +45,10 @@ def test_no_system_is_in_the_code_only() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("system", "command", "figure"), rows(), ids=[row[0] for row in rows()])
 def test_the_command_of_a_system_prints_its_figure(
-    system: str, command: str, figure: str, monkeypatch: pytest.MonkeyPatch
+    system: str, command: str, figure: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    (tmp_path / "recording.jsonl").write_text(RECORDING)
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     code, out = printed(command)
     assert code == 0, f"{system}: {out[:300]}"
