@@ -94,6 +94,9 @@ def _architecture(name_or_path: str, depth: int) -> Architecture:
         from roofline.model.checkpoint.gguf_network import gguf_network
 
         return gguf_network(path)
+    if path.suffix.lower() == ".safetensors" and there(path):
+        # Its header names tensors, not shapes of heads: the config beside it does.
+        return _architecture(str(path.resolve().parent), depth)
     if there(path) or path.suffix.lower() in (".json", ".yaml", ".yml"):
         folder = path.stem == "config"
         return _from_file(path, path.resolve().parent.name if folder else path.stem, depth)
