@@ -90,7 +90,7 @@ def readings(name: str) -> Iterator[CheckpointName]:
             return
         short, kind, mixed = short.removesuffix(ending), ENDINGS[ending], False
         if ending == "-fp8" and owner in BLOCKS:
-            kind = "fp8-block"
+            kind, ending = "fp8-block", "-fp8-block"
     bases = [short, short.removeprefix("meta-")]
     while (plain := _TUNED.sub("", bases[-1])) != bases[-1]:
         bases.append(plain)

@@ -15,6 +15,7 @@ from roofline.cost.adapters import Lora
 from roofline.cost.deployment import Options
 from roofline.cost.sampling import Sampling
 from roofline.interop.results import Given
+from roofline.model.tower import Pictures
 from roofline.serving.run.setup import Asked
 from roofline.serving.workload import Workload
 
@@ -75,9 +76,10 @@ def test_a_question_may_state_a_parameter_anew() -> None:
     ("kind", "record", "own"),
     [
         (Workload, parameters.Analysis, set()),
-        (Options, parameters.Analysis, {"logits", "lora", "sampling"}),
+        (Options, parameters.Analysis, {"logits", "lora", "pictures", "sampling"}),
         (Sampling, parameters.Analysis, set()),
         (Lora, parameters.Analysis, set()),
+        (Pictures, parameters.Analysis, set()),
         (Degrees, parameters.Analysis, {"spelled"}),
         (Wanted, parameters.Simulation, set()),
         (Asked, parameters.Simulation, {"sharing", "tier_bytes"}),
