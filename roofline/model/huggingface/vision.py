@@ -603,8 +603,8 @@ def _projected(fields: Fields, body: Architecture, bias: bool, before: int = 0) 
     if "vision tower" not in body.other_parameters:
         return body
     vision, out = fields.data["vision_config"], body.d_model
-    tower = LLAVA.towers[vision["model_type"]]
-    width = vision.get("hidden_size", tower.sizes["hidden_size"])
+    kind = LLAVA.towers[vision["model_type"]]
+    width = vision.get("hidden_size", kind.sizes["hidden_size"])
     merger = before * width * width + width if before else 0
     number = merger + (width + out) * out + 2 * out * biased
     merge = math.isqrt(before) if before else 1
