@@ -4,8 +4,8 @@ Coordinates are in octaves, one column per dimension; the first is the fast one,
 of a linear layer, and the others tell families of shapes apart.
 """
 
-from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -86,23 +86,53 @@ def value(residual: Residual, hull: Hull, at: Array, waves: Array | None = None)
 
     Outside the hull it is the value at the nearest edge, faded by a factor of e each `FADE`.
     """
-    return _located(residual, hull, at, waves)[0]
+    inside = np.clip(at, hull.low, hull.high)
+    out, nearest = _surfaces([residual], hull.points, inside, waves)
+    return _whole(residual, out[0], inside, waves, _apart(at, inside) + _beyond_radius(hull, nearest))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Rows:
-    """Rows of a table that were located: their places by coordinates, and what is known of each.
+    """Rows that tables of the same points were asked for, and what is known of each.
 
-    Holds the table, so that no other gets its place in memory.
+    Types of a cache, or devices, that were measured at the same shapes have their points in common:
+    what takes longest, how far rows are from points, is computed for all of their tables at once.
     """
 
-    of: tuple[Residual | None, Hull]
-    places: dict[bytes, int]
-    table: Array
-    beyond: Array
+    tables: list[tuple[Residual | None, Hull]]
+    """Held, so that no other gets its place in memory."""
+    places: dict[bytes, int] = field(default_factory=dict)
+    known: Array = field(default_factory=lambda: np.empty((1, 0)))
+    """How far each row is `outside`, then the surface and the value in each table; nan where they
+    are not known."""
+
+    def fit(self) -> None:
+        """Make room for all tables and rows."""
+        old, wide, rows = self.known, 1 + 2 * len(self.tables), len(self.places)
+        if wide > len(old) or rows > old.shape[1]:
+            self.known = np.full((wide, max(2 * rows, old.shape[1])), np.nan)
+            self.known[: len(old), : old.shape[1]] = old
+
+    def fill(self, table: int, rows: NDArray[np.intp], at: Array, waves: Array | None) -> None:
+        """Compute what is not known of rows of a table that differ."""
+        (residual, hull), beyond = self.tables[table], self.known[0]
+        surfaces, values = self.known[1::2], self.known[2::2]
+        if residual is None:
+            values[table, rows], beyond[rows] = 0.0, outside(hull, at)
+            return
+        inside = np.clip(at, hull.low, hull.high)
+        new = np.isnan(surfaces[table, rows])
+        if new.any():
+            tables = [each for each, _ in self.tables if each is not None]
+            some = None if waves is None else waves[new]
+            surfaces[:, rows[new]], nearest = _surfaces(tables, hull.points, inside[new], some)
+            beyond[rows[new]] = _apart(at[new], inside[new]) + _beyond_radius(hull, nearest)
+        values[table, rows] = _whole(residual, surfaces[table, rows], inside, waves, beyond[rows])
 
 
-_KNOWN: Final[OrderedDict[tuple[int, int], _Rows]] = OrderedDict()
+_KNOWN: Final[dict[tuple[int, int], tuple[_Rows, int]]] = {}
+"""Rows of a table and its number among those that have them in common, by its and its hull's id."""
+_RECENT: Final[list[_Rows]] = []
 _LOCK: Final = Lock()
 """Rows are served again in threads, which all remember in `_KNOWN`."""
 
@@ -115,41 +145,63 @@ def located(
     Steps, layouts and devices that have their kernels from one fit ask for the same rows again:
     those are remembered, one by one.
     """
-    rows = np.ascontiguousarray(at if waves is None else np.hstack([at, waves]))
-    keys: list[Any] = rows.view(np.dtype((np.void, rows.strides[0]))).ravel().tolist()
+    lines = np.ascontiguousarray(at if waves is None else np.hstack([at, waves]))
+    keys: list[Any] = lines.view(np.dtype((np.void, lines.strides[0]))).ravel().tolist()
     with _LOCK:
-        known = _KNOWN.setdefault(
-            (id(residual), id(hull)), _Rows((residual, hull), {}, np.empty(0), np.empty(0))
-        )
-        places, count = known.places, len(known.places)
+        rows, table = _rows_of(residual, hull)
+        places = rows.places
         found = list(map(places.get, keys))
         if None in found:
             found = [places.setdefault(key, len(places)) for key in keys]
-        place = np.array(found, np.intp)
-        if len(places) > count:
-            _, first = np.unique(place, return_index=True)
-            new = first[count - len(places) :]
-            more = _located(residual, hull, at[new], None if waves is None else waves[new])
-            known.table, known.beyond = (
-                np.concatenate(pair) for pair in zip((known.table, known.beyond), more, strict=True)
-            )
-            _KNOWN.move_to_end((id(residual), id(hull)))
-            while sum(len(each.places) for each in _KNOWN.values()) > MOST_ROWS:
-                _KNOWN.popitem(last=False)
-        return known.table[place], known.beyond[place]
+        rows.fit()
+        place, values = np.array(found, np.intp), rows.known[2 * table + 2]
+        missing = np.flatnonzero(np.isnan(values[place]))
+        if len(missing):
+            which, first = np.unique(place[missing], return_index=True)
+            some = missing[first]
+            rows.fill(table, which, at[some], None if waves is None else waves[some])
+            _RECENT.remove(rows)
+            _RECENT.append(rows)
+            while sum(len(each.places) for each in _RECENT) > MOST_ROWS:
+                for key in _RECENT.pop(0).tables:
+                    del _KNOWN[id(key[0]), id(key[1])]
+        return values[place], rows.known[0, place]
 
 
-def _located(
-    residual: Residual | None, hull: Hull, at: Array, waves: Array | None
-) -> tuple[Array, Array]:
-    inside = np.clip(at, hull.low, hull.high)
-    if residual is None:
-        return np.zeros(len(at)), outside(hull, at)
-    out, nearest = _surface(residual, hull.points, inside, waves)
-    beyond = _apart(at, inside) + _beyond_radius(hull, nearest)
-    out += _jumping(residual, inside, waves)
+def _rows_of(residual: Residual | None, hull: Hull) -> tuple[_Rows, int]:
+    """Rows of a table, which are those of others with the same points, and its number there."""
+    key = id(residual), id(hull)
+    if key not in _KNOWN:
+        rows = next((each for each in _RECENT if _alike(each.tables[0], (residual, hull))), None)
+        if rows is None:
+            rows = _Rows([])
+            _RECENT.append(rows)
+        rows.tables.append((residual, hull))
+        _KNOWN[key] = rows, len(rows.tables) - 1
+    return _KNOWN[key]
+
+
+def _alike(one: tuple[Residual | None, Hull], other: tuple[Residual | None, Hull]) -> bool:
+    """True where two tables have surfaces around the same points, of the same width."""
+    (residual, hull), (like, as_hull) = one, other
+    if residual is None or like is None:
+        same = residual is like
+    else:
+        same = residual.reach == like.reach and _equal(residual.waves, like.waves)
+    return same and all(map(np.array_equal, hull, as_hull))
+
+
+def _equal(one: Array | None, other: Array | None) -> bool:
+    return one is other or (one is not None and other is not None and np.array_equal(one, other))
+
+
+def _whole(
+    residual: Residual, surface: Array, inside: Array, waves: Array | None, beyond: Array
+) -> Array:
+    """`value` of rows put into the box, whose surface and distance beyond the hull are known. [1]"""
+    out = surface + _jumping(residual, inside, waves)
     out *= np.exp(beyond / -FADE)
-    return out, beyond
+    return out
 
 
 def _jumping(residual: Residual, inside: Array, waves: Array | None) -> Array | float:
@@ -161,17 +213,18 @@ def _jumping(residual: Residual, inside: Array, waves: Array | None) -> Array | 
     return 0.0
 
 
-def _surface(
-    residual: Residual, points: Array, at: Array, waves: Array | None
+def _surfaces(
+    tables: Sequence[Residual], points: Array, at: Array, waves: Array | None
 ) -> tuple[Array, Array]:
-    """Smooth part at each row, and how far its nearest point is, as `matern` and `distances` say.
+    """Smooth parts of some tables around the same points, and how far the nearest point is.
 
-    Rows are taken so many at a time that all stays in a core's cache.
+    As `matern` and `distances` say. Rows are taken so many at a time that all stays in a core's
+    cache.
     """
-    out, nearest = np.empty((2, len(at)))
-    scale = np.sqrt(3.0) / residual.reach
+    out, nearest = np.empty((len(tables), len(at))), np.empty(len(at))
+    scale, near = np.sqrt(3.0) / tables[0].reach, tables[0].waves
     squares = _Squares(points * scale)
-    waved = None if residual.waves is None else _Squares(residual.waves * scale)
+    waved = None if near is None else _Squares(near * scale)
     whole, more, faded = np.zeros((3, BLOCK, len(points)))
     for start in range(0, len(at), BLOCK):
         rows = slice(start, start + BLOCK)
@@ -186,7 +239,8 @@ def _surface(
         np.exp(np.negative(apart, out=fading), out=fading)
         apart += 1.0
         apart *= fading
-        out[rows] = (whole @ residual.weights)[:some]
+        for found, table in zip(out, tables, strict=True):
+            found[rows] = (whole @ table.weights)[:some]
     return out, nearest
 
 
