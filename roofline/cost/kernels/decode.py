@@ -21,6 +21,7 @@ from roofline.cost.kernels.form import (
     Regimes,
     Values,
     cache_bytes_per_s,
+    computed_once,
     longest,
     pinned,
     soft_maximum,
@@ -221,6 +222,7 @@ class Parts(NamedTuple):
     """The reduction over splits, and copies. [s]"""
 
 
+@computed_once
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     """Time of a block, of all blocks, of memory, and of the join. [s]"""
     batch, heads, h = dims["batch"], dims["heads"], dims["head_dim"]

@@ -19,6 +19,7 @@ from roofline.cost.kernels.form import (
     Regimes,
     Values,
     cache_bytes_per_s,
+    computed_once,
     longest,
     soft_maximum,
 )
@@ -117,6 +118,7 @@ def gemm(n: Array, k: Array, dims: Dims, machine: Machine, constants: Values) ->
     return block, load, memory + cache
 
 
+@computed_once
 def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Gemm, Gemm, Array]:
     """Both GEMMs, and everything around them. [s]"""
     hidden, inter, wide = dims["hidden"], dims["inter"], dims["matrices"] - 1.0

@@ -6,9 +6,9 @@ A form is fitted once per provider, kind, type and device by `roofline.bench.fit
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
-from typing import Final, NamedTuple, TypeAlias
+from functools import reduce, wraps
+from operator import add, is_
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +114,27 @@ class Form:
     line: a start, and a rate."""
 
 
+Terms = TypeVar("Terms")
+
+
+def computed_once(
+    terms: Callable[[Dims, Machine, Values], Terms],
+) -> Callable[[Dims, Machine, Values], Terms]:
+    """Terms that are not computed again for the same objects: a time takes them, and a regime."""
+    last: list[tuple[Dims, Machine, Values, Terms]] = []
+
+    @wraps(terms)
+    def known(dims: Dims, machine: Machine, constants: Values) -> Terms:
+        for *asked, found in last[:1]:
+            if all(map(is_, asked, (dims, machine, constants))):
+                return found
+        found = terms(dims, machine, constants)
+        last[:] = [(dims, machine, constants, found)]
+        return found
+
+    return known
+
+
 def summed(
     kind: str,
     constants: tuple[Constant, ...],
@@ -129,6 +150,7 @@ def summed(
     With the name of a constant as ``knee``, all terms but the first overlap: their soft maximum
     with that exponent is added to the first.
     """
+    terms = computed_once(terms)
 
     def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
         each = terms(dims, machine, constants)
@@ -156,12 +178,13 @@ def longest(*times: Array | float) -> Regimes:
     >>> longest(np.array([1.0, 3.0]), np.array([2.0, 3.0]), 0.5).tolist()
     [1, 0]
     """
-    most, *others = times
-    found = np.zeros(np.shape(most), np.intp)
-    for place, time in enumerate(others, 1):
-        found = np.maximum(found, place * np.asarray(time > most))
-        most = np.maximum(most, time)
-    return np.asarray(found)
+    shape = np.broadcast_shapes(*map(np.shape, times))
+    most, found = np.empty(shape), np.zeros(shape, np.intp)
+    most[...] = times[0]
+    for place, time in enumerate(times[1:], 1):
+        np.copyto(found, place, where=time > most)
+        np.maximum(most, time, out=most)
+    return found
 
 
 def pinned(form: Form, names: Container[str]) -> Form:

@@ -17,6 +17,7 @@ from roofline.cost.kernels.form import (
     Machine,
     Regimes,
     Values,
+    computed_once,
     longest,
     soft_maximum,
 )
@@ -216,6 +217,7 @@ class Parts(NamedTuple):
     """The reduction over splits, and the conversion of the cache. [s]"""
 
 
+@computed_once
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     """Time of starts, tiles, memory and join. [s]"""
     batch, sms, queries = dims["batch"], machine.multiprocessors, dims["heads"] * dims["new"]

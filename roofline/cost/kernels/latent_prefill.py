@@ -20,6 +20,7 @@ from roofline.cost.kernels.form import (
     Machine,
     Regimes,
     Values,
+    computed_once,
     longest,
     soft_maximum,
 )
@@ -70,6 +71,7 @@ def memory(dims: Dims, machine: Machine, constants: Values) -> Array:
     return moved * (missed / hbm + (1.0 - missed) / l2)
 
 
+@computed_once
 def attention(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
     """Longest block, and the mean load of an SM. [s]"""
     ones = np.ones_like(dims["new"])

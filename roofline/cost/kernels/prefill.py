@@ -21,6 +21,7 @@ from roofline.cost.kernels.form import (
     Regimes,
     Values,
     cache_bytes_per_s,
+    computed_once,
     longest,
     pinned,
     soft_maximum,
@@ -143,6 +144,7 @@ def visits(dims: Dims) -> tuple[Array, Array, Array]:
     return blocks, together, np.minimum(last, most)
 
 
+@computed_once
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     """Launches, the longest block, all blocks, and memory. [s]"""
     heads, kv_heads, width = dims["heads"], dims["kv_heads"], dims["head_dim"] / HEAD_DIM

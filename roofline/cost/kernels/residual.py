@@ -23,6 +23,8 @@ MOST_ROWS: Final = 2**17
 """Rows that are remembered of all tables, those of the tables asked last. [1]"""
 BLOCK: Final = 64
 """Rows whose distances to a few hundred points stay in a core's cache."""
+ASKED: Final = 128
+"""Rows whose answers to a few hundred questions do."""
 
 
 class Hull(NamedTuple):
@@ -88,7 +90,17 @@ def value(residual: Residual, hull: Hull, at: Array, waves: Array | None = None)
     """
     inside = np.clip(at, hull.low, hull.high)
     out, nearest = _surfaces([residual], hull.points, inside, waves)
-    return _whole(residual, out[0], inside, waves, _apart(at, inside) + _beyond_radius(hull, nearest))
+    return _whole(
+        residual, out[0], inside, waves, _apart(at, inside) + _beyond_radius(hull, nearest)
+    )
+
+
+class _Places(dict[bytes, int]):
+    """Numbers of keys, in the order in which they are first asked for."""
+
+    def __missing__(self, key: bytes) -> int:
+        self[key] = number = len(self)
+        return number
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +113,7 @@ class _Rows:
 
     tables: list[tuple[Residual | None, Hull]]
     """Held, so that no other gets its place in memory."""
-    places: dict[bytes, int] = field(default_factory=dict)
+    places: _Places = field(default_factory=_Places)
     known: Array = field(default_factory=lambda: np.empty((1, 0)))
     """How far each row is `outside`, then the surface and the value in each table; nan where they
     are not known."""
@@ -149,12 +161,9 @@ def located(
     keys: list[Any] = lines.view(np.dtype((np.void, lines.strides[0]))).ravel().tolist()
     with _LOCK:
         rows, table = _rows_of(residual, hull)
-        places = rows.places
-        found = list(map(places.get, keys))
-        if None in found:
-            found = [places.setdefault(key, len(places)) for key in keys]
+        place = np.array([*map(rows.places.__getitem__, keys)], np.intp)
         rows.fit()
-        place, values = np.array(found, np.intp), rows.known[2 * table + 2]
+        values = rows.known[2 * table + 2]
         missing = np.flatnonzero(np.isnan(values[place]))
         if len(missing):
             which, first = np.unique(place[missing], return_index=True)
@@ -184,21 +193,18 @@ def _rows_of(residual: Residual | None, hull: Hull) -> tuple[_Rows, int]:
 def _alike(one: tuple[Residual | None, Hull], other: tuple[Residual | None, Hull]) -> bool:
     """True where two tables have surfaces around the same points, of the same width."""
     (residual, hull), (like, as_hull) = one, other
+    pairs: list[tuple[Any, Any]] = [*zip(hull, as_hull, strict=True)]
     if residual is None or like is None:
-        same = residual is like
+        pairs.append((residual is None, like is None))
     else:
-        same = residual.reach == like.reach and _equal(residual.waves, like.waves)
-    return same and all(map(np.array_equal, hull, as_hull))
-
-
-def _equal(one: Array | None, other: Array | None) -> bool:
-    return one is other or (one is not None and other is not None and np.array_equal(one, other))
+        pairs += [(residual.reach, like.reach), (residual.waves, like.waves)]
+    return all(np.array_equal(*pair) for pair in pairs)
 
 
 def _whole(
     residual: Residual, surface: Array, inside: Array, waves: Array | None, beyond: Array
 ) -> Array:
-    """`value` of rows put into the box, whose surface and distance beyond the hull are known. [1]"""
+    """`value` of rows put into the box, whose surface and distance `outside` are known. [1]"""
     out = surface + _jumping(residual, inside, waves)
     out *= np.exp(beyond / -FADE)
     return out
@@ -313,8 +319,8 @@ def branched(branches: Branches, columns: Array) -> Array:
     turned = np.ascontiguousarray(columns.T, np.float32)
     bounds = np.ascontiguousarray(branches.bounds.T, np.float32)[:, :, None]
     asks = np.ascontiguousarray(branches.columns.T)
-    for start in range(0, len(columns), BLOCK):
-        rows = slice(start, start + BLOCK)
+    for start in range(0, len(columns), ASKED):
+        rows = slice(start, start + ASKED)
         some = np.ascontiguousarray(turned[:, rows])
         places = np.zeros((trees, some.shape[1]), np.min_scalar_type(wide - 1))
         for column, bound in zip(asks, bounds, strict=True):
