@@ -4,6 +4,7 @@ Machines differ in speed, and one machine differs from minute to minute. The loo
 for ever, so a figure in loops compares where a figure in seconds does not. It must never change.
 """
 
+import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,6 +58,8 @@ def _digits(value: float) -> str:
 @contextmanager
 def reference() -> Iterator[Reference]:
     """Times of the loop before and after the block; they are complete when it ends."""
+    gc.collect()
+    gc.freeze()  # what the tests hold is not searched for garbage
     loop_seconds()  # caches and the processor's clock are warm
     found = Reference([loop_seconds() for _ in range(RUNS)])
     yield found

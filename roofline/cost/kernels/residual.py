@@ -296,13 +296,12 @@ def asked(at: Array, waves: Array | None) -> Array:
         at: Coordinates of rows. [octave]
         waves: `Form.waves` of the same rows; None where the form has none. [octave]
     """
-    products = [
-        sum(places[1:], places[0])[None]
-        for many in range(2, at.shape[1] + 1)
-        for places in combinations(at.T, many)
-    ]
-    columns = [at.T, *products] if waves is None else [at.T, *products, waves.T]
-    return np.concatenate(columns).T
+    each = np.ascontiguousarray(at.T)
+    columns: dict[tuple[int, ...], Array] = {(n,): column for n, column in enumerate(each)}
+    for many in range(2, len(each) + 1):
+        for places in combinations(range(len(each)), many):
+            columns[places] = columns[places[:-1]] + each[places[-1]]
+    return np.stack([*columns.values(), *(() if waves is None else waves.T)]).T
 
 
 def branched(branches: Branches, columns: Array) -> Array:
