@@ -231,7 +231,7 @@ def _surfaces(
     scale, near = np.sqrt(3.0) / tables[0].reach, tables[0].waves
     squares = _Squares(points * scale)
     waved = None if near is None else _Squares(near * scale)
-    whole, more, faded = np.zeros((3, BLOCK, len(points)))
+    whole, more, faded = np.empty((3, BLOCK, len(points)))
     for start in range(0, len(at), BLOCK):
         rows = slice(start, start + BLOCK)
         some = squares.to(at[rows] * scale, whole)
