@@ -23,8 +23,8 @@ from roofline.bench.kernel_rows import (
 )
 from roofline.bench.rows import families_of
 from roofline.cost.kernels import encoder, hyper, mlp, recurrent
-from roofline.cost.kernels.form import Form
-from roofline.cost.kernels.gemm import GEMM, PRODUCTS
+from roofline.cost.kernels.form import Form, cache_bytes_per_s, machine
+from roofline.cost.kernels.gemm import CYCLED, EAGER, GEMM, PRODUCTS
 from roofline.cost.kernels.pointwise import CONVERSION, POINTWISE, difference_dims
 from roofline.cost.work import Array
 from roofline.errors import RooflineError
@@ -44,6 +44,13 @@ RECURRENT: Final = ("gpu", "backend", "version", "op", "phase", "kernel")
 SHAPE: Final = ("conv_channels", "n_k_heads", "n_v_heads", "k_head_dim", "v_head_dim", "chunk")
 WHOLE: Final = ("flashinfer", "flashkda")
 """Kernels of a whole scan, with the state of a head on each multiprocessor."""
+LAUNCHED: Final = frozenset({("vllm", "fp8_block")})
+"""Products whose kernels were launched one by one, by engine and number format."""
+SHOWING: Final = 6.0
+"""Rate of the last-level cache over that of memory from which weights left in it show: 11 on an
+L40S, 3.5 and less where memory is stacked. [1]"""
+TURNS: Final = {"trtllm": "filling", "vllm": "cycled", "sglang": "cycled"}
+"""Copies of weights that collectors of an engine's products take in turn, a key of `CYCLED`."""
 FEWEST: Final = 16
 """Rows of decode steps that determine all constants of a form; of fewer, two. [1]"""
 STEPPED: Final = ("decode", "verify")
@@ -53,11 +60,21 @@ STEPPED: Final = ("decode", "verify")
 def linear_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Linear layers; a family is a weight shape."""
     for name, rows in parts(frame, [name for name in KEY if name in frame]):
-        form = GEMM.get(name["dtype"])
-        if form is not None:
+        if name["dtype"] in GEMM:
             dims = dict(zip("mnk", columns(rows, ("m", "n", "k")), strict=True))
             arithmetic = PRODUCTS[name["dtype"]].arithmetic
-            yield _group(name, form, dims, rows, ("n", "k"), arithmetic)
+            yield _group(name, _product(name), dims, rows, ("n", "k"), arithmetic)
+
+
+def _product(name: Name) -> Form:
+    """Form of a product as the collector of its engine measured it."""
+    dtype, engine, device = name["dtype"], name["backend"], gpu(name["gpu"])
+    if (engine, dtype) in LAUNCHED:
+        return EAGER[dtype]
+    chip = machine(device, "bf16")
+    if cache_bytes_per_s(chip) < SHOWING * chip.hbm_bytes_per_s or engine not in TURNS:
+        return GEMM[dtype]
+    return CYCLED[TURNS[engine]][dtype]
 
 
 def quantise_groups(frame: "pandas.DataFrame") -> Iterator[Group]:

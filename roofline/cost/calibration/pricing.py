@@ -205,8 +205,9 @@ class GpuCalibration:
         for rows, each, dims in self._by_shape(gpu, wanted, found, length):
             # Told as the engine's usual kernel, wherever that takes any row.
             found, model = each, each.fit.model
-            if wanted.form is not None:
-                model = replace(model, form=wanted.form)
+            form = wanted.form or model.form.in_steps
+            if form is not None:
+                model = replace(model, form=form)
             some = take(timed(dims, each.fit, gpu), rows)
             time[rows], own[rows], known[rows] = predict(model, some, device)
             if wanted.part:

@@ -21,7 +21,7 @@ from roofline.cost.kernels import (
     sparse,
 )
 from roofline.cost.kernels.form import Form
-from roofline.cost.kernels.gemm import GEMM, linear
+from roofline.cost.kernels.gemm import CYCLED, EAGER, GEMM, linear
 from roofline.cost.kernels.pointwise import CONVERSION, POINTWISE, QUANTIZE, stream
 
 PACKED: Final = 0.5 + 4.0 / 128.0
@@ -35,6 +35,12 @@ def _dashed(name: str) -> str:
 FORMS: Final[Mapping[str, Form]] = {
     **processor.FORMS,
     **{f"gemm-{_dashed(name)}": form for name, form in GEMM.items()},
+    **{f"gemm-eager-{_dashed(name)}": form for name, form in EAGER.items()},
+    **{
+        f"gemm-{copies}-{_dashed(name)}": form
+        for copies, forms in CYCLED.items()
+        for name, form in forms.items()
+    },
     "product-4": linear(4.0, output=4.0),
     "product-2": linear(2.0),
     "product-int8": linear(1.0, quantised=True, output=4.0),
@@ -85,9 +91,10 @@ FORMS: Final[Mapping[str, Form]] = {
         for op, paths in each.items()
     },
 }
-"""``gemm-…``: linear layers by what is multiplied, fp8 with its quantisation. ``product-…``: the
-product alone, by bytes of an operand; of 8-bit integers with the conversion of the input and a wide
-result. ``pass-…``: one pass over rows, by bytes read and written per element of the width."""
+"""``gemm-…``: linear layers by what is multiplied, fp8 with its quantisation; ``-eager-`` launched
+one by one, ``-cycled-`` and ``-filling-`` with few copies of the weights in turn. ``product-…``:
+the product alone, by bytes of an operand; of 8-bit integers with the conversion of the input and a
+wide result. ``pass-…``: one pass over rows, by bytes read and written per element of the width."""
 
 
 def name_of(form: Form) -> str:

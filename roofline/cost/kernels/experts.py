@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from roofline.cost.kernels.form import (
+    OVERLAP,
     Constant,
     Dims,
     Form,
@@ -38,8 +39,6 @@ TALLEST: Final[Mapping[bool, float]] = {True: 64.0, False: 128.0}
 """Highest tile, by whether narrow weights are widened to 16 bits inside the kernel."""
 MIXED: Final = 256.0
 """Highest tile where 8-bit activations meet 4-bit weights (MXFP8 × MXFP4)."""
-OVERLAP: Final = 8.0
-"""Exponent that joins host and device, of which one waits for the other."""
 HOST: Final = 4
 """Regime of rows that the host's launches take."""
 

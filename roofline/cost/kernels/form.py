@@ -112,6 +112,9 @@ class Form:
     lines: bool = False
     """Whether the time between two measured values of the first coordinate is taken as a straight
     line: a start, and a rate."""
+    in_steps: "Form | None" = None
+    """The same kernel in a step, with the same constants, where what was measured found in the
+    last-level cache what a step brings from memory; None where a step is as measured."""
 
 
 Terms = TypeVar("Terms")
@@ -218,6 +221,8 @@ def take(dims: Dims, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> dic
     return {name: column[which] for name, column in dims.items()}
 
 
+OVERLAP: Final = 8.0
+"""Exponent that joins host and device, of which one waits for the other."""
 L2_BYTES_PER_S: Final = 7e10
 """Cache rate of one multiprocessor where a device's published rate is unknown; assumed, after 67e9
 on an A100 and 77e9 on an H100 (5120 B per clock over 108 and 132 of them). [B/s]"""
@@ -259,7 +264,9 @@ def warm_seconds(traffic: Array, machine: Machine, cache: float, memory: float) 
     return found + (traffic - kept) / (memory * machine.hbm_bytes_per_s)
 
 
-def through(traffic: Array, footprint: Array, machine: Machine, constants: Values) -> Array:
+def through(
+    traffic: Array, footprint: Array, machine: Machine, constants: Values, sharp: float = STEEP
+) -> Array:
     """Time of traffic over a working set, from the last-level cache as far as it holds the set. [s]
 
     Source: roofline per level of the memory, Ilic, Pratas and Sousa 2014, Cache-aware Roofline; a
@@ -271,9 +278,10 @@ def through(traffic: Array, footprint: Array, machine: Machine, constants: Value
             they are used again. [B]
         machine: The device.
         constants: Those of `RATES`.
+        sharp: Exponent with which the cache stops holding a set that outgrows it. [1]
     """
     kept: Array | float = 0.0
     if machine.l2_bytes:
-        kept = 1.0 / (1.0 + (footprint / (constants["held"] * machine.l2_bytes)) ** STEEP)
+        kept = 1.0 / (1.0 + (footprint / (constants["held"] * machine.l2_bytes)) ** sharp)
     cached = traffic * kept / (constants["cache"] * cache_bytes_per_s(machine))
     return cached + traffic * (1.0 - kept) / (constants["memory"] * machine.hbm_bytes_per_s)
