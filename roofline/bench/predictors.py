@@ -94,23 +94,30 @@ def shipped(kind: str, group: Group) -> Predicted:
     return Predicted(time, np.hypot(own, found.spread), basis)
 
 
-def left_out(jobs: int = 0) -> Predictor:
+UNSCORED: Final = "its family is not among those that are left out"
+"""Reason for rows of other folds than those that are scored."""
+
+
+def left_out(jobs: int = 0, folds: int = 0) -> Predictor:
     """A predictor of each row by fits that saw no row of its family.
 
     Args:
         jobs: Groups that are fitted at the same time; 0 for one per processor. [1]
+        folds: Folds of families that are predicted, of `OUTER`; 0 for all. The seed of a split is
+            fixed, and rows of other folds are NaN. [1]
     """
+    predict = partial(_left_out, score=folds or None)
 
     def every(groups: Sequence[Group]) -> Iterator[Predicted | RooflineError]:
         _GROUPS[:] = groups
         _fitted.cache_clear()
         at_once = min(jobs or cores(), len(groups))
         if at_once <= 1 or FORK not in get_all_start_methods():
-            yield from map(_left_out, range(len(groups)))
+            yield from map(predict, range(len(groups)))
             return
         largest = sorted(range(len(groups)), key=lambda place: -len(groups[place]))
         with ProcessPoolExecutor(at_once, get_context(FORK)) as pool:
-            found = dict(zip(largest, pool.map(_left_out, largest), strict=True))
+            found = dict(zip(largest, pool.map(predict, largest), strict=True))
         yield from (found[place] for place in range(len(groups)))
 
     return every
@@ -127,15 +134,15 @@ def _fitted(place: int) -> Calibrated:
     return fit(one.form, one.dims, one.machine, one.measured, families=one.families)
 
 
-def _left_out(place: int) -> Predicted | RooflineError:
+def _left_out(place: int, score: int | None) -> Predicted | RooflineError:
     """Prediction by the fit of a sibling that a group is a sample of, else by fits of its own."""
     group = _GROUPS[place]
     about = group.dims, group.machine, group.measured
     try:
         sibling = sibling_of(group, _GROUPS)
         if sibling is None:
-            own = cross_validate(group.form, *about, families=group.families)
-            return Predicted(*own, "fitted")
+            own = cross_validate(group.form, *about, families=group.families, score=score)
+            return Predicted(*own, "fitted", UNSCORED)
         carried = cross_transfer(_fitted(sibling), *about, families=group.families)
     except RooflineError as error:
         return error

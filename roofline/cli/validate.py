@@ -102,6 +102,12 @@ def validate(
     jobs: Annotated[
         int, typer.Option(min=0, help="Groups fitted at the same time; 0 for one per processor.")
     ] = 0,
+    folds: Annotated[
+        int,
+        typer.Option(
+            min=0, max=8, help="Eighths of the families that --cross-validate predicts; 0 for all."
+        ),
+    ] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the prediction of each row here.")] = None,
     format_: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
 ) -> None:
@@ -121,7 +127,7 @@ def validate(
         columns = BY if by == DEFAULT_BY else names
         validate_e2e(frame, by=columns, cross_validate=cross_validate, out=out, format_=format_)
         return
-    predictor = left_out(jobs) if cross_validate else one_by_one(partial(shipped, kind.value))
+    predictor = left_out(jobs, folds) if cross_validate else one_by_one(partial(shipped, kind.value))
     found = score(kind.value, frame, predictor, where=str(file))
     _check_by(f"{by!r:.60} ", names, [*map(str, frame)], also=("gpu", "backend", "dtype"))
     groups = list(found.grouped(names))

@@ -61,6 +61,19 @@ def test_more_processors_change_nothing_but_the_time() -> None:
 
 
 @pytest.mark.slow
+def test_some_folds_are_predicted_as_all_of_them_are() -> None:
+    (every,), (some,) = (list(left_out(1, folds)([LONG])) for folds in (0, 2))
+    assert isinstance(every, Predicted)
+    assert isinstance(some, Predicted)
+    known = np.isfinite(some.seconds)
+    kinds = len(np.unique(FAMILIES))
+    assert len(np.unique(FAMILIES[known])) == pytest.approx(kinds / 4, abs=1)
+    assert not set(FAMILIES[known]) & set(FAMILIES[~known])
+    np.testing.assert_array_equal(some.seconds[known], every.seconds[known])
+    assert "left out" in some.why
+
+
+@pytest.mark.slow
 def test_what_cannot_be_fitted_stops_no_other_group() -> None:
     few, found = left_out(1)([LONG[np.arange(len(LONG)) < 3], LONG])
     assert isinstance(few, RooflineError)

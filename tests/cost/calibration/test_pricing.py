@@ -23,6 +23,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.kernels import calibrated, encoder, experts, hyper, recurrent
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.form import Form, machine
+from roofline.cost.kernels.gemm import CYCLED, GEMM
 from roofline.cost.kernels.residual import TOUCHING, Hull, outside
 from roofline.cost.layout import SINGLE, Layout
 from roofline.cost.measured import Measured
@@ -394,6 +395,24 @@ def test_a_state_is_read_from_memory_and_an_input_of_a_convolution_is_warm() -> 
         assert known.seconds == pytest.approx(form.seconds(wanted.dims, blind, priors)[0])
         other = device if cold else replace(device, l2_bytes=0.0)
         assert known.seconds > form.seconds(wanted.dims, other, priors)[0] or not cold
+
+
+def test_weights_of_a_step_come_from_memory_where_a_benchmark_kept_them_in_a_cache() -> None:
+    """Of an L40S, whose cache holds six copies of most matrices of a small network."""
+    kept, plain = CYCLED["cycled"]["bfloat16"], GEMM["bfloat16"]
+    given = deployment("llama-3.2-1b", device="l40s")
+    op = step(given, decode(1.0, 1024.0))["qkv"]
+    known, other = (
+        priced(with_kernels(given, ("vllm", "gemm", "bfloat16", form)), op)
+        for form in (kept, plain)
+    )
+    wanted, device = kernel_query(op, given.node.gpu), machine(given.node.gpu, "bf16")
+    assert known is not None
+    assert other is not None
+    assert wanted is not None
+    assert known.seconds == other.seconds
+    priors = {constant.name: constant.prior for constant in kept.constants}
+    assert kept.seconds(wanted.dims, device, priors)[0] < 0.8 * known.seconds
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
