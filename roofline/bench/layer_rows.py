@@ -51,6 +51,8 @@ SHOWING: Final = 6.0
 L40S, 3.5 and less where memory is stacked. [1]"""
 TURNS: Final = {"trtllm": "filling", "vllm": "cycled", "sglang": "cycled"}
 """Copies of weights that collectors of an engine's products take in turn, a key of `CYCLED`."""
+BUILT: Final = "trt_flow"
+"""Part of the name of products that TensorRT built: those read their weights from memory."""
 FEWEST: Final = 16
 """Rows of decode steps that determine all constants of a form; of fewer, two. [1]"""
 STEPPED: Final = ("decode", "verify")
@@ -72,9 +74,10 @@ def _product(name: Name) -> Form:
     if (engine, dtype) in LAUNCHED:
         return EAGER[dtype]
     chip = machine(device, "bf16")
-    if cache_bytes_per_s(chip) < SHOWING * chip.hbm_bytes_per_s or engine not in TURNS:
-        return GEMM[dtype]
-    return CYCLED[TURNS[engine]][dtype]
+    shows = cache_bytes_per_s(chip) >= SHOWING * chip.hbm_bytes_per_s
+    if shows and engine in TURNS and BUILT not in name["kernel"]:
+        return CYCLED[TURNS[engine]][dtype]
+    return GEMM[dtype]
 
 
 def quantise_groups(frame: "pandas.DataFrame") -> Iterator[Group]:

@@ -66,21 +66,22 @@ def test_a_benchmark_reads_all_copies_before_one_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "engine", "dtype", "form"),
+    ("device", "engine", "kernel", "dtype", "form"),
     [
-        ("h100_sxm", "vllm", "fp8_block", BLOCKS),
-        ("l40s", "vllm", "fp8_block", BLOCKS),
-        ("h100_sxm", "sglang", "fp8_block", GRAPH),
-        ("b200_sxm", "trtllm", "bfloat16", GEMM["bfloat16"]),
-        ("l40s", "trtllm", "fp8_static", CYCLED["filling"]["fp8_static"]),
-        ("l40s", "sglang", "bfloat16", CYCLED["cycled"]["bfloat16"]),
-        ("l40s", "", "bfloat16", GEMM["bfloat16"]),
+        ("h100_sxm", "vllm", "", "fp8_block", BLOCKS),
+        ("l40s", "vllm", "", "fp8_block", BLOCKS),
+        ("h100_sxm", "sglang", "", "fp8_block", GRAPH),
+        ("b200_sxm", "trtllm", "torch_flow", "bfloat16", GEMM["bfloat16"]),
+        ("l40s", "trtllm", "torch_flow", "fp8_static", CYCLED["filling"]["fp8_static"]),
+        ("l40s", "trtllm", "trt_flow_/L9", "int8_wo", GEMM["int8_wo"]),
+        ("l40s", "sglang", "", "bfloat16", CYCLED["cycled"]["bfloat16"]),
+        ("l40s", "", "", "bfloat16", GEMM["bfloat16"]),
     ],
 )
 def test_products_are_read_as_they_were_measured(
-    device: str, engine: str, dtype: str, form: Form
+    device: str, engine: str, kernel: str, dtype: str, form: Form
 ) -> None:
-    row = {"gpu": device, "backend": engine, "version": "1", "kernel": "", "dtype": dtype}
+    row = {"gpu": device, "backend": engine, "version": "1", "kernel": kernel, "dtype": dtype}
     frame = pd.DataFrame([row | {"m": 1, "n": 128, "k": 128, "time_s": 1e-5}])
     (group,) = linear_groups(frame)
     assert group.form is form
