@@ -200,7 +200,8 @@ def eager(form: Form) -> Form:
 
     def host(dims: Dims, constants: Values) -> Array:
         uneven = (dims["m"] % ALIGNED > 0.0) & (dims["k"] > BLOCK)
-        return constants["host"] + constants["uneven"] * uneven
+        found: Array = constants["host"] + constants["uneven"] * uneven
+        return found
 
     def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
         device = form.seconds(dims, machine, constants)
