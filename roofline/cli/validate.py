@@ -127,7 +127,9 @@ def validate(
         columns = BY if by == DEFAULT_BY else names
         validate_e2e(frame, by=columns, cross_validate=cross_validate, out=out, format_=format_)
         return
-    predictor = left_out(jobs, folds) if cross_validate else one_by_one(partial(shipped, kind.value))
+    predictor = (
+        left_out(jobs, folds) if cross_validate else one_by_one(partial(shipped, kind.value))
+    )
     found = score(kind.value, frame, predictor, where=str(file))
     _check_by(f"{by!r:.60} ", names, [*map(str, frame)], also=("gpu", "backend", "dtype"))
     groups = list(found.grouped(names))

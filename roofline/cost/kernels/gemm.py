@@ -6,7 +6,7 @@ Weights W come from device memory, as every layer brings others; activations A a
 quantisation Q find what the kernel before left in the last-level cache. Two kinds of measurements
 differ from a step, and have forms of their own: products launched one by one, whose host may take
 longer than the device (`eager`), and products that take few copies of their weights in turn, which
-a large cache holds (`cycled`).
+a large cache holds (`Copies`).
 """
 
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ QUANTISED: Final = Constant(
 )
 CYCLE: Final = (
     Constant("held", 0.1, 1.5, 0.9, "1", "Share of the cache that holds copies of the weights."),
-    Constant("sharp", 2.0, 64.0, 8.0, "1", "Exponent with which it stops to as they outgrow it."),
+    Constant("sharp", 2.0, 64.0, 8.0, "1", "Exponent with which it stops holding them."),
 )
 LAUNCHES: Final = (
     Constant("host", 1e-5, 2e-3, 2e-4, "s", "Launches of the host, outside a graph."),
