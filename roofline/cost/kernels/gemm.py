@@ -200,8 +200,7 @@ def eager(form: Form) -> Form:
 
     def host(dims: Dims, constants: Values) -> Array:
         uneven = (dims["m"] % ALIGNED > 0.0) & (dims["k"] > BLOCK)
-        found: Array = constants["host"] + constants["uneven"] * uneven
-        return found
+        return constants["host"] + constants["uneven"] * uneven.astype(np.float64)
 
     def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
         device = form.seconds(dims, machine, constants)
