@@ -17,6 +17,7 @@ from roofline.hardware.machine import Gpu, Node
 from roofline.serving.asking import one_of
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.disaggregated_result import result_of
+from roofline.serving.ffn_pools import Ratio, attention_of, ratios
 from roofline.serving.kv_transfer import WIRES
 from roofline.serving.workload import Workload
 from roofline.table import Result
@@ -56,17 +57,62 @@ def disaggregate(asked: Pools) -> Result:
         with prefixed(f"{phase} pool"):
             return setting.deployed_as(asked, network, on, where, layouts[phase], options=options)
 
+    workload = Workload(asked.batch, asked.prompt, asked.output, prefix_hit=asked.prefix_hit)
+    compared: list[Ratio] = []
+    if asked.ffn:
+        layouts["decode"], groups = attention_of(layouts["decode"])
+        compared = _fed(asked, instance("decode", other, other_box), groups, workload)
+        decode = compared[0].deployment
+    elif asked.ffn_gpu is not None or asked.microbatches:
+        raise InputError(
+            "a GPU or micro-batches of a feed-forward pool that is not there",
+            hint="give `ffn`, the layout of that pool",
+        )
+    else:
+        decode = instance("decode", other, other_box)
     priced = disaggregated(
         instance("prefill", device, box),
-        instance("decode", other, other_box),
-        Workload(asked.batch, asked.prompt, asked.output, prefix_hit=asked.prefix_hit),
+        decode,
+        workload,
         prefill_batch=asked.prefill_batch,
         gpus=asked.gpus,
         wires=asked.over,
         overlapped=asked.overlapped,
         utilization=asked.memory_utilization,
+        ratios=compared,
     )
     return result_of(priced)
+
+
+def _fed(asked: Pools, whole: Deployment, groups: int, workload: Workload) -> list[Ratio]:
+    """Attention instances beside the feed-forward pool that is asked for, the best first.
+
+    With more than one group those, else as many as have most tokens a second for each GPU. [1]
+    """
+    one_of("ffn_over", asked.ffn_over, WIRES)
+    layout = parse(asked.ffn)
+    node, calibration = whole.node, whole.calibration
+    if asked.ffn_gpu is not None:
+        device, _ = setting.machine_of(asked.ffn_gpu, None, None)
+        node = hardware.default_node(device, int(layout.devices))
+        alone = setting.deployed_as(asked, whole.architecture, device, node, options=whole.options)
+        calibration = alone.calibration
+    room = None
+    if asked.gpus is not None:
+        room = asked.gpus - int(parse(asked.prefill).devices)
+    with prefixed("decode pool"):
+        return ratios(
+            whole,
+            layout,
+            workload,
+            groups=groups,
+            microbatches=asked.microbatches,
+            room=room,
+            utilization=asked.memory_utilization,
+            node=node,
+            calibration=calibration,
+            over=asked.ffn_over,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -601,6 +601,22 @@ class Pools(Subject, Housed, Batch, Deployed, Sampled, Overlapped):
     decode_node: str | Node | None = parameter(
         "Node of the decode pool; else the same.", default=None
     )
+    ffn: str = parameter(
+        "Layout of a pool of its own for the feed-forward parts of a decode instance: dp16-ep16, "
+        "tp8; `decode` is then one of attention, as many as are best unless it says dp.",
+        default="",
+    )
+    ffn_gpu: str | Gpu | None = parameter(
+        "GPU of the feed-forward pool; else that of `decode`.", default=None
+    )
+    ffn_over: Wires = parameter(
+        "What activations go over to that pool: link where one node has both.", default="network"
+    )
+    microbatches: int = parameter(
+        "Micro-batches between attention and feed-forward pool; 0 for the best of 1 to 4.",
+        default=0,
+        unit="1",
+    )
     gpus: int | None = parameter(
         "Devices in all; else the fewest near the balance.", default=None, unit="1"
     )
@@ -877,6 +893,10 @@ class Planning(Housed, Offered, Engined, Profiled, Computed, Housing, Sampled, A
     disaggregated: bool = parameter(
         "Let prefill and decode have GPUs of their own, or not.",
         default=True,
+    )
+    ffn_pools: bool = parameter(
+        "Try instances that decode with a pool of its own for their feed-forward parts, too.",
+        default=False,
     )
     usd_per_hour: float | Sequence[float] | None = parameter(
         "Dollars for a device and hour; one, or one for each `gpu`.",

@@ -146,7 +146,7 @@ def simulation(
         "gpu": pool.kind.gpu,
         "node": pool.kind.base.node.name,
         "gpus": pool.gpus,
-        "layout": pool.candidate.layout.spelled,
+        "layout": pool.candidate.spelled,
         "max_sequences": pool.server.max_sequences,
         "token_budget": pool.server.token_budget,
         "weights": weights,
@@ -298,7 +298,8 @@ def _search(problem: Problem) -> Search:
     asked, demand, goal = problem.asked, problem.demand, problem.goal
     pools, tell = problem.pools, asked.progress or (lambda _: None)
     if not problem.filling:
-        return Search(planned(problem.every, demand, goal, pools=pools, tell=tell), problem.load)
+        found = planned(problem.every, demand, goal, pools=pools, ffn=asked.ffn_pools, tell=tell)
+        return Search(found, problem.load)
     halls, chosen = filled_halls(
         problem.every, problem.ceilings, demand, goal, pools=pools, tell=tell
     )

@@ -47,7 +47,7 @@ def with_steps(result: Result, plan: Plan) -> Result:
         "kernels": _kernels(decode, prefill if same else None),
     }
     measured = decode.deployment.calibration
-    layouts = [pool.candidate.layout.spelled for pool in (first, last)]
+    layouts = [pool.candidate.spelled for pool in (first, last)]
     where = f"prefill on {layouts[0]}, decode on {layouts[1]}" if first is not last else layouts[0]
     if not same:
         where = f"only of what decodes, {layouts[1]} on {last.kind.gpu}"

@@ -25,7 +25,8 @@ COMMON: Final[tuple[str, ...]] = (
 before all groups."""
 GROUPS: Final[Mapping[str, str]] = {
     "Parallelism": "layout node tp pp ep dp cp sp stages prefill_replicas microbatches "
-    "ring_attention overlap objective top over overlapped decode_gpu decode_node disaggregated",
+    "ring_attention overlap objective top over overlapped decode_gpu decode_node ffn "
+    "ffn_gpu ffn_over disaggregated ffn_pools",
     "Formats": "weights kv draft_weights",
     "Model and kernels": "mla routing_skew expert_loads attention fusion mask kv_cache "
     "offload_weights offload_kv offload_to prefetch convention calibration",

@@ -110,6 +110,23 @@ KEPT: Final = Offload()
 
 
 @dataclass(frozen=True, slots=True)
+class FeedForwardPool:
+    """Devices of their own for the feed-forward parts of a replica whose others do the rest.
+
+    Micro-batches go to and fro between both, one visit of each for every layer.
+    Source: MegaScale-Infer, Zhu et al. 2025 (arXiv 2504.02263); Step-3, StepFun 2025
+    (arXiv 2507.19427).
+    """
+
+    deployment: "Deployment"
+    """Network of feed-forward parts alone, its layout and node."""
+    microbatches: int
+    """Micro-batches that take turns. [1]"""
+    over: Literal["network", "link"] = "network"
+    """``"network"``, or ``"link"`` where one node holds both pools."""
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """A replica of a network on one or several nodes."""
 
@@ -124,6 +141,11 @@ class Deployment:
     """Shares that are kept in the host's memory or storage."""
     calibration: Calibration | None = None
     """Measured rates of the device; None for the datasheet's."""
+    ffn: FeedForwardPool | None = None
+    """Pool of the feed-forward parts, which the network then lacks; None where all is in one. The
+    groups of the layout with sequences of their own are instances that feed it."""
+    fed: bool = False
+    """True for such a pool: tokens come routed, straight to the devices of their experts."""
 
     def stored(self, block: Block | None, role: str) -> str:
         """Number format of the matrix of a role, in a layer or outside all layers."""
@@ -166,7 +188,8 @@ class Deployment:
                 "qwen2.5-vl-7b-instruct",
             )
         if not self.layout.is_axis:
-            placement.check(self.architecture, self.layout, self.node)
+            alone = self.layout if self.ffn is None else replace(self.layout, dp=1)
+            placement.check(self.architecture, alone, self.node)
 
     def _check_adapters(self) -> None:
         """Refuse adapters of layers that the network does not have, and those that cannot come."""
@@ -270,9 +293,35 @@ class Deployment:
         return self.engine.graph_bytes if self.options.cuda_graphs else 0.0
 
     @property
+    def pools(self) -> tuple["Deployment", ...]:
+        """The deployment itself, and the pool of its feed-forward parts where they have one."""
+        return (self,) if self.ffn is None else (self, self.ffn.deployment)
+
+    @property
+    def turns(self) -> int:
+        """Micro-batches that take turns: of a feed-forward pool, or one for each stage. [1]"""
+        return self.layout.pp if self.ffn is None else self.ffn.microbatches
+
+    @property
     def devices(self) -> int:
         """Devices of the replica. [1]"""
-        return int(self.layout.devices)
+        return sum(int(pool.layout.devices) for pool in self.pools)
+
+    @property
+    def spelled(self) -> str:
+        """Layout as the command line takes it; of both pools one after the other."""
+        return " + ".join(pool.layout.spelled for pool in self.pools)
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Price of all devices; 0 where one kind has none. [$/h]"""
+        prices = [pool.layout.devices * pool.node.gpu.usd_per_hour for pool in self.pools]
+        return float(sum(prices)) if all(prices) else 0.0
+
+    @property
+    def watts(self) -> float:
+        """Board power of all devices. [W]"""
+        return float(sum(pool.layout.devices * pool.node.gpu.tdp_w for pool in self.pools))
 
     def ranks(self, size: Number, stride: Number = 1) -> Ranks:
         """Devices that talk to each other, as they lie on nodes."""

@@ -105,6 +105,29 @@ def steps(
     return [_step(pass_, stage, made) for stage in stages]
 
 
+def feed_forward(deployment: Deployment, tokens: Number) -> dict[str, Op]:
+    """Operators of the layers alone, for tokens that another pool sends.
+
+    A device has 1/d of the tokens, rounded up. Source: the layers of `step`.
+
+    Args:
+        deployment: Network of feed-forward parts, formats, layout and options.
+        tokens: Tokens of a step. [token]
+    """
+    pass_ = feed_forward_pass(deployment, tokens)
+    kinds = deployment.architecture.kinds.items()
+    return _merged(
+        op.called(op.name, op.repeat * number)
+        for block, number in kinds
+        for op in blocks.block(pass_, block, 1)
+    )
+
+
+def feed_forward_pass(deployment: Deployment, tokens: Number) -> Pass:
+    """The pass of `feed_forward`, whose tokens [token] have sequences of their own."""
+    return _pass(deployment, [Group(tokens, 1.0, 1.0)])
+
+
 def _pass(deployment: Deployment, every: Sequence[Group]) -> Pass:
     """Groups as one device sees them."""
     layout = deployment.layout

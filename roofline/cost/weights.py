@@ -9,6 +9,7 @@ from roofline.cost.layout import Stage
 from roofline.cost.placement import padded
 from roofline.cost.work import Number, total
 from roofline.model.architecture import Block, Linear
+from roofline.model.linear import ROUTER
 from roofline.model.parameters import projections
 from roofline.model.precision import named
 from roofline.part import Part
@@ -134,7 +135,7 @@ def layer_parts(deployment: Deployment, block: Block) -> Iterator[Part]:
         deployment, block: As for `layer_bytes`.
     """
     d, layout = deployment.architecture.d_model, deployment.layout
-    for linear in block.linears(d):
+    for linear in _linears(deployment, block):
         tp = layout.sharing(linear.group)
         yield _matrix(deployment, block, linear, tp, _repeated(block, linear, tp))
     for linear in block.expert_linears(d):
@@ -253,6 +254,12 @@ def _repeated(block: Block, linear: Linear, tp: Number) -> Number:
     return 1.0 if block.mixer is None else block.mixer.repeated(linear, tp)
 
 
+def _linears(deployment: Deployment, block: Block) -> list[Linear]:
+    """Matrices of every token; without a router where tokens come routed."""
+    every = block.linears(deployment.architecture.d_model)
+    return [each for each in every if not (deployment.fed and each.name == ROUTER)]
+
+
 def _others(block: Block, deployment: Deployment) -> Number:
     """Norms, biases and other parameters of a layer on one device. [parameter]"""
     layout, d_model = deployment.layout, deployment.architecture.d_model
@@ -261,7 +268,7 @@ def _others(block: Block, deployment: Deployment) -> Number:
     d_free = 1.0 / tp
     if block.mixer is not None:
         total = total + block.mixer.repeated_biases(tp) + block.mixer.other_share(tp)
-    for linear in block.linears(d_model):
+    for linear in _linears(deployment, block):
         if linear.name != "qkv":
             total = total + linear.biased * (d_free if linear.split == "column" else 1.0)
     if block.feedforward is not None:

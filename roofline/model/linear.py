@@ -1,9 +1,11 @@
 """Matrices that tokens are multiplied with."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 Split: TypeAlias = Literal["column", "row", "none"]
+ROUTER: Final = "router"
+"""Role of the matrix that chooses a token's experts."""
 Group: TypeAlias = Literal["layer", "shared", "expert"]
 
 

@@ -7,6 +7,7 @@ Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670); Splitwise, Patel et al.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from roofline.cost.deployment import Deployment
@@ -15,6 +16,7 @@ from roofline.cost.pipeline import fill, pace
 from roofline.cost.textbook.parallelism import kv_transfer_rate
 from roofline.errors import InputError, LayoutError
 from roofline.serving.asking import check_decodes
+from roofline.serving.ffn_pools import Ratio, feeding_memory
 from roofline.serving.kv_transfer import Transfer, Wires, transfer
 from roofline.serving.pools import Phases, Split, divide
 from roofline.serving.room import memory_of
@@ -50,6 +52,10 @@ class Disaggregated:
     arriving: int
     """Prompts that a prefill instance holds until their cache is sent, and caches on their way
     to a decode instance. [1]"""
+    ffn_memory: Memory | None = None
+    """Memory of a device of the feed-forward pool of a decode instance, where it has one."""
+    ratios: tuple[Ratio, ...] = ()
+    """Numbers of attention instances beside that pool that were compared."""
     fast: Phases | None = None
     slow: Phases | None = None
     """Times at either end of the central 80 %, errors of both pools taken to go together; None at
@@ -62,8 +68,9 @@ class Disaggregated:
 
     @property
     def fits(self) -> bool:
-        """Whether both pools have enough memory."""
-        return self.prefill_memory.fits and self.decode_memory.fits
+        """Whether all pools have enough memory."""
+        held = (self.prefill_memory, self.decode_memory, self.ffn_memory)
+        return all(memory.fits for memory in held if memory is not None)
 
     def tok_s(self, phases: Phases) -> float:
         """Output tokens, first ones included. [token/s]"""
@@ -81,14 +88,14 @@ class Disaggregated:
         """Price of the devices in use; 0 where one kind has none. [$/h]"""
         counts = (self.split.prefill, self.split.decode)
         pools = tuple(zip(counts, (self.prefill, self.decode), strict=True))
-        prices = [n * batch.devices * batch.deployment.node.gpu.usd_per_hour for n, batch in pools]
+        prices = [n * batch.deployment.usd_per_hour for n, batch in pools]
         return sum(prices) if all(prices) else 0.0
 
     @property
     def watts(self) -> float:
         """Board power of the devices in use. [W]"""
         return sum(
-            n * batch.devices * batch.deployment.node.gpu.tdp_w
+            n * batch.deployment.watts
             for n, batch in ((self.split.prefill, self.prefill), (self.split.decode, self.decode))
         )
 
@@ -111,6 +118,7 @@ def disaggregated(
     wires: Wires = "network",
     overlapped: bool = False,
     utilization: float | None = None,
+    ratios: Sequence[Ratio] = (),
 ) -> Disaggregated:
     """Price prefill and decode pools.
 
@@ -125,6 +133,7 @@ def disaggregated(
         overlapped: Whether layers are sent as they are computed; the bound without overlap never
             does.
         utilization: Share of device memory the engine takes; None for its default. [1]
+        ratios: Attention instances that were compared, where decode has a feed-forward pool.
 
     Raises:
         InputError, LayoutError: Nothing to decode, too few devices, no wires between the pools.
@@ -176,6 +185,8 @@ def disaggregated(
         ),
         in_flight=in_flight,
         arriving=arriving,
+        ffn_memory=None if decode.ffn is None else feeding_memory(decode, workload, utilization),
+        ratios=tuple(ratios),
         fast=fast,
         slow=slow,
     )

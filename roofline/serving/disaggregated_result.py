@@ -2,14 +2,16 @@
 
 from typing import Final
 
+from roofline.cost.deployment import Deployment
 from roofline.serving import disaggregated_tables as tables
 from roofline.serving.advice import shares
 from roofline.serving.disaggregated import Disaggregated
 from roofline.serving.explain.disaggregated import explain_all
+from roofline.serving.ffn_pools import ratio_of
 from roofline.serving.notes import DATASHEET
 from roofline.serving.static import StaticBatch
 from roofline.table import Result, Table
-from roofline.units import count, show, show_binary, significant
+from roofline.units import count, counted, show, show_binary, significant
 from roofline.version import __version__
 
 BINDS: Final = {
@@ -25,11 +27,15 @@ def result_of(pools: Disaggregated) -> Result:
     first, rest = pools.prefill.deployment, pools.decode.deployment
     work, derivations = pools.decode.workload, explain_all(pools)
     beside = tables.alternatives(pools)
+    ffn = {} if rest.ffn is None else {"visits": tables.visits(pools)}
+    if pools.ratios:
+        ffn["ratios"] = tables.ratios(pools)
     return Result(
         kind="disaggregate",
         tables={
             "headline": tables.headline(pools, derivations),
             "pools": tables.pools(pools),
+            **ffn,
             "transfer": tables.transfer(pools),
             "alternatives": beside,
         },
@@ -47,7 +53,7 @@ def result_of(pools: Disaggregated) -> Result:
             "gpus": pools.gpus,
             "gpus_used": pools.used,
             "prefill": first.layout.spelled,
-            "decode": rest.layout.spelled,
+            "decode": rest.spelled,
             "prefill_instances": pools.split.prefill,
             "decode_instances": pools.split.decode,
             "ratio": pools.overlap.ratio,
@@ -73,6 +79,7 @@ def sentences(pools: Disaggregated, beside: Table) -> tuple[str, ...]:
     """Summary: the ratio, what binds, price, gain."""
     return (
         _ratio(pools),
+        *([_to_and_fro(pools)] if pools.decode.deployment.ffn is not None else []),
         _split(pools),
         f"Prefill is bound by {_bound(pools.prefill, 'prefill')}, "
         f"decode by {_bound(pools.decode, 'decode')}.",
@@ -92,9 +99,34 @@ def _ratio(pools: Disaggregated) -> str:
     receiving = ", as its wires bring caches" * (phases.receive_s > phases.answer_s)
     return (
         f"A prefill instance ({first.layout}) takes {significant(phases.prompts_per_s)} prompts/s"
-        f"{sending}, a decode instance ({rest.layout}) gives {significant(phases.answers_per_s)} "
+        f"{sending}, a decode instance ({_named(rest)}) gives {significant(phases.answers_per_s)} "
         f"answers/s{receiving}: "
         f"{significant(ratio)} {more} instances balance one {fewer} instance."
+    )
+
+
+def _named(deployment: Deployment) -> str:
+    return " + ".join(str(pool.layout) for pool in deployment.pools)
+
+
+def _to_and_fro(pools: Disaggregated) -> str:
+    """Attention and feed-forward parts of a decode instance, and what sets their pace."""
+    rest = pools.decode.deployment
+    assert rest.ffn is not None, "everything is in one pool"
+    best = ratio_of(rest, pools.decode.workload, pools.decode.utilization)
+    number, size = pools.decode.workload.turns(rest)
+    attention, there, ffn, back = (show(each, "s") for each in pools.decode.decode_stages)
+    pace = (
+        "none of them is busy all the time: a micro-batch waits for itself"
+        if best.binds == "latency"
+        else f"{best.binds} sets the pace"
+    )
+    return (
+        f"{counted(best.groups, 'attention instance')} on "
+        f"{counted(int(rest.layout.devices), 'GPU')} beside "
+        f"{counted(int(rest.ffn.deployment.layout.devices), 'GPU')} for feed-forward parts: each "
+        f"of {counted(number, 'micro-batch')} of {size} sequences takes {attention} of attention, "
+        f"{there} there, {ffn} of feed-forward parts, {back} back; {pace}."
     )
 
 
@@ -150,12 +182,14 @@ def _percent(share: float) -> str:
 
 def _room(pools: Disaggregated) -> str:
     held = {"prefill": pools.prefill_memory, "decode": pools.decode_memory}
+    if pools.ffn_memory is not None:
+        held["feed-forward"] = pools.ffn_memory
     if pools.fits:
         spare = ", ".join(
             f"{show_binary(memory.free)} to spare on each {name} device"
             for name, memory in held.items()
         )
-        return f"Both pools fit: {spare}."
+        return f"{'Both' if len(held) == 2 else 'All'} pools fit: {spare}."
     short = " and ".join(
         f"{show_binary(-memory.free)} too much on each {name} device"
         for name, memory in held.items()
@@ -202,6 +236,12 @@ def notes(pools: Disaggregated) -> tuple[str, ...]:
         "and nothing decodes while they are prefilled. With equal layouts and free wires both "
         "serve as much; layouts or devices of their own can gain, whole instances lose.",
     ]
+    if rest.ffn is not None:
+        out.append(
+            "A micro-batch visits attention and feed-forward pool once a layer, and goes over the "
+            "interconnect in between: to each group of devices with an expert of a token. All "
+            "layers are taken as alike; the engine's software is added once a step."
+        )
     if work.cached:
         out.append("The cache of a prefix hit is sent too: the decode pool may not have it.")
     limit = first.step_tokens

@@ -6,9 +6,15 @@ from typing import Any, Final
 
 from roofline.cost.memory import Memory
 from roofline.serving.disaggregated import Disaggregated
+from roofline.serving.ffn_pools import VISITS, Ratio
 from roofline.serving.pools import Phases
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.table import Derivation, Table, table, units_of
+
+TIMES: Final = ("attention_s", "to_ffn_s", "ffn_s", "from_ffn_s")
+"""Columns of the times of `VISITS`."""
+SHOWN: Final = 8
+"""Numbers of attention instances that are shown. [1]"""
 
 
 def _basis(pools: Disaggregated) -> str:
@@ -93,7 +99,7 @@ def pools(both: Disaggregated) -> Table:
         return {
             "pool": pool,
             "instances": number,
-            "layout": batch.deployment.layout.spelled,
+            "layout": batch.deployment.spelled,
             "gpu": batch.deployment.node.gpu.name,
             "gpus": batch.devices,
             "batch": batch.workload.batch,
@@ -115,6 +121,56 @@ def pools(both: Disaggregated) -> Table:
     rows = [
         row("prefill", both.prefill, split.prefill, idle[0], both.prefill_memory, held),
         row("decode", both.decode, split.decode, idle[1], both.decode_memory, decoded),
+    ]
+    return table(rows, units_of(rows[0]), _basis(both))
+
+
+def visits(both: Disaggregated) -> Table:
+    """Pools of a decode instance and the transfers between them, for one micro-batch's step."""
+    rest, number = both.decode.deployment, both.decode.workload.turns(both.decode.deployment)[0]
+    assert rest.ffn is not None, "everything is in one pool"
+    assert both.ffn_memory is not None, "a pool without memory"
+    memories = (both.decode_memory, None, both.ffn_memory, None)
+    where = (rest, None, rest.ffn.deployment, None)
+    rows = [
+        {
+            "visit": name,
+            "layout": pool.layout.spelled if pool else f"{rest.ffn.over}",
+            "gpu": pool.node.gpu.name if pool else "",
+            "gpus": int(pool.layout.devices) if pool else None,
+            "visit_s": seconds,
+            "busy": min(number * seconds / both.decode.tpot_s, 1.0),
+            "weight_bytes": memory.weights if memory else None,
+            "kv_bytes": memory.kv if memory else None,
+            "free_bytes": memory.free if memory else None,
+        }
+        for name, pool, seconds, memory in zip(
+            VISITS, where, both.decode.decode_stages, memories, strict=True
+        )
+    ]
+    return table(rows, units_of(rows[0]), _basis(both))
+
+
+def ratios(both: Disaggregated) -> Table:
+    """Numbers of attention instances beside the feed-forward pool, the best one first.
+
+    Each with as many micro-batches as are best for it.
+    """
+    best: dict[int, Ratio] = {}
+    for each in both.ratios:
+        best.setdefault(each.groups, each)
+    rows = [
+        {
+            "attention_instances": each.groups,
+            "microbatches": each.deployment.turns,
+            "gpus": each.deployment.devices,
+            **dict(zip(TIMES, each.batch.decode_stages, strict=True)),
+            "tpot_s": each.batch.tpot_s,
+            "tok_s_per_gpu": each.tok_s_per_gpu,
+            "binds": each.binds,
+            "fits": each.fits,
+        }
+        for each in list(best.values())[:SHOWN]
     ]
     return table(rows, units_of(rows[0]), _basis(both))
 
@@ -158,7 +214,7 @@ def alternatives(both: Disaggregated) -> Table:
         {
             "serving": "disaggregated",
             "layout": f"{both.prefill.deployment.layout.spelled} × {split.prefill} + "
-            f"{both.decode.deployment.layout.spelled} × {split.decode}",
+            f"{_several(both.decode.deployment.spelled)} × {split.decode}",
             "gpus": both.used,
             "ttft_mean_s": both.prefill.ttft_mean_s,
             "tpot_s": both.overlap.tpot_s,
@@ -168,10 +224,12 @@ def alternatives(both: Disaggregated) -> Table:
             "usd_per_mtok": both.usd_per_mtok(both.overlap),
             "fits": both.fits,
         },
-        _static(both, both.decode),
     ]
     first, rest = both.prefill.deployment, both.decode.deployment
-    if (first.layout, first.node) != (rest.layout, rest.node) and first.devices <= both.gpus:
+    if rest.ffn is None:
+        rows.append(_static(both, both.decode))
+    differs = rest.ffn is not None or (first.layout, first.node) != (rest.layout, rest.node)
+    if differs and first.devices <= both.gpus:
         work = both.decode.workload
         together = min(both.prefill.workload.batch, work.batch)
         other = static_batch(
@@ -179,6 +237,10 @@ def alternatives(both: Disaggregated) -> Table:
         )
         rows.append(_static(both, other))
     return table(rows, units_of(rows[0]), _basis(both))
+
+
+def _several(layout: str) -> str:
+    return f"({layout})" if "+" in layout else layout
 
 
 def _static(both: Disaggregated, batch: StaticBatch) -> dict[str, Any]:

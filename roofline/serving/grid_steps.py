@@ -102,7 +102,10 @@ def grid_step(deployment: Deployment, count: Number, new: Number, context: Numbe
 
 def remembering(deployment: Deployment) -> Deployment:
     """The deployment with kernels that are priced once, on the axes that they depend on."""
-    known = deployment.calibration
+    known, pool = deployment.calibration, deployment.ffn
+    if pool is not None:
+        fed = replace(pool, deployment=remembering(pool.deployment))
+        deployment = replace(deployment, ffn=fed)
     if known is None or isinstance(known, Remembered):
         return deployment
     return replace(deployment, calibration=Remembered(known, deployment.node.gpu))
@@ -116,9 +119,11 @@ def ask_together(steps: Sequence[GridStep]) -> None:
     asked: list[tuple[Remembered, Op]] = []
     waiting: list[tuple[GridStep, int]] = []
     for each in steps:
-        known = each.laid.deployment.calibration
-        if isinstance(known, Remembered) and each.known is None:
-            asked += [(known, op) for op in each.laid.ops]
+        known = [stage.deployment.calibration for stage in each.laid.stages]
+        if each.known is None and all(isinstance(one, Remembered) for one in known):
+            for one, stage in zip(known, each.laid.stages, strict=True):
+                assert isinstance(one, Remembered), "checked above"
+                asked += [(one, op) for op in stage.ops.values()]
             waiting.append((each, len(asked)))
     told, start = look_up(asked), 0
     for each, end in waiting:

@@ -163,13 +163,13 @@ class StaticBatch:
     @property
     def usd_per_mtok(self) -> float:
         """Price of a million output tokens; 0 where no price is assumed. [$]"""
-        per_second = self.deployment.node.gpu.usd_per_hour * self.devices / SECONDS_PER_HOUR
+        per_second = self.deployment.usd_per_hour / SECONDS_PER_HOUR
         return per_second / self.throughput_tok_s * MILLION
 
     @property
     def joule_per_mtok(self) -> float:
         """Energy of a million output tokens at board power, an upper bound. [J]"""
-        return self.deployment.node.gpu.tdp_w * self.devices / self.throughput_tok_s * MILLION
+        return self.deployment.watts / self.throughput_tok_s * MILLION
 
     @property
     def latency_serial_s(self) -> float:

@@ -114,7 +114,11 @@ def branches(deployment: Deployment, workload: Workload) -> int:
 
 def turns_of(batch: Number, deployment: Deployment) -> tuple[Number, Number]:
     """The same on a deployment, whose engine may say how large micro-batches are. [1]"""
-    return turns(batch, deployment.layout, float(deployment.engine.micro_batch_tokens))
+    most = float(deployment.engine.micro_batch_tokens)
+    if deployment.ffn is None:
+        return turns(batch, deployment.layout, most)
+    number = deployment.turns
+    return turns(batch, Layout(pp=number, microbatches=number), most)
 
 
 def turns(batch: Number, layout: Layout, most: float = 0.0) -> tuple[Number, Number]:

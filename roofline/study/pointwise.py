@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.layout import parse
 from roofline.cost.memory import Memory
 from roofline.cost.work import Array
 from roofline.errors import LayoutError, RooflineError
@@ -19,6 +20,7 @@ from roofline.serving import room
 from roofline.serving import speculative as drafting
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.draft_trees import chain
+from roofline.serving.ffn_pools import attention_of, ratios
 from roofline.serving.phases import LIMITS
 from roofline.serving.pools import Phases
 from roofline.serving.request_acceptance import mean_rounds
@@ -169,13 +171,21 @@ def _pools(
     """Both pools in steady state, as many instances of each as balance."""
     pools = lane.technique.disaggregation
     assert pools is not None
+    share = lane.technique.memory_utilization
+    if pools.ffn:
+        layout, groups = attention_of(decode.layout)
+        best, *_ = ratios(
+            replace(decode, layout=layout),
+            parse(pools.ffn),
+            work,
+            groups=groups,
+            microbatches=pools.microbatches,
+            utilization=share,
+            over=pools.over,
+        )
+        decode = best.deployment
     both = disaggregated(
-        prefill,
-        decode,
-        work,
-        wires=pools.over,
-        overlapped=pools.overlapped,
-        utilization=lane.technique.memory_utilization,
+        prefill, decode, work, wires=pools.over, overlapped=pools.overlapped, utilization=share
     )
 
     def figures(phases: Phases) -> dict[str, float]:
@@ -195,7 +205,8 @@ def _pools(
         }
 
     ends = [figures(phases) for phases in (both.fast, both.slow) if phases is not None]
-    free = min(both.decode_memory.free, both.prefill_memory.free)
+    held = (both.prefill_memory, both.decode_memory, both.ffn_memory)
+    free = min(memory.free for memory in held if memory is not None)
     words = {
         "decode_bound": _bound(both.decode.decode),
         "prefill_bound": _bound(both.prefill.prefill),

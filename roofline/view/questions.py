@@ -36,7 +36,7 @@ ASKED: Final[Mapping[str, str]] = {
     "calibrate": "constants errors logged",
     "scoreboard": "group published_results",
     "analyze": "headline static_batch facility memory capacity adapters ops",
-    "disaggregate": "headline pools pools_memory transfer alternatives",
+    "disaggregate": "headline pools pools_memory visits ratios transfer alternatives",
     "speculate": "headline schedule by_request round_work drafts batches memory published",
     "paging": "headline schemes",
     "compare": "variants speed factors training",

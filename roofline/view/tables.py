@@ -234,6 +234,11 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "Acceptance that was measured elsewhere",
         "target, draft, text, acceptance=By position, source | where",
     ),
+    "ratios": Shown(
+        "Attention instances beside the feed-forward pool",
+        "attention_instances=Attention, microbatches=Micro-batches, gpus, attention_s, to_ffn_s=To "
+        "FFN, ffn_s=FFN, from_ffn_s=Back, tpot_s, tok_s_per_gpu, binds=Sets the pace, fits",
+    ),
     "reasons": Shown("Why figures are outside their interval"),
     "refused": Shown("Rows that are not predicted"),
     "relaxations": Shown("Relaxations that are enough"),
@@ -285,6 +290,11 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "Summary", "metric, n, median=Median error, inside=Inside the interval | with interval"
     ),
     "throughput": Shown("Throughput and price", FIGURES),
+    "visits": Shown(
+        "Where a micro-batch goes in a decode step",
+        "visit, layout, gpus, visit_s=Time, busy, weight_bytes, kv_bytes, free_bytes | gpu",
+        writers={"busy": lambda row: Cell(percent(row["busy"]))},
+    ),
     "training": Shown(
         "What making them takes", "variant, method=How, formula=Arithmetic, tokens, flops"
     ),

@@ -120,11 +120,12 @@ def test_a_row_whose_requests_differ_is_their_mean() -> None:
     assert requests["p99 of TPOT"]["tpot_s"] > 1.3 * mean
 
 
-def test_a_row_of_pools_is_what_disaggregate_says() -> None:
-    pools = {"name": "p", "disaggregation": {"prefill": "tp1"}}
+@pytest.mark.parametrize("more", [{}, {"ffn": "tp4", "microbatches": 2}], ids=["whole", "apart"])
+def test_a_row_of_pools_is_what_disaggregate_says(more: dict[str, Any]) -> None:
+    pools = {"name": "p", "disaggregation": {"prefill": "tp1", **more}}
     found = sweep(BATCH, techniques=pools, layouts="tp2", batch=32, prompt=1000, output=200)
     answer = roofline.disaggregate(
-        "llama-3.1-8b", prefill="tp1", decode="tp2", batch=32, prompt=1000, output=200
+        "llama-3.1-8b", prefill="tp1", decode="tp2", batch=32, prompt=1000, output=200, **more
     )
     metrics, here = static(answer), row(found)
     for name in ("ttft_s", "tpot_s", "latency_s", "throughput_tok_s", "usd_per_mtok"):

@@ -164,3 +164,40 @@ def test_help_names_the_choices(capsys: Captured) -> None:
     assert code == 0
     for option in ("--prefill ", "--decode ", "--decode-gpu", "--over ", "--overlapped"):
         assert option in out
+
+
+FED = ["disaggregate", "qwen3-30b-a3b", "--decode", "tp1", "--ffn", "dp4-ep4", "--batch", "64"]
+
+
+def test_feed_forward_parts_have_a_pool_of_their_own(capsys: Captured) -> None:
+    code, out, _ = ask(capsys, *FED, "--format", "json")
+    found = json.loads(out)["result"]
+    assert code == 0
+    visits, ratios = found["visits"], found["ratios"]
+    assert [row["visit"] for row in visits] == ["attention", "to FFN", "FFN", "from FFN"]
+    assert visits[2]["gpus"] == 4
+    assert visits[0]["gpus"] == ratios[0]["attention_instances"]
+    assert ratios[0]["tok_s_per_gpu"] == max(row["tok_s_per_gpu"] for row in ratios)
+    said = ask(capsys, *FED, "--decode", "dp2", "--microbatches", "3", "--ffn-over", "link")[1]
+    assert "Where a micro-batch goes in a decode step" in said
+    assert "2 attention instances on 2 GPUs beside 4 GPUs for feed-forward parts" in (
+        re.sub(r"\s+", " ", said)
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--decode", "dp4-ep4"], "say `ep` in `ffn`"),
+        (["--ffn-over", "wires"], "over"),
+        (["--ffn", "", "--microbatches", "2"], "feed-forward pool that is not there"),
+        (["--gpus", "5"], "do not hold an attention instance"),
+    ],
+)
+def test_feed_forward_pools_that_cannot_be_are_refused(
+    more: list[str], said: str, capsys: Captured
+) -> None:
+    code, _, err = ask(capsys, *FED, *more)
+    assert code == 2
+    text = re.sub(r"\s+", " ", err).replace("--", "")
+    assert said.replace("`", "") in text.replace("`", "")

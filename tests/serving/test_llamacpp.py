@@ -41,7 +41,7 @@ def on(
 
 def operators(deployment: Deployment, tokens: float) -> dict[str, Op]:
     laid = laid_out(deployment, Group(1.0, tokens, tokens))
-    return {name: op for _, ops in laid.stages for name, op in ops.items()}
+    return {name: op for stage in laid.stages for name, op in stage.ops.items()}
 
 
 @pytest.mark.parametrize(

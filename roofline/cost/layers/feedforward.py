@@ -74,8 +74,9 @@ def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
         tp=np.where(apart, 1.0, p.tp)[()],
     )
     matrices = {matrix.name: matrix for matrix in part.linears(int(d))}
-    router = matrices["router"]
-    yield from product(mine, "router", router.n, router.k, layers, biased=float(router.biased))
+    if not deployment.fed:
+        router = matrices["router"]
+        yield from product(mine, "router", router.n, router.k, layers, biased=float(router.biased))
     if part.latent:
         yield from split(mine, matrices["latent-in"], layers)
     if part.shared_width:
@@ -142,7 +143,7 @@ def _moved(
     back they sum first.
     """
     layout = p.deployment.layout
-    if not anywhere(layout.apart):
+    if p.deployment.fed or not anywhere(layout.apart):
         return
     apart, ep = layout.apart, layout.ep
     width = p.width if back else p.made(up.name).multiplied.width

@@ -15,10 +15,10 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, KernelGains, gains_on
 from roofline.cost.measured import Measured
 from roofline.cost.pipeline import period
-from roofline.cost.roof import CHOSEN, Time, measured_each, parts, roofed
+from roofline.cost.roof import CHOSEN, Time, parts, roofed
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op, Work
-from roofline.serving.stages import LaidOut, laid_out
+from roofline.serving.stages import LaidOut, laid_out, measured
 from roofline.serving.workload import turns_of
 
 Points = NDArray[np.complex128]
@@ -37,10 +37,6 @@ class StepPart:
     over the same axis."""
     wanted: Callable[[Op], bool]
     """Predicate of the operators."""
-
-    def of(self, laid: LaidOut) -> list[Op]:
-        """These operators of a step on all different stages, one after the other."""
-        return [op for op in laid.ops if self.wanted(op)]
 
 
 def attends(op: Op) -> bool:
@@ -79,8 +75,12 @@ class Attended:
 
     def table(self, stages: Sequence[Number]) -> Array:
         """Time of every step from its stages' times, of shape (batches, contexts). [s]"""
-        found = np.broadcast_to(period(stages, self.number), self.number.shape)
-        return found.reshape(-1, self.contexts)[self.place]
+        return self.at(period(stages, self.number))
+
+    def at(self, found: Number) -> Array:
+        """Times of the different steps as those of every step, of the same shape. [s]"""
+        whole = np.broadcast_to(found, self.number.shape)
+        return whole.reshape(-1, self.contexts)[self.place]
 
 
 def attended_part(
@@ -157,8 +157,8 @@ class KernelTimes:
 
     points: Points
     """Points in order."""
-    stages: tuple[tuple[StepKernel, ...], ...]
-    """Kernels of each different stage."""
+    stages: tuple[tuple[Deployment, tuple[StepKernel, ...]], ...]
+    """Kernels of each different stage, and what they run on."""
     order: tuple[int, ...]
     """Place among these of each stage of the pipeline. [1]"""
     seconds: Array
@@ -181,12 +181,12 @@ class KernelTimes:
         )
         return replace(self, points=points[order], seconds=seconds, start_s=start_s)
 
-    def in_engine(self, deployment: Deployment, gains: KernelGains, points: Points) -> list[Number]:
+    def in_engine(self, gains: KernelGains, points: Points) -> list[Number]:
         """Time of every stage in order, with an engine's gains on its kernels. [s]"""
         place = np.searchsorted(self.points, points)
         rows = zip(self.seconds[:, place], self.start_s[:, place], strict=True)
         each: list[Number] = []
-        for stage in self.stages:
+        for deployment, stage in self.stages:
             timed: list[tuple[Op, Time]] = []
             for kernel in stage:
                 took, start = next(rows)
@@ -235,7 +235,7 @@ class StepKernels:
                 times = self.known[part.name] = times.merged(new)
             else:  # other kernels run at these points than at those that are known
                 (times,) = self._times([part])
-        return times.in_engine(self.deployment, self.gains, points)
+        return times.in_engine(self.gains, points)
 
     def look_up(self, parts: Sequence[StepPart]) -> None:
         """Look several parts up at once, none of which is known yet."""
@@ -243,23 +243,22 @@ class StepKernels:
 
     def _times(self, parts: Sequence[StepPart]) -> list[KernelTimes]:
         """Times of the kernels of several parts alone, looked up at once."""
-        made = [(part, laid_out(self.deployment, part.group)) for part in parts]
-        ops = [op for part, laid in made for op in part.of(laid)]
-        known = iter(measured_each(ops, self.deployment))
+        made = [(part, laid_out(self.deployment, part.group).some(part.wanted)) for part in parts]
+        known = iter(measured([laid for _, laid in made]))
         return [self._told(part, laid, known) for part, laid in made]
 
     def _told(self, part: StepPart, laid: LaidOut, told: Iterator[Measured | None]) -> KernelTimes:
         """Kernel times of a step, from the measurements of its operators in order."""
         points, first = np.unique(_points(part.group), return_index=True)
-        stages: list[tuple[StepKernel, ...]] = []
+        stages: list[tuple[Deployment, tuple[StepKernel, ...]]] = []
         seconds: list[Array] = []
         start_s: list[Array] = []
-        for _, ops in laid.stages:
+        for each in laid.stages:
             stage: list[StepKernel] = []
-            for op in filter(part.wanted, ops.values()):
+            for op in each.ops.values():
                 known = next(told)
                 if known is None:
-                    time = roofed(op, self.deployment.node.gpu, float(op.repeat), None)
+                    time = roofed(op, each.deployment.node.gpu, float(op.repeat), None)
                     known = Measured(time.overlapped, 0.0, 0.0)
                     stage.append(StepKernel(_bare(op), None))
                 else:
@@ -267,7 +266,7 @@ class StepKernels:
                     self.felt.update(gains_on(op, known.kind))
                 seconds.append(_column(known.seconds, first, part.group))
                 start_s.append(_column(known.start_s, first, part.group))
-            stages.append(tuple(stage))
+            stages.append((each.deployment, tuple(stage)))
         wide = (len(seconds), len(points))
         times, starts = (np.array(rows).reshape(wide) for rows in (seconds, start_s))
         return KernelTimes(points, tuple(stages), laid.order, times, starts)

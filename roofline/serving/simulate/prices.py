@@ -182,8 +182,9 @@ def _known(deployment: Deployment) -> _Tables:
     for each in list(_KNOWN.values()):
         if each.asked is deployment:
             return each
-    calibration: Any = deployment.calibration  # a record with a profile, whichever prices it
-    bare = calibration and replace(calibration, profile=NO_ENGINE)
+    # Records with a profile, whichever prices them.
+    calibrations: list[Any] = [pool.calibration for pool in deployment.pools]
+    bare = tuple(each and replace(each, profile=NO_ENGINE) for each in calibrations)
     key = bare, _pickled(deployment)
     found = _KNOWN.get(key)
     if found is None:
@@ -198,10 +199,13 @@ def _upwards(number: int, least: int) -> int:
 
 
 def _pickled(deployment: Deployment) -> bytes:
-    """Everything of a deployment but its calibration."""
+    """Everything of a deployment but its calibrations."""
     import pickle
 
-    return pickle.dumps(replace(deployment, calibration=None))
+    pool = deployment.ffn
+    if pool is not None:
+        pool = replace(pool, deployment=replace(pool.deployment, calibration=None))
+    return pickle.dumps(replace(deployment, calibration=None, ffn=pool))
 
 
 def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
@@ -231,6 +235,8 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
 
     def at_batches(points: Array, window: int | None = None) -> Array:
         """Attention at every batch; between fewer of them it is a straight line."""
+        if deployment.ffn is not None:
+            return _decoding(kernels, batches, points) - alone[:, None]
         some = batches if _rounded(deployment) > 1 else spaced(1, sequences, 8, EVERY_FEW)
         found = _attended(kernels, some, points, window)
         return np.stack([np.interp(batches, some, column) for column in found.T], axis=1)
@@ -241,7 +247,7 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
         decode_s=at_batches(contexts) + alone[:, None],
         window=window,
         windows=windows,
-        window_s=at_batches(windows, window),
+        window_s=at_batches(windows, window) if window else np.zeros((len(batches), len(windows))),
         alone_s=alone,
         tokens=tokens,
         others_s=others_s,
@@ -255,14 +261,14 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
 
 def _rounded(deployment: Deployment) -> int:
     """Sequences by which parts of a step are rounded up: groups, micro-batches. [1]"""
-    return int(deployment.layout.dp * deployment.layout.pp)
+    return int(deployment.layout.dp * deployment.turns)
 
 
 def _batches(
     deployment: Deployment, sequences: int, per_octave: int, every: int = EVERY_BATCH
 ) -> Array:
     """Batches at which a step is priced; of those that are rounded up to the same, both ends."""
-    number, stages = _rounded(deployment), int(deployment.layout.pp)
+    number, stages = _rounded(deployment), deployment.turns
     points = spaced(1, sequences, per_octave, max(every, stages * stages))
     full = np.arange(number, min(sequences, number * every + 1), number, dtype=float)
     return distinct(np.concatenate([points, full, full + 1.0]))
@@ -273,6 +279,12 @@ def _check(deployment: Deployment, sequences: int) -> None:
     check_decodes(deployment.architecture)
     if sequences < 1:
         raise InputError(f"steps of {sequences} sequences", hint="give 1 or more")
+    if deployment.ffn is not None and window_of(deployment):
+        raise InputError(
+            f"{deployment.architecture.name} has layers that see a window: with a pool of "
+            "feed-forward parts they have no price by parts",
+            hint="leave `ffn` out, or price static batches",
+        )
     if deployment.offload.ahead:
         raise InputError(
             "loads from the host that are hidden behind the rest of a step have no price by parts",
@@ -337,7 +349,7 @@ def prices_of_lengths(
     return StepPrices(
         batches=batches,
         contexts=contexts,
-        decode_s=_attended(kernels, batches, contexts) + alone[:, None],
+        decode_s=_decoding(kernels, batches, contexts),
         window=window,
         windows=windows,
         window_s=_attended(kernels, batches, windows, window),
@@ -368,6 +380,25 @@ def _attended(
         return np.zeros((len(batches), len(contexts)))
     asked = attended_part(kernels.deployment, batches, contexts, window)
     return asked.table(kernels.seconds(asked.part))
+
+
+def _decoding(kernels: StepKernels, batches: Array, contexts: Array) -> Array:
+    """Steps that only decode, without windows, of shape (batches, contexts). [s]
+
+    Attention is hidden as far as another pool sets the pace: only together do they have a price.
+    """
+    deployment = kernels.deployment
+    if deployment.ffn is None:
+        return _attended(kernels, batches, contexts) + _alone(kernels, batches)[:, None]
+    asked = attended_part(deployment, batches, contexts)
+    attended = [asked.at(each) for each in kernels.seconds(asked.part)]
+    rest = kernels.seconds(alone_part(deployment, batches))
+    number, _ = turns_of(batches, deployment)
+    stages = [
+        one + np.broadcast_to(other, batches.shape)[:, None]
+        for one, other in zip(attended, rest, strict=True)
+    ]
+    return np.asarray(period(stages, np.broadcast_to(number, batches.shape)[:, None]))
 
 
 def _alone(kernels: StepKernels, batches: Array) -> Array:

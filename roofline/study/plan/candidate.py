@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.ffn_pool import with_ffn_pool
 from roofline.cost.layout import Layout
 from roofline.cost.work import Array
 from roofline.errors import LayoutError
@@ -131,6 +132,15 @@ class Kind:
         return replace(self.base, layout=layout)
 
 
+@dataclass(frozen=True, slots=True)
+class FeedForward:
+    """A pool of its own for the feed-forward parts of an instance that decodes."""
+
+    layout: Layout
+    microbatches: int
+    """Its layout, and micro-batches that take turns. [1]"""
+
+
 def paced(prices: StepPrices, factor: float) -> StepPrices:
     """Prices of steps that all take so much longer."""
     common = Misses(log(factor), log(factor), 1.0, {})
@@ -152,16 +162,39 @@ class Candidate:
     """Room of the cache. [token]"""
     estimate: StepPrices | None = field(repr=False)
     """Coarse prices of its steps; None where memory rules it out."""
+    ffn: FeedForward | None = None
+    """Pool of its feed-forward parts, whose groups of the layout are instances of attention; None
+    where all is in one."""
 
     @property
     def devices(self) -> int:
         """Devices of a replica. [1]"""
-        return int(self.layout.devices)
+        return int(self.layout.devices) + (0 if self.ffn is None else int(self.ffn.layout.devices))
+
+    @property
+    def spelled(self) -> str:
+        """Layout as the command line takes it; of both pools one after the other."""
+        own = self.layout.spelled
+        return own if self.ffn is None else f"{own} + {self.ffn.layout.spelled}"
+
+    def deployed(self) -> Deployment:
+        """A replica; LayoutError where it cannot be."""
+        if self.ffn is None:
+            return self.kind.deployed(self.layout)
+        alone = self.kind.deployed(replace(self.layout, dp=1))
+        inside = self.devices <= alone.node.gpus and alone.node.link is not None
+        return with_ffn_pool(
+            alone,
+            int(self.layout.dp),
+            self.ffn.layout,
+            microbatches=self.ffn.microbatches,
+            over="link" if inside else "network",
+        )
 
     @property
     def usual(self) -> bool:
         """True if a replica is inside a node, as engines are usually run."""
-        return self.devices <= self.kind.base.node.gpus
+        return self.devices <= self.kind.base.node.gpus and self.ffn is None
 
     @cached_property
     def plainness(self) -> tuple[bool, bool, bool]:
@@ -172,7 +205,7 @@ class Candidate:
     @cached_property
     def rank(self) -> tuple[bool, bool, bool, str]:
         """Sort key of layouts of one cost: the plainest first, then by name."""
-        return *self.plainness, self.layout.spelled
+        return *self.plainness, self.spelled
 
     def step_s(self, demand: Demand) -> Array:
         """Decode steps at the batches of the estimate. [s]"""

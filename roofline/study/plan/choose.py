@@ -25,6 +25,7 @@ RETUNED: Final = 2
 """Other settings that are tried where those of the engine are not enough. [1]"""
 
 NEXT, PLAIN, APART = "next cheapest", "one pool inside nodes", "pools of their own"
+FED: Final = "feed-forward parts on a pool of their own"
 FEW: Final = 2
 """Other deployments that are simulated for one kind at most. [1]"""
 TRIES: Final = 2
@@ -272,6 +273,8 @@ def runners_up(choice: Choice, question: Question, tables: Tables) -> tuple[Runn
         pick(PLAIN, same or [choice.plain])
     if not best.wires:
         pick(APART, [each for each in every if each.wires])
+    if not _fed(best):
+        pick(FED, [each for each in every if _fed(each)])
     pick(NEXT, every)
     for name in dict.fromkeys(each.kind.name for each in every):
         some = [each for each in every if each.kind.name == name]
@@ -285,7 +288,7 @@ def runners_up(choice: Choice, question: Question, tables: Tables) -> tuple[Runn
     pick("fastest first token", alike, names.ttft)
     reasons: dict[int, tuple[Option, list[str]]] = {}
     for option, why in picked:
-        must = why in (PLAIN, APART) or why.startswith("best on")
+        must = why in (PLAIN, APART, FED) or why.startswith("best on")
         if id(option) in reasons or must or len(reasons) < FEW:
             reasons.setdefault(id(option), (option, []))[1].append(why)
     out = []
@@ -294,6 +297,10 @@ def runners_up(choice: Choice, question: Question, tables: Tables) -> tuple[Runn
         if done is not None and not done.option.same(best):
             out.append(RunnerUp(done, ", ".join(whys)))
     return tuple(sorted(out, key=lambda each: question.order(each.done.option)))
+
+
+def _fed(option: Option) -> bool:
+    return any(pool.candidate.ffn is not None for pool in option.pools)
 
 
 def larger(best: Option, question: Question, tables: Tables) -> list[Confirmed]:

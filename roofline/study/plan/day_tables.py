@@ -181,7 +181,7 @@ def assumed(day: Day) -> list[dict[str, Any]]:
     rows = []
     for pool, start in zip(day.option.pools, day.starts, strict=True):
         source = "command" if not start.source else "vLLM issues 19824, 20264; arXiv 2401.14351"
-        what = f"start of a replica of {pool.candidate.layout.spelled}"
+        what = f"start of a replica of {pool.candidate.spelled}"
         rows.append(known(what, str(start), "assumed" if start.source else "given", source))
     ahead = "as long as a start" if policy.look_ahead_s is None else show(policy.look_ahead_s, "s")
     keeps = show(policy.cool_down_s, "s")

@@ -142,7 +142,7 @@ def _pools(done: Confirmed) -> dict[str, Pool]:
     """Pools by the layout of their instances, those of one layout told apart."""
     out: dict[str, Pool] = {}
     for pool in done.option.pools:
-        spelled = pool.candidate.layout.spelled
+        spelled = pool.candidate.spelled
         out[f"{spelled} of the other pool" if spelled in out else spelled] = pool
     return out
 

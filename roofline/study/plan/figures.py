@@ -43,7 +43,7 @@ def shape(option: Option) -> str:
     """Layouts and instances: ``"tp4 × 2"``, ``"prefill tp4 × 1 + decode tp2 × 2"``."""
     apart = len({pool.kind.gpu for pool in option.pools}) > 1
     return " + ".join(
-        f"{ROLES[pool.role]}{pool.candidate.layout.spelled} × {pool.instances}"
+        f"{ROLES[pool.role]}{pool.candidate.spelled} × {pool.instances}"
         + (f" on {pool.kind.gpu}" if apart else "")
         for pool in option.pools
     )
@@ -64,9 +64,9 @@ def deployment(option: Option, output: float) -> dict[str, Any]:
         "gpus": option.gpus,
         "shape": shape(option),
         "mode": option.mode,
-        "layout": first.candidate.layout.spelled,
+        "layout": first.candidate.spelled,
         "instances": first.instances,
-        "decode_layout": last.candidate.layout.spelled if option.wires else "",
+        "decode_layout": last.candidate.spelled if option.wires else "",
         "decode_instances": last.instances if option.wires else 0,
         "weights": " + ".join(dict.fromkeys(pool.kind.weights for pool in option.pools)),
         "kv": first.kind.kv,

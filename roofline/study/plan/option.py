@@ -81,7 +81,7 @@ class Option:
     @property
     def layout(self) -> str:
         """Layout as the command line takes it; of both pools one after the other."""
-        return " + ".join(pool.candidate.layout.spelled for pool in self.pools)
+        return " + ".join(pool.candidate.spelled for pool in self.pools)
 
     @property
     def gpus(self) -> int:

@@ -9,11 +9,14 @@ from roofline.study.plan.candidate import Candidate, Kind
 from roofline.study.plan.choose import KEPT, Choice, chosen
 from roofline.study.plan.confirm import MEAN, Confirmed
 from roofline.study.plan.demand import Demand, Goal
+from roofline.study.plan.fed import fed_candidates
 from roofline.study.plan.option import Option, Question
 from roofline.study.plan.screen import screen
 from roofline.study.plan.search import LEAST, SearchResult, disaggregated, search
-from roofline.study.plan.tabled import Budget, Tables, Tell
+from roofline.study.plan.tabled import Budget, Tables, Tell, key_of
 
+FED: Final = "decodes only, beside a pool that prefills"
+"""What became of candidates with a pool of feed-forward parts that are not recommended."""
 USUAL: Final = ("ttft_p99", "tpot_p99", MEAN)
 """Latencies that are looked at beside those that have limits."""
 
@@ -67,6 +70,7 @@ def plan(
     goal: Goal,
     *,
     pools: bool = True,
+    ffn: bool = False,
     least: int = LEAST,
     tell: Tell = lambda _: None,
     budget: Budget | None = None,
@@ -80,6 +84,7 @@ def plan(
 
     Args:
         pools: True if prefill and decode may have instances of their own.
+        ffn: True if feed-forward parts of those that decode may have a pool of their own, too.
         least: Layouts that have a curve even if they cannot be the cheapest. [1]
         kept: Simulations that are left for what follows from the plan. [1]
     """
@@ -88,7 +93,7 @@ def plan(
     known = tuple(kind for kind in kinds if not kind.bounded)
     probes = probes_of(goal.objectives)
     if bare and known:
-        first = _ranked(known, demand, goal, Tables(probes, tell, budget), pools, least, kept)
+        first = _ranked(known, demand, goal, Tables(probes, tell, budget), pools, least, kept, ffn)
         # Nobody can say how likely a bound is.
         least_goal = replace(goal, confidence=0.0)
         last = _ranked(bare, demand, least_goal, Tables(probes, tell, budget), pools, 1, kept // 2)
@@ -97,7 +102,7 @@ def plan(
         return replace(first, left=bare, bounds=last)
     if bare:
         goal = replace(goal, confidence=0.0)
-    return _ranked(kinds, demand, goal, Tables(probes, tell, budget), pools, least, kept)
+    return _ranked(kinds, demand, goal, Tables(probes, tell, budget), pools, least, kept, ffn)
 
 
 def _ranked(
@@ -108,6 +113,7 @@ def _ranked(
     pools: bool,
     least: int,
     kept: int,
+    ffn: bool = False,
 ) -> Plan:
     """A plan with all kinds against each other: see `plan`."""
     question = Question(demand, goal)
@@ -117,6 +123,19 @@ def _ranked(
         candidates += screen(kind, question.demand, goal.most(kind.gpu))
     found = search(candidates, question, tables, least=least)
     pooled = disaggregated(tables.made, question, tables) if pools else ()
+    if pools and ffn:
+        fed: tuple[Candidate, ...] = ()
+        for kind in kinds:
+            tables.tell(f"{kind.name}: pools of feed-forward parts")
+            limits = (each for each in question.objectives(kind) if each.metric == "tpot")
+            least_s = min((each.limit_s for each in limits), default=float("inf"))
+            most = goal.most(kind.gpu)
+            fed += fed_candidates(kind, demand, most, least_s / question.slowness(kind))
+        made = (tables.replica(each, demand) for each in fed)
+        able = [each for each in made if not isinstance(each, str)]
+        pooled += disaggregated(tables.made, question, tables, able) if able else ()
+        candidates += fed
+        found = replace(found, dropped={**found.dropped, **dict.fromkeys(map(key_of, fed), FED)})
     choice = chosen((*found.options, *pooled), question, tables, kept=kept)
     return Plan(tuple(kinds), question, candidates, found, pooled, choice, tables)
 

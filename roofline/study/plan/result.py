@@ -207,7 +207,7 @@ def _flags(plan: Plan, pool: Pool, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options of the command that starts an instance of a pool."""
     return {
         "gpu": pool.kind.gpu,
-        "layout": pool.candidate.layout.spelled,
+        "layout": pool.candidate.spelled,
         "engine": given["engine"],
         "weights": pool.kind.weights,
         "kv": pool.kind.kv,
@@ -230,7 +230,7 @@ def both_pools(plan: Plan, option: Option, given: Mapping[str, Any]) -> str:
         return ""
     before, after = pools["prefill"], pools["decode"]
     alike = [(pool.kind.gpu, pool.kind.weights, pool.kind.kv) for pool in (before, after)]
-    if alike[0] != alike[1]:
+    if alike[0] != alike[1] or after.candidate.ffn is not None:
         return ""
     return command_line(
         "serve-command",
@@ -238,7 +238,7 @@ def both_pools(plan: Plan, option: Option, given: Mapping[str, Any]) -> str:
         _flags(plan, after, given)
         | {
             "gpus": after.instances * int(after.candidate.layout.devices),
-            "prefill": before.candidate.layout.spelled,
+            "prefill": before.candidate.spelled,
             "prefill_replicas": before.instances,
             "for": "dynamo",
         },

@@ -78,6 +78,12 @@ def screen(kind: Kind, demand: Demand, gpus: int) -> tuple[Candidate, ...]:
     return tuple(made)
 
 
+def room_of(kind: Kind, deployment: Deployment, demand: Demand) -> tuple[float, float, float]:
+    """Memory left for the cache [B], typical sequences [1] and tokens that it holds."""
+    (room,) = _rooms(kind, deployment, 1, demand)
+    return room
+
+
 def _rooms(
     kind: Kind, deployment: Deployment, number: int, demand: Demand
 ) -> list[tuple[float, float, float]]:

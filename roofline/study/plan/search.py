@@ -175,12 +175,16 @@ def tunings(pool: Pool, question: Question, tables: Tables, *, chunks: bool = Fa
 
 
 def disaggregated(
-    replicas: Iterable[Replica], question: Question, tables: Tables
+    replicas: Iterable[Replica],
+    question: Question,
+    tables: Tables,
+    decoding: Sequence[Replica] = (),
 ) -> tuple[Option, ...]:
     """The cheapest pair of pools for each format of the cache that is enough.
 
     Conversations, and limits on the whole of an answer, are not planned on two pools. Replicas
-    inside a node go before others.
+    inside a node go before others. Where some are named that decode, only those do; the others
+    prefill.
     """
     goal, demand = question.goal, question.demand
     sessions = bool((demand.requests.after >= 0).any())
@@ -188,16 +192,21 @@ def disaggregated(
     if sessions or not answers or any(each.metric == "e2e" for each in goal.objectives):
         return ()
     by_cache: dict[str, list[Replica]] = {}
-    every = list(replicas)
+    every = [each for each in replicas if each.candidate.ffn is None]
     for replica in [each for each in every if each.candidate.usual] or every:
         by_cache.setdefault(replica.candidate.kind.kv, []).append(replica)
-    made = (_pair(some, question, tables) for some in by_cache.values())
+    made = (
+        _pair(some, [each for each in decoding if each.candidate.kind.kv == kv], question, tables)
+        for kv, some in by_cache.items()
+    )
     return tuple(each for each in made if each is not None)
 
 
-def _pair(replicas: list[Replica], question: Question, tables: Tables) -> Option | None:
+def _pair(
+    replicas: list[Replica], decoding: list[Replica], question: Question, tables: Tables
+) -> Option | None:
     prefill = _cheapest("prefill", replicas, question, tables)
-    decode = _cheapest("decode", replicas, question, tables)
+    decode = _cheapest("decode", decoding or replicas, question, tables)
     if prefill is None or decode is None:
         return None
     option = Option((prefill, decode), question.demand.rate)

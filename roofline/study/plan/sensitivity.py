@@ -275,7 +275,7 @@ def changed(bar_option: Option | None, base: Option) -> bool:
     if bar_option is None:
         return True
     one, other = (
-        [(pool.kind.name, pool.candidate.layout, pool.role) for pool in option.pools]
+        [(pool.kind.name, pool.candidate.spelled, pool.role) for pool in option.pools]
         for option in (bar_option, base)
     )
     return one != other

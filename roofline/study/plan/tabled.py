@@ -146,7 +146,7 @@ class Tables:
         """A candidate as a replica, or the reason why it cannot be run."""
         key = key_of(candidate)
         if key not in self.replicas:
-            self.tell(f"{candidate.kind.name}: {candidate.layout.spelled}")
+            self.tell(f"{candidate.kind.name}: {candidate.spelled}")
             self.replicas[key] = _replica(candidate, demand)
         return self.replicas[key]
 
@@ -167,12 +167,12 @@ class Tables:
 
 def key_of(candidate: Candidate) -> Key:
     """Names of kind and layout, which tell candidates apart."""
-    return candidate.kind.name, candidate.layout.spelled
+    return candidate.kind.name, candidate.spelled
 
 
 def _replica(candidate: Candidate, demand: Demand) -> Replica | str:
     try:
-        deployment = candidate.kind.deployed(candidate.layout)
+        deployment = candidate.deployed()
         first = server_of(deployment, Asked(), demand.requests, candidate.kind.utilization)
     except (LayoutError, InfeasibleError) as error:
         return error.message

@@ -158,7 +158,7 @@ def _candidates(plan: Plan) -> list[dict[str, Any]]:
                 "gpu": each.kind.gpu,
                 "weights": each.kind.weights,
                 "kv": each.kind.kv,
-                "layout": each.layout.spelled,
+                "layout": each.spelled,
                 "devices": each.devices,
                 "status": status,
                 "reason": reason,

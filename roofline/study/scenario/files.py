@@ -96,6 +96,8 @@ class DisaggregationFile(Strict):
     gpu: Word | None = None
     over: Literal["network", "link"] = "network"
     overlapped: bool = False
+    ffn: Word | None = None
+    microbatches: Annotated[int, Field(ge=0, le=64)] = 0
 
 
 class SampledFile(Strict):

@@ -213,6 +213,8 @@ def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
             "" if pools.gpu is None else gpu(pools.gpu),
             pools.over,
             pools.overlapped,
+            "" if pools.ffn is None else layout(pools.ffn),
+            pools.microbatches,
         ),
     )
 
@@ -244,6 +246,8 @@ def _called(file: TechniqueFile) -> str:
         parts.append(f"{file.speculation.draft} × {file.speculation.length}")
     if file.disaggregation is not None:
         parts.append(f"prefill on {file.disaggregation.prefill}")
+        if file.disaggregation.ffn is not None:
+            parts.append(f"feed-forward parts on {file.disaggregation.ffn}")
     if file.offload is not None:
         parts.append(f"offload {file.offload.weights} weights, {file.offload.kv} KV")
     if file.prefix_hit:

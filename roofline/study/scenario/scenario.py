@@ -55,6 +55,10 @@ class Disaggregation:
     """Interconnect that caches are sent over."""
     overlapped: bool = False
     """True if each layer's cache is sent while the next is computed."""
+    ffn: str = ""
+    """Layout of a pool of the feed-forward parts of the instances that decode; empty for none."""
+    microbatches: int = 0
+    """Micro-batches between both; 0 for the best of a few. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
