@@ -10,6 +10,7 @@ from roofline.cost.ffn_pool import halves, transfers, with_ffn_pool
 from roofline.cost.layout import parse
 from roofline.cost.step import decode, feed_forward, step
 from roofline.cost.weights import weight_bytes
+from roofline.cost.work import Op
 from roofline.errors import InputError, LayoutError
 from roofline.model.architecture import Moe
 from roofline.model.parameters import total
@@ -31,8 +32,8 @@ def test_both_pools_together_have_the_weights_and_do_the_work_of_one(model: str)
         weight_bytes(whole), rel=1e-12
     )
 
-    def flops(ops: dict) -> float:  # type: ignore[type-arg]
-        return sum(float(op.work.flops) * op.repeat for op in ops.values())
+    def flops(ops: dict[str, Op]) -> float:
+        return float(sum(op.work.flops * op.repeat for op in ops.values()))
 
     mixing = flops(step(both, decode(8, 512)))
     assert mixing + flops(feed_forward(feeding, 8.0)) == flops(step(whole, decode(8, 512)))

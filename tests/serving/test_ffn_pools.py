@@ -1,5 +1,6 @@
 """Micro-batches between attention and feed-forward pools: their time, counted by events."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +28,7 @@ MODEL = "qwen3-30b-a3b"
 WORK = Workload(64, 1024, 128)
 
 
-def between_tokens(layers: list[tuple[int, ...]], number: int, steps: int = 24) -> float:
+def between_tokens(layers: Sequence[tuple[int, ...]], number: int, steps: int = 24) -> float:
     """Mean time between tokens by events: each of the four takes who comes first, one at a time."""
     free = [0] * 4
     queue = [(0, turn, 0) for turn in range(number)]  # time, micro-batch, visits that are done
