@@ -10,7 +10,6 @@ from roofline.api.speculation import draft_of, rates_of
 from roofline.bench.calibrations import engine_misses
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout, parse
-from roofline.cost.moe import Routing
 from roofline.errors import LayoutError, MissingRateError, RooflineError
 from roofline.hardware import catalog as hardware
 from roofline.hardware.machine import Gpu, Node
@@ -93,7 +92,8 @@ class Lanes:
                 engine=named["engine"],
                 options=options_of(
                     overlap=technique.overlap,
-                    routing=Routing(),
+                    two_batch=technique.two_batch,
+                    routing=technique.routing,
                     cuda_graphs=technique.cuda_graphs,
                     sampling=technique.sampling,
                     lora=technique.lora,

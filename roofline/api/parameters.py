@@ -283,6 +283,15 @@ class Overlapped(Question):
     )
 
 
+class Exchanging(Overlapped):
+    """Options of communication of one layout."""
+
+    two_batch: bool = parameter(
+        "Two micro-batches: one computes as the other's tokens go to experts and back.",
+        default=False,
+    )
+
+
 class Rented(Question):
     """Price of a device."""
 
@@ -500,7 +509,7 @@ class Analysis(
     Profiled,
     Sampled,
     Adapted,
-    Overlapped,
+    Exchanging,
     Attended,
     Ringed,
     Chosen,
@@ -591,7 +600,7 @@ class Comparison(Batch, Deployed, Sampled, Attended, Ranked):
     )
 
 
-class Pools(Subject, Housed, Batch, Deployed, Sampled, Overlapped):
+class Pools(Subject, Housed, Batch, Deployed, Sampled, Exchanging):
     """Parameters of `roofline.disaggregate`."""
 
     model: str | Architecture = network(usual=DEFAULT_MODEL, kw_only=False)
@@ -740,7 +749,7 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned, Adapted):
 
 
 class Simulation(
-    Subject, Offered, Parallel, Deployed, Profiled, Housing, Sampled, Adapted, Overlapped
+    Subject, Offered, Parallel, Deployed, Profiled, Housing, Sampled, Adapted, Exchanging
 ):
     """Parameters of `roofline.simulate`."""
 

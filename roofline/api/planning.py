@@ -54,7 +54,7 @@ SIMULATED: Final = (
     "cv", "prompt", "output", "requests", "warmup", "slo", "seed", "engine", "calibration",
     "profile", "draft", "acceptance", "acceptance_spread", "draft_length", "temperature", "top_k",
     "top_p", "adapters", "lora_rank", "lora_targets", "max_loras", "adapter_skew", "mla",
-    "routing_skew", "overlap", "no_cuda_graphs", "memory_utilization",
+    "routing_skew", "redundant_experts", "overlap", "no_cuda_graphs", "memory_utilization",
 )  # fmt: skip
 """Options that a plan and the simulation of its deployment have in common."""
 
@@ -317,6 +317,7 @@ def _answer(problem: Problem, search: Search) -> Result:
         "requests": problem.wanted.requests,
         "lora_rank": asked.lora_rank if asked.adapters else None,
         "routing_skew": (routing if routing.loads else routing.skew) or None,
+        "redundant_experts": routing.redundant or None,
         "no_cuda_graphs": None if asked.cuda_graphs else True,
         "profile": str(asked.profile) if asked.profile else None,
     }

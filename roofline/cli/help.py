@@ -25,11 +25,11 @@ COMMON: Final[tuple[str, ...]] = (
 before all groups."""
 GROUPS: Final[Mapping[str, str]] = {
     "Parallelism": "layout node tp pp ep dp cp sp stages prefill_replicas microbatches "
-    "ring_attention overlap objective top over overlapped decode_gpu decode_node ffn "
+    "ring_attention overlap two_batch objective top over overlapped decode_gpu decode_node ffn "
     "ffn_gpu ffn_over disaggregated ffn_pools",
     "Formats": "weights kv draft_weights",
-    "Model and kernels": "mla routing_skew expert_loads attention fusion mask kv_cache "
-    "offload_weights offload_kv offload_to prefetch convention calibration",
+    "Model and kernels": "mla routing_skew expert_loads redundant_experts attention fusion mask "
+    "kv_cache offload_weights offload_kv offload_to prefetch convention calibration",
     "Traffic": "rate concurrency workload slo trace trace_sessions drop_over_length clip "
     "rate_curve sessions_per_day cv requests warmup seed length_spread ramp_up prompt_pool harness "
     "prefill_batch prefix_hit images image_size cold timeout static",

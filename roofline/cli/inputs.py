@@ -56,7 +56,9 @@ def asked(context: typer.Context, record: type[Question]) -> dict[str, Any]:
     if out.get("model") == "-":
         out["model"] = network("-")
     if "routing_skew" in options:
-        out["routing"] = routing(options["routing_skew"], options["expert_loads"])
+        out["routing"] = routing(
+            options["routing_skew"], options["expert_loads"], options["redundant_experts"]
+        )
     if "with_" in options:
         out.setdefault("changes", ())
     if "static" in options:
@@ -69,10 +71,10 @@ def asked(context: typer.Context, record: type[Question]) -> dict[str, Any]:
     return out
 
 
-def routing(skew: float, path: Path | None) -> Routing:
-    """Routing of tokens to experts: a power law, or the loads in a file."""
+def routing(skew: float, path: Path | None, redundant: int = 0) -> Routing:
+    """Routing of tokens to experts: a power law, or the loads in a file; redundant ones. [1]"""
     if path is None:
-        return Routing(skew=skew)
+        return Routing(skew=skew, redundant=redundant)
     from roofline import schema
 
     class LoadsFile(schema.Strict):
@@ -83,7 +85,7 @@ def routing(skew: float, path: Path | None) -> Routing:
     document = schema.read(path)
     loads = schema.validate(LoadsFile, document).loads
     with document.at("loads"):
-        return Routing(skew=skew, loads=loads)
+        return Routing(skew=skew, loads=loads, redundant=redundant)
 
 
 def numbers(option: str, text: str) -> tuple[int, ...]:

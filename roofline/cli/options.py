@@ -31,6 +31,15 @@ SPLIT: Final[dict[str, dict[str, tuple[Any, Any]]]] = {
             ],
             None,
         ),
+        "redundant_experts": (
+            Annotated[
+                int,
+                typer.Option(
+                    help="Further copies of the most loaded experts, balanced over the groups."
+                ),
+            ],
+            0,
+        ),
     },
     "rank": {
         "static": (

@@ -15,7 +15,7 @@ from roofline.cost.measured import Calibration
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.cost.sampling import LIKELIEST, Sampling
 from roofline.cost.work import Number
-from roofline.errors import InputError
+from roofline.errors import InputError, LayoutError
 from roofline.hardware.links import host_link
 from roofline.hardware.machine import Node
 from roofline.hardware.serving_engine import Engine
@@ -54,6 +54,9 @@ class Options:
     of gathering them first."""
     overlap: float = 0.0
     """Share of the time of wires between devices that is hidden behind other work. [1]"""
+    two_batch: bool = False
+    """True where a step is two micro-batches, of which one computes while tokens of the other go to
+    their experts or come back."""
     cuda_graphs: bool = True
     """True where the engine may run decode steps in CUDA graphs."""
     sampling: Sampling = LIKELIEST
@@ -187,9 +190,20 @@ class Deployment:
                 hint="leave out `images`, or ask about a network that sees, such as "
                 "qwen2.5-vl-7b-instruct",
             )
+        if self.exchanges and self.layout.pp > 1:
+            raise LayoutError(
+                "two micro-batches in a pipeline, which has its own",
+                hint="leave `two_batch` or `pp` out",
+            )
+        if self.options.two_batch and self.options.overlap:
+            raise InputError(
+                "a share of the interconnect is hidden, and two micro-batches hide it too",
+                hint="give `overlap` or `two_batch`",
+            )
         if not self.layout.is_axis:
             alone = self.layout if self.ffn is None else replace(self.layout, dp=1)
-            placement.check(self.architecture, alone, self.node)
+            redundant = self.options.routing.redundant
+            placement.check(self.architecture, alone, self.node, redundant)
 
     def _check_adapters(self) -> None:
         """Refuse adapters of layers that the network does not have, and those that cannot come."""
@@ -299,8 +313,25 @@ class Deployment:
 
     @property
     def turns(self) -> int:
-        """Micro-batches that take turns: of a feed-forward pool, or one for each stage. [1]"""
-        return self.layout.pp if self.ffn is None else self.ffn.microbatches
+        """Micro-batches that take turns: of a feed-forward pool, two, or one for each stage. [1]"""
+        if self.ffn is not None:
+            return self.ffn.microbatches
+        return 2 if self.exchanges else self.layout.pp
+
+    @property
+    def exchanges(self) -> bool:
+        """True where two micro-batches hide each other's way to the experts and back.
+
+        Layouts along the scenario axis, of which only some send tokens to experts, never do.
+        """
+        if not self.options.two_batch or self.layout.is_axis or self.ffn is not None or self.fed:
+            return False
+        return bool(self.layout.apart and self.layout.ep > 1)
+
+    @property
+    def to_and_fro(self) -> bool:
+        """True where micro-batches visit the same resources once a layer, not each stage once."""
+        return self.ffn is not None or self.exchanges
 
     @property
     def devices(self) -> int:

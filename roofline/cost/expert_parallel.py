@@ -93,6 +93,64 @@ def _missed(held: range, each: int, limits: int, chosen: int, active: int) -> Fr
     return total / (comb(limits, chosen) * comb(chosen * each, active))
 
 
+def held_experts(experts: int, groups: Number, routing: Routing = UNIFORM) -> Number:
+    """Experts on a group of devices, the last group padded: ⌈(E + r) / e⌉; E on a single one. [1]
+
+    Source: definition of the placement.
+
+    Args:
+        experts, groups: Experts E, and groups that they are spread over, e. [1]
+        routing: Redundant experts r, which one group has no use for.
+
+    Examples:
+        >>> float(held_experts(256, 32, Routing(redundant=32)))
+        9.0
+    """
+    several = np.where(np.asarray(groups) > 1, float(routing.redundant), 0.0)
+    held: Number = np.ceil((experts + several) / groups)[()]
+    return held
+
+
+def balanced(chance: Array, groups: int, redundant: int) -> Array:
+    """Chances of the experts on each group, of shape (groups, slots), copies of them balanced.
+
+    A further copy goes to the expert with most for each copy, r times; copies, most loaded first,
+    go to the group with least that has a place and not that expert yet. Tokens choose among copies
+    at random, so that each has p / n. Source: DeepSeek-AI 2024 (arXiv 2412.19437), section 3.4;
+    the two greedy steps of DeepSeek's expert-parallel load balancer (github.com/deepseek-ai/EPLB).
+
+    Args:
+        chance: Chance p of each expert to be among those of a token. [1]
+        groups, redundant: Groups e, and further copies r. [1]
+
+    Examples:
+        Two groups of three places; the first expert is on both:
+
+        >>> balanced(np.array([0.9, 0.5, 0.3, 0.2, 0.1]), 2, 1).round(2).tolist()
+        [[0.5, 0.45, 0.1], [0.45, 0.3, 0.2]]
+    """
+    copies = np.ones(len(chance))
+    for _ in range(redundant):
+        each = np.where(copies < groups, chance / copies, -1.0)
+        if each.max() < 0.0:
+            break  # everything is everywhere
+        copies[np.argmax(each)] += 1
+    experts = np.repeat(np.arange(len(chance)), copies.astype(np.int64))
+    loads = (chance / copies)[experts]
+    slots = ceil(len(experts) / groups)
+    out, free = np.zeros((groups, slots)), np.full(groups, slots)
+    has = np.zeros((groups, len(chance)), bool)
+    for place in np.argsort(-loads, kind="stable"):
+        expert, load = experts[place], loads[place]
+        open_ = free > 0
+        apart = open_ & ~has[:, expert]
+        mine = int(np.argmin(np.where(apart if apart.any() else open_, out.sum(axis=1), np.inf)))
+        out[mine, slots - free[mine]] = load
+        free[mine] -= 1
+        has[mine, expert] = True
+    return out
+
+
 def busiest(
     tokens: Number, part: FeedForward, groups: Number, routing: Routing = UNIFORM
 ) -> tuple[Number, Number]:
@@ -104,7 +162,8 @@ def busiest(
     t·k lie √(e/(e − 1)) further apart. It is at least the mean of the busiest and at most
     t·min(k, E/e). Experts touched alike, with their own mean and variance; one row touches one
     expert, so at least one is and never more than there are rows. Loads that were given are of
-    experts in order; under a power law experts are placed at random, and that is averaged. With one
+    experts in order; under a power law experts are placed at random, and that is averaged; with
+    redundant ones they are `balanced`, by the loads that the tokens have. With one
     group all rows are its own.
     Source: order statistics of exchangeable normal variables; checked against drawing tokens.
 
@@ -151,8 +210,8 @@ def _busiest(tokens: Array, part: FeedForward, groups: int, routing: Routing) ->
     if groups == 1:
         met = np.asarray(touched(tokens, part.experts, part.active, routing))
         return np.stack([tokens * part.active, met], axis=1)
-    every, most = part.active * tokens, ceil(part.experts / groups)
-    uniform = not routing.skew and not routing.loads
+    every, most = part.active * tokens, int(held_experts(part.experts, groups, routing))
+    uniform = not routing.skew and not routing.loads and not routing.redundant
     found, placed = np.zeros((len(tokens), 2)), _placed(part, groups, routing)
     for held in placed:
         # Groups of one load need one distribution function.
@@ -195,6 +254,8 @@ def _spread(tokens: Array, part: FeedForward, groups: int) -> Array:
 def _placed(part: FeedForward, groups: int, routing: Routing) -> tuple[Array, ...]:
     """Chances of the experts of each group, one row a group, for each way of placing them."""
     each = ceil(part.experts / groups)
+    if routing.redundant:
+        return (balanced(chances(part.experts, part.active, routing), groups, routing.redundant),)
     if not routing.skew and not routing.loads:
         chance = np.full(part.experts, part.active / part.experts)
         orders: list[NDArray[np.int64]] = [np.arange(part.experts, dtype=np.int64)]

@@ -11,6 +11,8 @@ import numpy as np
 from roofline.cost.work import Array, Formula, Number, Work, by
 from roofline.errors import InputError
 
+MOST_REDUNDANT: Final = 4096
+
 
 @dataclass(frozen=True, slots=True)
 class Routing:
@@ -20,9 +22,16 @@ class Routing:
     """Exponent a of a power law: expert i gets a share in proportion to i^−a; 0 is uniform. [1]"""
     loads: tuple[float, ...] = ()
     """Measured share of each expert, in any unit; empty to use the skew."""
+    redundant: int = 0
+    """Further copies of the most loaded experts, spread with all others so that groups of devices
+    have about as much to do. [1]"""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
+        if not 0 <= self.redundant <= MOST_REDUNDANT:
+            raise InputError(
+                f"{self.redundant} redundant experts", hint=f"give 0 to {MOST_REDUNDANT:,}"
+            )
         if not 0 <= self.skew <= 10:
             raise InputError(f"routing skew is {self.skew:g}", hint="give a number from 0 to 10")
         if self.loads and (min(self.loads) < 0 or not 0 < sum(self.loads) < float("inf")):

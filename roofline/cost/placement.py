@@ -11,12 +11,12 @@ from roofline.model.feedforward import FeedForward
 from roofline.model.linear import Group
 
 
-def check(architecture: Architecture, layout: Layout, node: Node) -> None:
+def check(architecture: Architecture, layout: Layout, node: Node, redundant: int = 0) -> None:
     """Refuse a layout that the network's shape or the machine does not allow.
 
     Heads and feed-forward widths must be divisible; key/value heads are split, or repeated on
     several devices where there are fewer of them than devices; the rows of the vocabulary and the
-    experts are padded.
+    experts, redundant ones [1] among them, are padded.
 
     Raises:
         LayoutError: Names the number that has to be divisible.
@@ -29,7 +29,7 @@ def check(architecture: Architecture, layout: Layout, node: Node) -> None:
                 hint=f"use at least 1 device and {MOST:,} at most",
             )
     _check_stages(architecture, layout)
-    _check_experts(architecture, layout)
+    _check_experts(architecture, layout, redundant)
     check_context(architecture, layout)
     check_layer(architecture, int(layout.tp))
     for part in architecture.mixtures:
@@ -77,7 +77,7 @@ def _check_stages(architecture: Architecture, layout: Layout) -> None:
         )
 
 
-def _check_experts(architecture: Architecture, layout: Layout) -> None:
+def _check_experts(architecture: Architecture, layout: Layout, redundant: int) -> None:
     mixtures = architecture.mixtures
     if not mixtures and layout.ep > 1:
         raise LayoutError(
@@ -99,11 +99,11 @@ def _check_experts(architecture: Architecture, layout: Layout) -> None:
             hint=f"make `ep` one of {', '.join(divisors)}",
         )
     for part in mixtures:
-        if layout.ep > part.experts:
+        if layout.ep > part.experts + redundant:
             raise LayoutError(
-                f"{architecture.name}: {part.experts} experts cannot be spread over "
+                f"{architecture.name}: {part.experts + redundant} experts cannot be spread over "
                 f"{layout.ep:g} groups",
-                hint=f"use `ep={part.experts}` or less",
+                hint=f"use `ep={part.experts + redundant}` or less, or redundant experts",
             )
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.expert_parallel import held_experts
 from roofline.cost.layout import Stage
 from roofline.cost.placement import padded
 from roofline.cost.work import Number, total
@@ -138,13 +139,17 @@ def layer_parts(deployment: Deployment, block: Block) -> Iterator[Part]:
     for linear in _linears(deployment, block):
         tp = layout.sharing(linear.group)
         yield _matrix(deployment, block, linear, tp, _repeated(block, linear, tp))
+    routing = deployment.options.routing
+    symbols, experts = {"E": block.experts, "EP": layout.ep}, "E"
+    if routing.redundant:
+        symbols, experts = {**symbols, "redundant": routing.redundant}, "(E + redundant)"
     for linear in block.expert_linears(d):
         one = _matrix(deployment, block, linear, layout.sharing(linear.group))
         yield replace(
             one,
-            value=padded(block.experts, layout.ep) * one.value,
-            formula="ceil(E[ / EP]) · " + one.formula,
-            symbols={**one.symbols, "E": block.experts, "EP": layout.ep},
+            value=held_experts(block.experts, layout.ep, routing) * one.value,
+            formula=f"ceil({experts}[ / EP]) · " + one.formula,
+            symbols={**one.symbols, **symbols},
             source=f"{one.source}; TP · CP · DP / EP devices share one",
         )
     others, width = _others(block, deployment), deployment.precision.activations.width
@@ -276,5 +281,6 @@ def _others(block: Block, deployment: Deployment) -> Number:
     experts = block.expert_linears(d_model)
     if experts:
         each = (n.biased / layout.expert_tp if n.split == "column" else n.biased for n in experts)
-        total = total + padded(block.experts, layout.ep) * sum(each)
+        here = held_experts(block.experts, layout.ep, deployment.options.routing)
+        total = total + here * sum(each)
     return total

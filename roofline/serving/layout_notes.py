@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.expert_parallel import busiest
+from roofline.cost.expert_parallel import busiest, held_experts
 from roofline.serving.room import host_memory, largest_batch, on_a_host
 from roofline.serving.stages import slowest_number, through
 from roofline.serving.static import StaticBatch
@@ -71,8 +71,18 @@ def _shared(batch: StaticBatch) -> Iterator[str]:
             f"The busiest of {layout.ep:g} groups of experts has {rows:,.3g} rows in a decode "
             f"step, {rows / even:.2f} times its share; it sets the pace."
         )
-        if part.experts % layout.ep:
-            padded = f"{part.experts} experts do not divide by {layout.ep:g}"
+        routing = deployment.options.routing
+        if routing.redundant:
+            without = replace(routing, redundant=0)
+            before = float(busiest(float(size), part, layout.ep, without)[0])
+            more = held_experts(part.experts, layout.ep, routing)
+            more -= held_experts(part.experts, layout.ep)
+            yield (
+                f"{routing.redundant} redundant experts, {more:g} more on each group, take it "
+                f"there from {before / even:.2f} times, placed by the loads of these very steps."
+            )
+        if (part.experts + routing.redundant) % layout.ep:
+            padded = f"{part.experts + routing.redundant} experts do not divide by {layout.ep:g}"
             yield f"{padded}: the last group is filled up."
 
 

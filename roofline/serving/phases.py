@@ -46,7 +46,7 @@ def together(
     asked, layout = np.asarray(prefill_batch, np.float64), deployment.layout
     if asked.all():
         return np.minimum(batch, asked)
-    if layout.pp == 1:
+    if deployment.turns == 1:
         usual = batch
     else:
         _, usual = turns_of(batch, deployment)

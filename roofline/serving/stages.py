@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -118,8 +119,26 @@ def laid_out(deployment: Deployment, group: Group | Sequence[Group]) -> LaidOut:
     different = dict(zip(keys, stages, strict=True))
     places = {key: place for place, key in enumerate(different)}
     made = steps(deployment, group, list(different.values()))
+    if deployment.exchanges:
+        return _exchanging(deployment, *stages, *made)
     laid = (LaidStage(deployment, *each) for each in zip(different.values(), made, strict=True))
     return LaidOut(deployment, tuple(laid), tuple(places[key] for key in keys))
+
+
+EXCHANGES: Final = ("dispatch", "combine")
+"""Operators, or the beginnings of their names, that move tokens to their experts and back."""
+
+
+def _exchanging(deployment: Deployment, stage: Stage, ops: Mapping[str, Op]) -> LaidOut:
+    """Stages of a step whose micro-batches exchange tokens while the other one computes.
+
+    Source: DeepSeek-AI 2024 (arXiv 2412.19437), sections 3.4.1 and 3.4.2: two micro-batches.
+    """
+    apart = [name for name, op in ops.items() if op.kind == "collective"]
+    moved = {name: ops[name] for name in apart if name.startswith(EXCHANGES)}
+    rest = {name: op for name, op in ops.items() if name not in moved}
+    stages = (LaidStage(deployment, stage, rest), LaidStage(deployment, stage, moved))
+    return LaidOut(deployment, stages, (0, 1))
 
 
 def _to_and_fro(deployment: Deployment, groups: Sequence[Group]) -> LaidOut:

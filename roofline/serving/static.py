@@ -302,7 +302,7 @@ def micro(deployment: Deployment, workload: Workload) -> Workload:
 
     As many as take turns in decode, or more where the engine's steps hold fewer prompts.
     """
-    if deployment.layout.pp == 1 or workload.prefill_batch:
+    if deployment.turns == 1 or workload.prefill_batch:
         return workload
     new = float(workload.prompt - workload.cached)
     prompts = together(deployment, float(workload.batch), new)

@@ -115,7 +115,7 @@ def branches(deployment: Deployment, workload: Workload) -> int:
 def turns_of(batch: Number, deployment: Deployment) -> tuple[Number, Number]:
     """The same on a deployment, whose engine may say how large micro-batches are. [1]"""
     most = float(deployment.engine.micro_batch_tokens)
-    if deployment.ffn is None:
+    if not deployment.to_and_fro:
         return turns(batch, deployment.layout, most)
     number = deployment.turns
     return turns(batch, Layout(pp=number, microbatches=number), most)

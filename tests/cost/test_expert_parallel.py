@@ -1,14 +1,16 @@
 """Experts on groups of devices: against every choice of a token, and against tokens drawn."""
 
+from math import ceil
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from roofline.cost.expert_parallel import busiest, groups_met
+from roofline.cost.expert_parallel import balanced, busiest, groups_met, held_experts
 from roofline.cost.moe import UNIFORM, Routing, chances, touched
 from roofline.model.feedforward import Moe
-from tests.cost.reference.spreading import drawn_busiest, expected_groups
+from tests.cost.reference.spreading import drawn_busiest, drawn_experts, expected_groups
 
 SEVERAL = settings(max_examples=60, deadline=None)
 LOADS = (9.0, 1.0, 1.0, 4.0, 2.0, 2.0, 7.0, 1.0, 3.0, 1.0, 1.0, 1.0, 5.0, 2.0, 8.0, 1.0)
@@ -176,3 +178,74 @@ def test_an_axis_of_tokens_and_groups_is_as_busy_as_its_rows(
     alone = [busiest(t, part, int(e), routing) for t, e in zip(tokens, groups, strict=True)]
     assert np.asarray(ours) == pytest.approx([float(one) for one, _ in alone], rel=1e-12)
     assert np.asarray(met) == pytest.approx([float(one) for _, one in alone], rel=1e-12)
+
+
+def counted_busiest(
+    probable: list[float], groups: int, redundant: int, tokens: int, batches: int
+) -> float:
+    """Mean rows of the fullest group of copies placed by a list, tokens drawn one by one."""
+    copies = [1] * len(probable)
+    for _ in range(redundant):
+        each = [p / n if n < groups else -1.0 for p, n in zip(probable, copies, strict=True)]
+        copies[each.index(max(each))] += 1
+    every = [(p / n, e, n) for e, (p, n) in enumerate(zip(probable, copies, strict=True))]
+    loads = sorted(((load, e) for load, e, n in every for _ in range(n)), key=lambda load: -load[0])
+    slots = ceil(len(loads) / groups)
+    held: list[list[int]] = [[] for _ in range(groups)]
+    total = [0.0] * groups
+    for load, expert in loads:
+        able = [g for g in range(groups) if len(held[g]) < slots]
+        able = [g for g in able if expert not in held[g]] or able
+        group = min(able, key=lambda g: total[g])
+        held[group].append(expert)
+        total[group] += load
+    where = {
+        e: [g for g in range(groups) for one in held[g] if one == e] for e in range(len(copies))
+    }
+    draw = np.random.default_rng(1)
+    most = []
+    for _ in range(batches):
+        rows = [0] * groups
+        for chosen in drawn_experts(np.array(probable), tokens, draw):
+            for expert in chosen:
+                rows[where[expert][draw.integers(len(where[expert]))]] += 1
+        most.append(max(rows))
+    return float(np.mean(most))
+
+
+@pytest.mark.parametrize("skew", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize(("groups", "redundant", "tokens"), [(8, 8, 64), (8, 24, 64), (4, 4, 32)])
+def test_groups_with_redundant_experts_are_as_busy_as_when_tokens_are_drawn(
+    skew: float, groups: int, redundant: int, tokens: int
+) -> None:
+    routing = Routing(skew=skew, redundant=redundant)
+    probable = chances(32, 4, routing).tolist()
+    drawn = counted_busiest(probable, groups, redundant, tokens, batches=150)
+    ours, _ = busiest(float(tokens), mixture(32, 4), groups, routing)
+    assert ours == pytest.approx(drawn, rel=0.05)
+
+
+@pytest.mark.parametrize("skew", [0.5, 1.0, 1.5])
+def test_more_copies_never_make_the_fullest_group_busier(skew: float) -> None:
+    last = np.inf
+    for redundant in (1, 8, 16, 32, 96):
+        held = balanced(chances(32, 4, Routing(skew=skew)), 8, redundant)
+        assert held.sum() == pytest.approx(4.0)
+        most = held.sum(axis=1).max()
+        assert most <= last * 1.01  # greedy, so that an unlucky place may cost a little
+        last = most
+    # Every expert everywhere: all groups alike.
+    whole = balanced(chances(32, 4, Routing(skew=skew)), 8, 32 * 7)
+    assert whole.sum(axis=1) == pytest.approx(np.full(8, 0.5))
+    assert whole.shape == (8, 32)
+    random, _ = busiest(256.0, mixture(32, 4), 8, Routing(skew=skew))
+    spread, _ = busiest(256.0, mixture(32, 4), 8, Routing(skew=skew, redundant=16))
+    assert spread < random
+
+
+def test_redundant_experts_take_memory_where_there_are_groups() -> None:
+    part, more = 256, Routing(redundant=32)
+    assert held_experts(part, 32) == 8
+    assert held_experts(part, 32, more) == 9
+    assert held_experts(part, 1, more) == 256
+    assert held_experts(part, np.array([1.0, 64.0]), more).tolist() == [256.0, 5.0]

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.collectives import all_gather, exchange, reduce_scatter
-from roofline.cost.expert_parallel import busiest, groups_met
+from roofline.cost.expert_parallel import busiest, groups_met, held_experts
 from roofline.cost.layers.common import (
     Pass,
     collective,
@@ -98,7 +98,7 @@ def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
         "hidden": float(up.k),
         "inter": inner,
         "active": float(part.active),
-        "local": np.ceil(float(part.experts) / np.asarray(layout.ep))[()],
+        "local": held_experts(part.experts, layout.ep, deployment.options.routing),
         "matrices": 3.0 if part.gated else 2.0,
         "rows": rows,
         "touched": met,

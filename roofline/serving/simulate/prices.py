@@ -235,7 +235,7 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
 
     def at_batches(points: Array, window: int | None = None) -> Array:
         """Attention at every batch; between fewer of them it is a straight line."""
-        if deployment.ffn is not None:
+        if deployment.to_and_fro:
             return _decoding(kernels, batches, points) - alone[:, None]
         some = batches if _rounded(deployment) > 1 else spaced(1, sequences, 8, EVERY_FEW)
         found = _attended(kernels, some, points, window)
@@ -279,11 +279,11 @@ def _check(deployment: Deployment, sequences: int) -> None:
     check_decodes(deployment.architecture)
     if sequences < 1:
         raise InputError(f"steps of {sequences} sequences", hint="give 1 or more")
-    if deployment.ffn is not None and window_of(deployment):
+    if deployment.to_and_fro and window_of(deployment):
         raise InputError(
-            f"{deployment.architecture.name} has layers that see a window: with a pool of "
-            "feed-forward parts they have no price by parts",
-            hint="leave `ffn` out, or price static batches",
+            f"{deployment.architecture.name} has layers that see a window: where micro-batches "
+            "hide each other's transfers they have no price by parts",
+            hint="leave `ffn` or `two_batch` out, or price static batches",
         )
     if deployment.offload.ahead:
         raise InputError(
@@ -385,10 +385,10 @@ def _attended(
 def _decoding(kernels: StepKernels, batches: Array, contexts: Array) -> Array:
     """Steps that only decode, without windows, of shape (batches, contexts). [s]
 
-    Attention is hidden as far as another pool sets the pace: only together do they have a price.
+    Attention is hidden as far as something else sets the pace: only together do they have a price.
     """
     deployment = kernels.deployment
-    if deployment.ffn is None:
+    if not deployment.to_and_fro:
         return _attended(kernels, batches, contexts) + _alone(kernels, batches)[:, None]
     asked = attended_part(deployment, batches, contexts)
     attended = [asked.at(each) for each in kernels.seconds(asked.part)]

@@ -125,6 +125,9 @@ class TechniqueFile(SampledFile, AdaptedFile):
     prefix_hit: Annotated[float, Field(ge=0, lt=1)] = 0
     prefill_batch: Annotated[int, Field(ge=0)] = 0
     overlap: Share = 0
+    two_batch: bool = False
+    routing_skew: Annotated[float, Field(ge=0, le=10)] = 0
+    redundant_experts: Annotated[int, Field(ge=0, le=4096)] = 0
     memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
     cuda_graphs: bool = True
     kv_cache: bool = True

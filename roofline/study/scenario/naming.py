@@ -8,6 +8,7 @@ from roofline.content import there
 from roofline.cost import layout as layouts
 from roofline.cost.adapters import Lora
 from roofline.cost.deployment import KEPT, Offload
+from roofline.cost.moe import Routing
 from roofline.cost.sampling import Sampling
 from roofline.errors import InputError
 from roofline.hardware import catalog as hardware
@@ -184,6 +185,8 @@ def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
         prefix_hit=float(file.prefix_hit),
         prefill_batch=file.prefill_batch,
         overlap=float(file.overlap),
+        two_batch=file.two_batch,
+        routing=Routing(float(file.routing_skew), redundant=file.redundant_experts),
         memory_utilization=None
         if file.memory_utilization is None
         else float(file.memory_utilization),
@@ -256,6 +259,12 @@ def _called(file: TechniqueFile) -> str:
         parts.append(f"prefill by {file.prefill_batch}")
     if file.overlap:
         parts.append(f"overlap {file.overlap:g}")
+    if file.two_batch:
+        parts.append("two batches")
+    if file.routing_skew:
+        parts.append(f"skew {file.routing_skew:g}")
+    if file.redundant_experts:
+        parts.append(f"{file.redundant_experts} redundant experts")
     if file.memory_utilization is not None:
         parts.append(f"memory {file.memory_utilization:g}")
     if file.temperature is not None:

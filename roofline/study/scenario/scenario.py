@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from roofline.cost.adapters import NO_ADAPTERS, Lora
 from roofline.cost.deployment import KEPT, Deployment, Offload
+from roofline.cost.moe import UNIFORM, Routing
 from roofline.cost.sampling import LIKELIEST, Sampling
 from roofline.serving.acceptance import Acceptance
 from roofline.serving.asking import Objective as Choosing
@@ -73,6 +74,10 @@ class Technique:
     """Prompts prefilled in one step; 0 for the whole batch. [1]"""
     overlap: float = 0.0
     """Share of the time of wires that is hidden. [1]"""
+    two_batch: bool = False
+    """True where two micro-batches hide each other's exchanges with the experts."""
+    routing: Routing = UNIFORM
+    """Distribution of tokens over experts, and redundant ones."""
     memory_utilization: float | None = None
     """Share of device memory; None for the engine's default. [1]"""
     cuda_graphs: bool = True
