@@ -82,7 +82,15 @@ class Kinds:
                 if self.speculation is not None:
                     self.speculation.draft(base)  # that there can be none is told at once
                 memory, sure = asked.memory_utilization, _uncertainty(base)
-                kind = Kind(base, device.usd_per_hour, memory, sure, self.speculation)
+                kind = Kind(
+                    base,
+                    device.usd_per_hour,
+                    memory,
+                    sure,
+                    self.speculation,
+                    setting.cache_room("host_cache", asked.host_cache),
+                    setting.cache_room("nvme_cache", asked.nvme_cache),
+                )
                 self.formats[kind.name] = stored, cache
                 out.append(kind)
         if not out:

@@ -292,6 +292,17 @@ class Exchanging(Overlapped):
     )
 
 
+class Caching(Question):
+    """Room for prefixes that leave the GPU."""
+
+    host_cache: str = parameter(
+        "Host memory of a replica for prefixes that leave the GPU: 256GB.", default="0 B", unit="B"
+    )
+    nvme_cache: str = parameter(
+        "Drives of a replica for prefixes that leave that memory: 4TB.", default="0 B", unit="B"
+    )
+
+
 class Rented(Question):
     """Price of a device."""
 
@@ -749,7 +760,7 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned, Adapted):
 
 
 class Simulation(
-    Subject, Offered, Parallel, Deployed, Profiled, Housing, Sampled, Adapted, Exchanging
+    Subject, Offered, Parallel, Deployed, Profiled, Housing, Sampled, Adapted, Exchanging, Caching
 ):
     """Parameters of `roofline.simulate`."""
 
@@ -809,9 +820,6 @@ class Simulation(
     cold: bool = parameter("The server has just started: its first prompts wait.", default=False)
     contiguous: bool = parameter("A region for the longest request each, no pages.", default=False)
     prefix_caching: bool | None = parameter("Keep equal prefixes once.", default=None)
-    host_cache: str = parameter(
-        "Host memory of a replica for prefixes that leave the GPU: 256GB.", default="0 B", unit="B"
-    )
     cache_curve: bool = parameter(
         "Serve again with less and more room for prefixes: what a larger cache buys.",
         default=False,
@@ -833,7 +841,9 @@ Placed = Analysis | Drafting | Layouts | Pools | Simulation
 """Questions of one network on devices of one kind at a price."""
 
 
-class Planning(Housed, Offered, Engined, Profiled, Computed, Housing, Sampled, Adapted, Overlapped):
+class Planning(
+    Housed, Offered, Engined, Profiled, Computed, Housing, Sampled, Adapted, Overlapped, Caching
+):
     """Parameters of `roofline.plan`."""
 
     model: str | Architecture = network(default=DEFAULT_MODEL, kw_only=False)

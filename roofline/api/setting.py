@@ -23,7 +23,7 @@ from roofline.cost.deployment import KEPT, Deployment, Offload, Options
 from roofline.cost.layout import SINGLE, Layout, parse
 from roofline.cost.measured import NONE
 from roofline.cost.sampling import Sampling
-from roofline.errors import InputError, LayoutError
+from roofline.errors import InputError, LayoutError, QuantityError
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu, Node
@@ -33,6 +33,7 @@ from roofline.model.architecture import Architecture
 from roofline.model.tower import Pictures
 from roofline.serving.asking import check_parts, one_of
 from roofline.units import counted
+from roofline.units import parse as parse_quantity
 
 if TYPE_CHECKING:
     from roofline.serving.facility import Facility
@@ -243,6 +244,17 @@ def check_share(share: float | None) -> None:
         raise InputError(
             f"memory utilization is {share:g}", hint="give a share above 0 and up to 1, like 0.9"
         )
+
+
+def cache_room(name: str, asked: str) -> float:
+    """Room for prefixes outside the devices. [B]"""
+    try:
+        room = parse_quantity(asked, "B")
+    except QuantityError as error:
+        raise InputError(f"{name.replace('_', ' ')}: {error.message}", hint="write 256GB") from None
+    if room < 0:
+        raise InputError(f"{name.replace('_', ' ')} of {asked}", hint="give 0 or more")
+    return room
 
 
 def options_of(**choices: Any) -> Options:

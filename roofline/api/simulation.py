@@ -11,7 +11,7 @@ from roofline.api.speculation import draft_of, length_of, rates_of
 from roofline.api.workload import Wanted, drawn
 from roofline.bench.calibrations import engine_misses, profile_note
 from roofline.cost.step import outside_bytes_per_s
-from roofline.errors import InputError, QuantityError
+from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.architecture import Architecture
 from roofline.serving.asking import check_decodes, one_of, refuse_unused
@@ -31,7 +31,6 @@ from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Traffic
 from roofline.serving.workload import Workload
 from roofline.table import Result
-from roofline.units import parse
 
 USUAL_DRAFT = 4
 """Tokens drafted in a row, if nothing is said."""
@@ -73,7 +72,10 @@ def simulate(asked: Simulation) -> Result:
     deployment = setting.deployed_as(asked, network, device, box, arranged)
     deployment = setting.profiled(deployment, asked.profile)
     wanted = Asked(
-        sharing=asked.prefix_caching, tier_bytes=_room(asked.host_cache), **shared(asked, Asked)
+        sharing=asked.prefix_caching,
+        tier_bytes=setting.cache_room("host_cache", asked.host_cache),
+        disk_bytes=setting.cache_room("nvme_cache", asked.nvme_cache),
+        **shared(asked, Asked),
     )
     page = page_of(engine_named(asked.engine), sharing=True)
     made, load, usual, said = drawn(Wanted(**shared(asked, Wanted)), asked.seed, page)
@@ -140,17 +142,6 @@ def check_undrafted(asked: Simulation | Planning) -> None:
             "`draft_length`": length_of(asked.draft_length, "draft_length") != 0,
         }
         refuse_unused("plain decoding", unused)
-
-
-def _room(asked: str) -> float:
-    """Room on the host. [B]"""
-    try:
-        room = parse(asked, "B")
-    except QuantityError as error:
-        raise InputError(f"host cache: {error.message}", hint="write 256GB") from None
-    if room < 0:
-        raise InputError(f"host cache of {asked}", hint="give 0 or more")
-    return room
 
 
 def _doubt(run: Run) -> Doubt:

@@ -120,7 +120,7 @@ def laid_out(deployment: Deployment, group: Group | Sequence[Group]) -> LaidOut:
     places = {key: place for place, key in enumerate(different)}
     made = steps(deployment, group, list(different.values()))
     if deployment.exchanges:
-        return _exchanging(deployment, *stages, *made)
+        return _exchanging(deployment, stages[0], made[0])
     laid = (LaidStage(deployment, *each) for each in zip(different.values(), made, strict=True))
     return LaidOut(deployment, tuple(laid), tuple(places[key] for key in keys))
 

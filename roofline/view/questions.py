@@ -42,7 +42,7 @@ ASKED: Final[Mapping[str, str]] = {
     "compare": "variants speed factors training",
     "layouts": "layouts",
     "simulate": "latencies objectives places sessions throughput facility draft_lengths server "
-    "cache cache_curve workload",
+    "cache tiers cache_curve workload",
     "plan": "halls objectives facility owned confidences relaxations deployments bounds frontier "
     "fleets by_hour gpus_by_rate sensitivity break_even candidates",
 }

@@ -298,6 +298,12 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "training": Shown(
         "What making them takes", "variant, method=How, formula=Arithmetic, tokens, flops"
     ),
+    "tiers": Shown(
+        "Tiers of the cache; a whole prompt loaded or computed again",
+        "tier, room_tokens=Room, hit_tokens=Found, hits, load_s=To load, compute_s=To compute, "
+        "gain=Times faster",
+        writers={"hits": lambda row: Cell(percent(row["hits"]))},
+    ),
     "transfer": Shown("KV cache from prefill to decode", "what, value, meaning"),
     "variants": Shown(
         "Memory, each device",

@@ -307,6 +307,14 @@ def test_prefixes_that_leave_the_gpu_wait_on_the_host(cli: Any) -> None:
     assert loaded > bare["server"]["loaded_tokens"]["value"] == 0
     hits = [each["server"]["prefix_hits"]["value"] for each in (bare, tier)]
     assert hits[0] < hits[1]
+    deep = cli(f"{line} --format json --no-intervals --host-cache 1GB --nvme-cache 1TB").result
+    found = {row["tier"]: row for row in deep["tiers"]}
+    assert list(found) == ["GPU", "host memory", "NVMe"]
+    assert found["NVMe"]["hit_tokens"] > 0
+    whole = sum(row["hits"] for row in found.values())
+    assert whole == pytest.approx(deep["server"]["prefix_hits"]["value"])
+    assert found["NVMe"]["load_s"] > found["host memory"]["load_s"] > found["GPU"]["load_s"] == 0
+    assert cli(f"{SMALL} --rate 5 --nvme-cache 1TB").code == 2
 
 
 @pytest.mark.slow

@@ -121,6 +121,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
         "objectives": tables.objectives(slo, run.sure),
         "server": tables.server(run),
         "cache": tables.cache(run),
+        **({"tiers": tables.tiers(run)} if run.fleet.server.tier_tokens else {}),
         "workload": tables.workload(run),
         "distribution": series.distribution(done),
         "over_time": series.over_time(run),
@@ -321,6 +322,12 @@ def notes(run: Run) -> tuple[str, ...]:
             f"{server.tier_tokens:,} tokens, and come back at "
             f"{1.0 / server.swap_s_per_token:,.0f} tokens a second while nothing else runs; "
             "leaving is taken to go on beside the steps."
+        )
+    if server.disk_tokens:
+        out.append(
+            f"What leaves the host's memory waits on its drives, with room for "
+            f"{server.disk_tokens:,} tokens, and comes back at "
+            f"{1.0 / server.disk_s_per_token:,.0f} tokens a second, a drive for each GPU."
         )
     out += [*load_notes(run.deployment), *price_notes(run.deployment)]
     out.append(

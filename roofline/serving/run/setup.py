@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from roofline.cost.deployment import Deployment
+from roofline.cost.deployment import Deployment, Offload
 from roofline.cost.memory import budget
 from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InfeasibleError, InputError
@@ -35,6 +35,7 @@ class Asked:
             paging.
         sharing: Whether equal prefixes are kept once.
         tier_bytes: Memory of the host for prefixes that leave the devices of a replica. [B]
+        disk_bytes: Room on its drives for those that leave that memory. [B]
     """
 
     policy: Policy | None = None
@@ -46,6 +47,7 @@ class Asked:
     contiguous: bool = False
     sharing: bool | None = None
     tier_bytes: float = 0.0
+    disk_bytes: float = 0.0
     recv_interval: int = 1
     stream_interval: int = 1
     cold: bool = False
@@ -115,6 +117,7 @@ def server_of(
         context=typical(requests),
         utilization=utilization,
         tier_bytes=asked.tier_bytes,
+        disk_bytes=asked.disk_bytes,
     )
     return replace(placed, token_budget=server.token_budget)
 
@@ -148,6 +151,7 @@ def with_cache(
     context: int,
     utilization: float | None = None,
     tier_bytes: float = 0.0,
+    disk_bytes: float = 0.0,
 ) -> Server:
     """A server with the cache that is left on a deployment's devices.
 
@@ -162,6 +166,7 @@ def with_cache(
             not kept, so that longer sequences take less for each token. [token]
         utilization: Share of device memory the engine takes; None for its default. [1]
         tier_bytes: Of the host, for prefixes that leave the devices. [B]
+        disk_bytes: Of its drives, for those that leave its memory; every device has one drive. [B]
 
     Raises:
         InputError: There is no link to the host whose rate is known.
@@ -194,6 +199,7 @@ def with_cache(
             hint="give a device whose link to the host is known, and a network with a cache",
         )
     lora = deployment.options.lora
+    drives = replace(deployment, offload=Offload(to="nvme"))
     return replace(
         server,
         lora=lora,
@@ -202,4 +208,6 @@ def with_cache(
         token_budget=max(limit, server.max_sequences) if limit and joined else limit,
         swap_s_per_token=moved / outside_bytes_per_s(deployment) if wired else 0.0,
         tier_tokens=int(tier_bytes / (moved * deployment.devices)) if tier_bytes else 0,
+        disk_tokens=int(disk_bytes / (moved * deployment.devices)) if disk_bytes else 0,
+        disk_s_per_token=moved / outside_bytes_per_s(drives) if wired else 0.0,
     )

@@ -195,6 +195,40 @@ def server(run: "Run") -> Table:
     return table(rows, {})
 
 
+def tiers(run: "Run") -> Table:
+    """Tiers of the cache of one replica: room, prefixes found there, load against computing again.
+
+    What loading a prefix of the mean prompt takes, and what a step that computes it does.
+    """
+    served, server, prices = run.served, run.fleet.server, run.fleet.prices
+    totals, prompts = served.totals, float(served.prompt.sum())
+    mean = float(served.prompt.mean())
+    step = np.interp(mean, prices.tokens, prices.others_s) * max(mean / prices.tokens[-1], 1.0)
+    each = np.interp(mean, prices.chunks, prices.attention_s[:, 0]) * mean
+    again = float(prices.engine.prefill_step(step + each))
+    found = float(served.cached.sum())
+    read, loaded = float(totals.read_tokens), float(totals.loaded_tokens - totals.read_tokens)
+    rows = [
+        {
+            "tier": name,
+            "room_tokens": None if room >= UNLIMITED else room,
+            "hit_tokens": hits,
+            "hits": hits / prompts,
+            "load_s": seconds * mean,
+            "compute_s": again,
+            "gain": again / (seconds * mean) if seconds else None,
+        }
+        for name, room, hits, seconds in (
+            ("GPU", server.kv_tokens, max(found - loaded - read, 0.0), 0.0),
+            ("host memory", server.tier_tokens, loaded, server.swap_s_per_token),
+            ("NVMe", server.disk_tokens, read, server.disk_s_per_token),
+        )
+        if room
+    ]
+    units = {"room_tokens": "token", "hit_tokens": "token", "load_s": "s", "compute_s": "s"}
+    return table(rows, units)
+
+
 def cache(run: "Run") -> Table:
     """Cache of one replica, in tokens; means are over steps."""
     totals, room = run.served.totals, run.fleet.server.kv_tokens

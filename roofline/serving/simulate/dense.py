@@ -140,6 +140,8 @@ def rules(
         swap_s=float(server.swap_s_per_token),
         sharing=server.sharing,
         tier_pages=server.tier_pages,
+        disk_pages=server.disk_tokens // server.page,
+        disk_s=float(server.disk_s_per_token),
         request_s=float(prices.engine.request_s),
         serial_s=float(prices.engine.serial_s),
         look=server.recv_interval,

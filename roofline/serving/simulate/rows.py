@@ -37,6 +37,7 @@ def empty(g: Rules) -> State:
     none = np.zeros(0, dtype=np.int64)
     chains, blocks = prefix.prefixes(0)
     tier_chains, tier_blocks = prefix.prefixes(0)
+    disk_chains, disk_blocks = prefix.prefixes(0)
     return State(
         rows=np.zeros(0, dtype=ROW),
         counts=counts,
@@ -50,6 +51,8 @@ def empty(g: Rules) -> State:
         blocks=blocks,
         tier_chains=tier_chains,
         tier_blocks=tier_blocks,
+        disk_chains=disk_chains,
+        disk_blocks=disk_blocks,
         course=np.zeros((BINS, 2)),
     )
 
@@ -103,9 +106,11 @@ def extended(
     counts["root"] = 0
     more = len(hashes)
     # What is on the device, or will be, may all have to leave it.
-    leaving = len(s.blocks) - 1 - int(s.blocks[-1]["users"]) + more
+    leaving = _filled(s.blocks) + more
+    sinking = _filled(s.tier_blocks) + leaving
     chains, blocks = _room(g.pages * g.sharing, s.chains, s.blocks, more)
     tier_chains, tier_blocks = _room(g.tier_pages, s.tier_chains, s.tier_blocks, leaving)
+    disk_chains, disk_blocks = _room(g.disk_pages, s.disk_chains, s.disk_blocks, sinking)
     return s._replace(
         rows=rows,
         lists=lists,
@@ -116,7 +121,14 @@ def extended(
         blocks=blocks,
         tier_chains=tier_chains,
         tier_blocks=tier_blocks,
+        disk_chains=disk_chains,
+        disk_blocks=disk_blocks,
     )
+
+
+def _filled(blocks: Records) -> int:
+    """Blocks that a table of prefixes has. [1]"""
+    return len(blocks) - 1 - int(blocks[-1]["users"])
 
 
 def _compact(rows: Records, place: Integers) -> Integers:
@@ -179,6 +191,7 @@ def _totals(g: Rules, s: State, start_s: float) -> Totals:
         recomputed_tokens=int(n["recomputed_tokens"]),
         swapped_tokens=int(n["swapped_tokens"]),
         loaded_tokens=int(n["loaded_tokens"]),
+        read_tokens=int(n["read_tokens"]),
         copied_pages=int(n["copied"]),
         kv_peak_tokens=int(n["peak"]) * (1 if g.batched else g.page),
         kv_held_tokens=mean(n["held_steps"]),

@@ -29,7 +29,8 @@ class Totals:
     swapped_tokens: int
     """Cache that was dropped, and that went to the host. [token]"""
     loaded_tokens: int
-    """Tokens of prompts that came back from the host in place of recomputation. [token]"""
+    """Tokens of prompts that came back from the host in place of recomputation, from its drives
+    as well. [token]"""
     copied_pages: int
     """Shared pages of which a sequence took a copy to write to. [1]"""
     kv_peak_tokens: int
@@ -43,6 +44,8 @@ class Totals:
     [token]"""
     kv_external_tokens: float
     """Free cache, but in no piece that holds the request which waits for it. [token]"""
+    read_tokens: int = 0
+    """Part of them that came from its drives. [token]"""
     adapter_loads: int = 0
     """LoRA adapters that were loaded from the host. [1]"""
 

@@ -92,6 +92,11 @@ class Server:
     """Room on the host for such pages that had to leave the device; those used last are kept.
     They come back as fast as a cache that is swapped does, before the step that needs them
     and while nothing else runs; leaving goes on beside the steps. 0 for none. [token]"""
+    disk_tokens: int = 0
+    """Room on the host's drives for what has to leave its memory, those used last; a page goes back
+    to that memory when it is asked for. 0 for none. [token]"""
+    disk_s_per_token: float = 0.0
+    """Time to bring a token's cache from there to the device, likewise. [s]"""
     lora: Lora = NO_ADAPTERS
     """Adapters that requests ask for."""
     adapter_load_s: float = 0.0
@@ -150,6 +155,11 @@ class Server:
                 "share prefixes",
             ),
             (
+                self.disk_tokens and not self.tier_tokens,
+                "room on drives for prefixes, but none in the host's memory before them",
+                "give room on the host, too",
+            ),
+            (
                 self.sharing and batched,
                 f"prefixes are not shared in {self.policy} batches",
                 "use policy continuous or chunked",
@@ -189,7 +199,7 @@ _FROM_1: Final = (
 )
 _FROM_0: Final = (
     *("token_budget", "timeout_s", "hold_steps", "longest", "host_tokens", "swap_s_per_token"),
-    *("tier_tokens", "drafted"),
+    *("tier_tokens", "drafted", "disk_tokens", "disk_s_per_token"),
 )
 LEAST: Final = {**dict.fromkeys(_FROM_1, 1), **dict.fromkeys(_FROM_0, 0)}
 """Least value of each setting."""

@@ -89,6 +89,9 @@ class Kind:
     """Errors of the engine's predictions."""
     speculation: Speculation | None = None
     """Drafts; None where decoding is plain."""
+    tier_bytes: float = 0.0
+    disk_bytes: float = 0.0
+    """Memory of the host and its drives, for prefixes of a replica that leave the GPU. [B]"""
 
     @property
     def gpu(self) -> str:

@@ -1,7 +1,7 @@
 """Replicas, their curves, and what simulation says of them; each is made once."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -14,7 +14,7 @@ from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.simulate.drafting import Rounds, rounds_of
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.server import Server
-from roofline.study.plan.candidate import Candidate, paced, short_of
+from roofline.study.plan.candidate import Candidate, Kind, paced, short_of
 from roofline.study.plan.curve import Curve, Role, curve
 from roofline.study.plan.demand import Demand
 
@@ -173,7 +173,9 @@ def key_of(candidate: Candidate) -> Key:
 def _replica(candidate: Candidate, demand: Demand) -> Replica | str:
     try:
         deployment = candidate.deployed()
-        first = server_of(deployment, Asked(), demand.requests, candidate.kind.utilization)
+        first = server_of(
+            deployment, _asked(candidate.kind), demand.requests, candidate.kind.utilization
+        )
     except (LayoutError, InfeasibleError) as error:
         return error.message
     if first.kv_tokens < demand.longest:
@@ -193,19 +195,24 @@ def _replica(candidate: Candidate, demand: Demand) -> Replica | str:
     return made if enough else short_of(drafted.kv_tokens, demand)
 
 
+def _asked(kind: Kind) -> Asked:
+    """Settings of the engine, with room for prefixes outside the GPU."""
+    return Asked(tier_bytes=kind.tier_bytes, disk_bytes=kind.disk_bytes)
+
+
 def _others(
     candidate: Candidate, deployment: Deployment, first: Server, demand: Demand
 ) -> Iterator[Server]:
     """Other settings: fewer sequences at once, or shorter chunks."""
-    groups = int(deployment.layout.dp)
+    groups, usual = int(deployment.layout.dp), _asked(candidate.kind)
     asked = [
-        Asked(max_sequences=number * groups)
+        replace(usual, max_sequences=number * groups)
         for number in SEQUENCES
         if number * groups < first.max_sequences
     ]
     if first.policy == "chunked":
         asked += [
-            Asked(token_budget=tokens * groups)
+            replace(usual, token_budget=tokens * groups)
             for tokens in BUDGETS
             if tokens * groups < first.token_budget
         ]

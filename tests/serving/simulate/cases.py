@@ -154,6 +154,7 @@ def server(random: np.random.Generator, block: int) -> Server:
     budget = int(random.integers(most, 40))
     short = int(random.integers(64, 110))
     sharing = bool(joined and not contiguous and random.random() < 0.5)
+    tier = int(random.choice([0, 3 * block, 60, 2**30])) if sharing else 0
     return Server(
         policy=policy,  # type: ignore[arg-type]
         first=str(random.choice(["decode", "prefill"])),  # type: ignore[arg-type]
@@ -173,7 +174,9 @@ def server(random: np.random.Generator, block: int) -> Server:
         stream_interval=int(random.choice([1, 1, 3])),
         cold=bool(random.random() < 0.3),
         sharing=sharing,
-        tier_tokens=int(random.choice([0, 3 * block, 60, 2**30])) if sharing else 0,
+        tier_tokens=tier,
+        disk_tokens=int(random.choice([0, 2 * block, 60, 2**30])) if tier else 0,
+        disk_s_per_token=float(random.choice([0.0, 0.03])),
         hold_steps=int(random.choice([0, 0, 1, 3, 12])),
         hold_prompts=int(random.choice([1, 2, 4])),
     )

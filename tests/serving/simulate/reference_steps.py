@@ -63,6 +63,7 @@ class Outcome:
     recomputed: int = 0
     swapped: int = 0
     loaded: int = 0
+    read: int = 0
     copied: int = 0
     peak: int = 0
     held: int = 0
@@ -153,6 +154,7 @@ class Reference:
         self.kept: OrderedDict[int, Page] = OrderedDict()  # by id
         self.idle: OrderedDict[int, Page] = OrderedDict()  # those nobody uses, oldest first
         self.host: OrderedDict[int, None] = OrderedDict()  # ids of pages, oldest first
+        self.disk: OrderedDict[int, None] = OrderedDict()  # and of those on its drives
         self.open = 0
         self.now = 0.0
         self.swapping = 0.0
@@ -234,9 +236,17 @@ class Reference:
         if key in self.host:
             self.host.move_to_end(key)
         elif most:
+            self.disk.pop(key, None)
             if len(self.host) == most:
-                self.host.popitem(last=False)
+                self.keep_on_disk(self.host.popitem(last=False)[0])
             self.host[key] = None
+
+    def keep_on_disk(self, key: int) -> None:
+        most = self.server.disk_tokens // self.server.page
+        if most and len(self.disk) == most:
+            self.disk.popitem(last=False)
+        if most:
+            self.disk[key] = None
 
     def known(self, one: Asked) -> tuple[list[int], list[int], int]:
         """Ids of leading pages that are there, of those that the host has after them, and the
@@ -248,7 +258,7 @@ class Reference:
             for key in one.blocks:
                 if key in self.kept and not loads:
                     hits.append(key)
-                elif key in self.host:
+                elif key in self.host or key in self.disk:
                     loads.append(key)
                 else:
                     break
@@ -283,10 +293,13 @@ class Reference:
             if promised + self.pledged(one) > server.pages:
                 return False
         self.outcome.copied += done > len(hits) * server.page and not (one.swapped or loads)
+        reads = sum(key in self.disk for key in loads)
         for key in loads:
             self.keep_on_host(key)
         self.outcome.loaded += len(loads) * server.page
-        self.swapping += len(loads) * server.page * server.swap_s_per_token
+        self.outcome.read += reads * server.page
+        self.swapping += (len(loads) - reads) * server.page * server.swap_s_per_token
+        self.swapping += reads * server.page * server.disk_s_per_token
         for key in hits:
             page = self.kept[key]
             page.users += 1

@@ -64,6 +64,7 @@ def same(ours: Served, theirs: Outcome) -> None:
     assert totals.recomputed_tokens == theirs.recomputed
     assert totals.swapped_tokens == theirs.swapped
     assert totals.loaded_tokens == theirs.loaded
+    assert totals.read_tokens == theirs.read
     assert totals.copied_pages == theirs.copied
     assert totals.kv_peak_tokens == theirs.peak
     assert totals.kv_held_tokens * steps == pytest.approx(theirs.held, rel=CLOSE)

@@ -100,3 +100,45 @@ def test_room_is_that_of_bytes_over_all_devices() -> None:
 def test_a_tier_needs_prefixes() -> None:
     with pytest.raises(InputError, match="nobody shares"):
         Server(tier_tokens=16)
+
+
+# --- drives behind the host
+
+DEEP = replace(LARGE, tier_tokens=PROMPT, disk_tokens=2**30)
+
+
+def test_what_left_the_host_comes_back_from_its_drives() -> None:
+    # The host holds one topic: of 1, 2, 3 the first has left it when it is asked for again.
+    given = turns(1, 2, 3, 2, 1)
+    served = one_by_one(given, DEEP)
+    assert served.cached.tolist() == [0, 0, 0, PROMPT, PROMPT]
+    shallow = one_by_one(given, replace(DEEP, disk_tokens=0))
+    assert shallow.totals.read_tokens == 0 < served.totals.read_tokens
+    assert served.totals.read_tokens <= served.totals.loaded_tokens
+    computed = shallow.totals.prefilled_tokens - served.totals.prefilled_tokens
+    assert computed == served.totals.loaded_tokens - shallow.totals.loaded_tokens
+
+
+def test_each_tier_is_as_fast_as_its_link() -> None:
+    given, host, disk = turns(1, 2, 3, 2, 1), 1e-6, 1e-5
+    free = one_by_one(given, DEEP).totals
+    slow = replace(DEEP, swap_s_per_token=host, disk_s_per_token=disk)
+    linked = one_by_one(given, slow).totals
+    took = host * (free.loaded_tokens - free.read_tokens) + disk * free.read_tokens
+    assert linked.busy_s == pytest.approx(free.busy_s + took)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_host_and_drives_find_what_a_larger_host_does(seed: int) -> None:
+    # What was used last is on the host, the rest below it: together one list of the last used.
+    random = np.random.default_rng(seed)
+    given = turns(*random.integers(0, 7, 24).tolist())
+    for below in (1, 2, 4):
+        both = replace(LARGE, tier_tokens=PROMPT, disk_tokens=below * PROMPT)
+        one = replace(LARGE, tier_tokens=(1 + below) * PROMPT)
+        assert one_by_one(given, both).cached.tolist() == one_by_one(given, one).cached.tolist()
+
+
+def test_drives_need_the_host_before_them() -> None:
+    with pytest.raises(InputError, match="none in the host's memory before them"):
+        replace(TIGHT, disk_tokens=1000)

@@ -7,9 +7,10 @@ import pytest
 
 from roofline.study.plan.confirm import holds
 from roofline.study.plan.option import Option, Question
-from roofline.study.plan.plan import plan
+from roofline.study.plan.plan import plan, probes_of
+from roofline.study.plan.screen import screen
 from roofline.study.plan.search import SearchResult, search, sized
-from roofline.study.plan.tabled import RUNS, Replica
+from roofline.study.plan.tabled import RUNS, Replica, Tables
 from tests.study.plan import cases
 
 RATES = (2.0, 10.0, 23.0, 37.0, 52.0, 80.0)
@@ -154,3 +155,14 @@ def test_what_is_planned_keeps_its_limits_in_simulation() -> None:
         assert done.met
         for each in done.objectives[: len(cases.SLO)]:
             assert each.kept.value_s <= each.kept.objective.limit_s
+
+
+def test_replicas_have_the_tiers_of_their_cache_that_were_asked_for() -> None:
+    kind = replace(cases.kind(), tier_bytes=64e9, disk_bytes=1e12)
+    candidate = next(each for each in screen(kind, cases.demand(), 1) if each.estimate)
+    made = Tables(probes_of(cases.SLO)).replica(candidate, cases.demand())
+    assert isinstance(made, Replica)
+    for server in made.servers:
+        assert server.tier_tokens == int(64e9 / 131_072)  # 32 layers of 8 · 128 keys and values
+        assert server.disk_tokens == int(1e12 / 131_072)
+        assert 0 < server.swap_s_per_token < server.disk_s_per_token == 131_072 / 7e9

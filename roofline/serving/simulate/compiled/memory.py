@@ -38,50 +38,73 @@ def make_room(g: Rules, s: State) -> None:
     over = n.own + n.used + n.idle - g.pages
     while over > 0 and n.idle > 0:
         if g.tier_pages:
-            keep_on_host(s, prefix.oldest(s.blocks))
+            keep_on_host(g, s, prefix.oldest(s.blocks))
         prefix.evict(s.chains, s.blocks)
         n.idle -= 1
         over -= 1
 
 
 @compiled
-def keep_on_host(s: State, key: int) -> None:
-    """Keep a page that leaves the device, as the newest of those there."""
+def keep_on_host(g: Rules, s: State, key: int) -> None:
+    """Keep a page that leaves the device, as the newest of those there.
+
+    What has to leave the host goes to its drives, as the newest there; no page is on both.
+    """
     place = prefix.find(s.tier_chains, s.tier_blocks, key)
     if place >= 0:
         prefix.use(s.tier_blocks, place)
     else:
+        if g.disk_pages:
+            below = prefix.find(s.disk_chains, s.disk_blocks, key)
+            if below >= 0:
+                prefix.drop(s.disk_chains, s.disk_blocks, below)
         if prefix.full(s.tier_blocks):
+            if g.disk_pages:
+                keep_on_disk(s, prefix.oldest(s.tier_blocks))
             prefix.evict(s.tier_chains, s.tier_blocks)
         place = prefix.insert(s.tier_chains, s.tier_blocks, key)
     prefix.leave(s.tier_blocks, place)
 
 
 @compiled
-def matched(g: Rules, s: State, i: int) -> tuple[int, int, int, int]:
+def keep_on_disk(s: State, key: int) -> None:
+    """Keep a page that leaves the host, as the newest of those on its drives."""
+    if prefix.full(s.disk_blocks):
+        prefix.evict(s.disk_chains, s.disk_blocks)
+    prefix.leave(s.disk_blocks, prefix.insert(s.disk_chains, s.disk_blocks, key))
+
+
+@compiled
+def matched(g: Rules, s: State, i: int) -> tuple[int, int, int, int, int]:
     """Pages at the start of a prompt that are kept, and the tokens known by them.
 
-    Those on the device, how many of them nobody uses, and those after them that the host has.
-    At least one token is computed. Where the pages hold the whole prompt, that is the last one, in
-    a copy of the last page: the sequence will write to it.
+    Those on the device, how many of them nobody uses, those after them that the host has; after the
+    tokens, how many of the host's are on its drives. At least one token is computed. Where the
+    pages hold the whole prompt, that is the last one, in a copy of the last page: the sequence will
+    write to it.
     """
-    r, hits, idle, loads = s.rows, 0, 0, 0
+    r, hits, idle, loads, reads = s.rows, 0, 0, 0, 0
     if not g.sharing:
-        return 0, 0, 0, 0
+        return 0, 0, 0, 0, 0
     for at in range(r[i].blocks, r[i].blocks_end):
         place = -1 if loads else prefix.find(s.chains, s.blocks, s.hashes[at])
         if place < 0:
-            there = g.tier_pages and prefix.find(s.tier_chains, s.tier_blocks, s.hashes[at]) >= 0
-            if not there:
+            key = s.hashes[at]
+            there = g.tier_pages and prefix.find(s.tier_chains, s.tier_blocks, key) >= 0
+            below = (
+                not there and g.disk_pages and prefix.find(s.disk_chains, s.disk_blocks, key) >= 0
+            )
+            if not (there or below):
                 break
             loads += 1
+            reads += below
         if (hits + loads + (place >= 0)) * g.page >= r[i].goal:
-            return hits, idle, loads, r[i].goal - 1
+            return hits, idle, loads, r[i].goal - 1, reads
         if place >= 0:
             s.places[at] = place
             hits += 1
             idle += s.blocks[place].users == 0
-    return hits, idle, loads, (hits + loads) * g.page
+    return hits, idle, loads, (hits + loads) * g.page, reads
 
 
 @compiled
@@ -106,7 +129,7 @@ def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
         n.stored += r[i].done
         n.running += 1
         return True
-    hits, idle, loads, done = (0, 0, 0, r[i].goal) if ready else matched(g, s, i)
+    hits, idle, loads, done, reads = (0, 0, 0, r[i].goal, 0) if ready else matched(g, s, i)
     needed = pages(g, r[i].goal) - hits
     if needed > g.pages - taken(s) - n.begun - idle:
         return False
@@ -121,9 +144,10 @@ def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
             n.used += 1
             n.stored += g.page
     for at in range(r[i].blocks + hits, r[i].blocks + hits + loads):
-        keep_on_host(s, s.hashes[at])
+        keep_on_host(g, s, s.hashes[at])
     n.loaded_tokens += loads * g.page
-    n.swapping += loads * g.page * g.swap_s
+    n.read_tokens += reads * g.page
+    n.swapping += (loads - reads) * g.page * g.swap_s + reads * g.page * g.disk_s
     r[i].shared, r[i].pledged = hits, pledge
     r[i].done = done
     n.own += needed

@@ -98,10 +98,15 @@ def full(blocks: Records) -> bool:
 @compiled
 def evict(chains: Places, blocks: Records) -> None:
     """Drop the block that nobody has used for longest."""
+    drop(chains, blocks, blocks[len(blocks) - 1].newer)
+
+
+@compiled
+def drop(chains: Places, blocks: Records, place: int) -> None:
+    """Drop a block that nobody uses."""
     end = len(blocks) - 1
-    place = blocks[end].newer
-    after = blocks[place].newer
-    blocks[end].newer, blocks[after].older = after, end
+    older, newer = blocks[place].older, blocks[place].newer
+    blocks[older].newer, blocks[newer].older = newer, older
     home = _home(blocks[place].key, len(chains) - 1)
     at = chains[home]
     if at == place:

@@ -41,6 +41,8 @@ class Rules(NamedTuple):
     swap_s: float
     sharing: bool
     tier_pages: int
+    disk_pages: int
+    disk_s: float
     request_s: float
     serial_s: float
     look: int
@@ -138,6 +140,7 @@ COUNTS: Final = np.dtype(
         ("preemptions", "i8"),
         ("swapped_tokens", "i8"),
         ("loaded_tokens", "i8"),
+        ("read_tokens", "i8"),
         ("recomputed_tokens", "i8"),
         ("prefilled_tokens", "i8"),
         ("decoded_tokens", "i8"),
@@ -194,6 +197,9 @@ class State(NamedTuple):
     tier_chains: Places
     tier_blocks: Records
     """Tables of prefixes on the host, which nobody uses."""
+    disk_chains: Places
+    disk_blocks: Records
+    """The same of its drives."""
     course: Array
     """Cache in use by bin of time, from 0 on: its integral, and its most. [token·s] [token]"""
 
