@@ -35,6 +35,7 @@ Outside = Literal["cpu", "nvme"]
 Objective = Literal["latency", "throughput", "cost"]
 Policy = Literal["static", "packed", "dynamic", "continuous", "chunked"]
 Wires = Literal["network", "link"]
+Router = Literal["turns", "load", "prefix"]
 
 REQUIRED: Final = inspect.Parameter.empty
 
@@ -818,6 +819,10 @@ class Simulation(
         unit="1",
     )
     cold: bool = parameter("The server has just started: its first prompts wait.", default=False)
+    router: Router = parameter(
+        "Replica a request is sent to: in turn, by load, or by load and known prefix.",
+        default="turns",
+    )
     contiguous: bool = parameter("A region for the longest request each, no pages.", default=False)
     prefix_caching: bool | None = parameter("Keep equal prefixes once.", default=None)
     cache_curve: bool = parameter(

@@ -21,6 +21,7 @@ from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import Requests, clipped, picked_rows
 from roofline.serving.run.intervals import Doubt, doubt_of, intervals
 from roofline.serving.run.result import Load, Run, result_of
+from roofline.serving.run.routing import ROUTERS
 from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
 from roofline.serving.run.sessions import cache_curve
 from roofline.serving.run.setup import Asked, page_of, server_of
@@ -84,7 +85,11 @@ def simulate(asked: Simulation) -> Result:
     server = server_of(deployment, wanted, made, asked.memory_utilization)
     measured = deployment.calibration
     prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
-    fleet = Fleet(prices, server, replicas)
+    if asked.router != "turns":
+        one_of("router", asked.router, ROUTERS)
+        unused = {"`concurrency`": bool(load.concurrency), "`gpus` of one replica": replicas == 1}
+        refuse_unused("a router that weighs loads", unused)
+    fleet = Fleet(prices, server, replicas, router=asked.router)
     if asked.draft:
         drafts = draft_of(asked.draft, deployment, None, None, asked.calibration)
         rates = rates_of(asked.acceptance, asked.acceptance_spread)

@@ -35,7 +35,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "prefill_batch prefix_hit images image_size cold timeout static",
     "Engine": "engine engine_version cuda_graphs memory_utilization max_sequences max_context "
     "token_budget chunked_prefill prefix_caching policy first preemption contiguous "
-    "host_cache nvme_cache cache_curve recv_interval stream_interval dp_timeout_iters page "
+    "host_cache nvme_cache cache_curve recv_interval stream_interval dp_timeout_iters router page "
     "reserved profile port",
     "Decoding": "samples beams temperature top_k top_p denoising_steps block",
     "LoRA adapters": "adapters lora_rank lora_targets max_loras adapter_skew",

@@ -317,6 +317,19 @@ def test_prefixes_that_leave_the_gpu_wait_on_the_host(cli: Any) -> None:
     assert cli(f"{SMALL} --rate 5 --nvme-cache 1TB").code == 2
 
 
+def test_requests_are_sent_where_load_is_least(cli: Any) -> None:
+    line = "simulate llama-3.1-8b --gpus 3 --tp 1 --rate 30 --requests 300 --no-intervals"
+    turns, load = (
+        cli(f"{line} --format json{more}").result["metrics"]["ttft_s"]["mean"]
+        for more in ("", " --router load")
+    )
+    assert load < turns
+    told = cli(f"{line} --router prefix")
+    assert "weighs loads" in " ".join(told.out.split())
+    assert cli("simulate llama-3.1-8b --rate 5 --router load").code == 2
+    assert cli(f"{SMALL} --gpus 2 --tp 1 --concurrency 4 --router load").code == 2
+
+
 @pytest.mark.slow
 def test_drafts_make_answers_faster_and_are_told(cli: Any) -> None:
     line = f"{SMALL} --concurrency 4 --no-intervals"

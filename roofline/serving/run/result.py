@@ -316,6 +316,12 @@ def notes(run: Run) -> tuple[str, ...]:
         )
     if said := formed(run):
         out.append(said)
+    if run.fleet.router != "turns":
+        known = " less those of prefixes that it sent there before" * (run.fleet.router == "prefix")
+        out.append(
+            "A router weighs loads: it counts the tokens of each prompt"
+            f"{known}, and mean answers, at the replicas' prices, and knows nothing else of them."
+        )
     if server.tier_tokens:
         out.append(
             f"Prefixes that leave the GPU wait on the host, which has room for "

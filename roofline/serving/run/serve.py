@@ -17,7 +17,7 @@ from roofline.serving.requests import (
     part,
     picked_rows,
 )
-from roofline.serving.run.adapters import waited
+from roofline.serving.run.routing import Router, routed, turn, work_of
 from roofline.serving.simulate.compiled.state import Paced
 from roofline.serving.simulate.drafting import Drafting, in_rounds, in_tokens, reached, rounds_of
 from roofline.serving.simulate.prices import StepPrices
@@ -42,9 +42,11 @@ class Fleet:
     server: Server
     """Prices and policy of each replica."""
     replicas: int = 1
-    """Replicas; requests go to them in turn, those of a session to the same. [1]"""
+    """Replicas; those of a session go to the same. [1]"""
     drafting: Drafting | None = None
     """Speculative decoding, in which prices are of rounds; None where decoding is plain."""
+    router: Router = "turns"
+    """Choice of the replica: in turn, by load, or by prefix and load."""
 
 
 def drafting_fleet(
@@ -111,8 +113,10 @@ def _run(
     if fleet.drafting is not None:
         pace = fleet.drafting.paced(requests)
         requests = in_rounds(requests, fleet.drafting)
+    work = work_of(fleet.prices, fleet.server, requests)
+    where = routed(requests, fleet.replicas, fleet.router, work)
     for replica in range(fleet.replicas):
-        rows = np.flatnonzero(turn(requests) % fleet.replicas == replica)
+        rows = np.flatnonzero(where == replica)
         if not len(rows):
             continue
         own = picked_rows(requests, rows) if fleet.replicas > 1 else requests
@@ -149,22 +153,6 @@ def picked(pace: Paced, rows: Integers) -> Paced:
         made=pace.made[rows],
         since=pace.since[rows],
     )
-
-
-def turn(requests: Requests) -> Integers:
-    """Session, or single request, that each row belongs to, counted from 0. [1]
-
-    Examples:
-        >>> from roofline.serving.requests import requests
-        >>> turn(requests([0.0, 0.0, 1.0], 5, 5, after=[-1, 0, -1])).tolist()
-        [0, 0, 1]
-    """
-    out: Integers = np.zeros(len(requests), np.int64)
-    first = requests.after < 0
-    out[first] = np.arange(int(first.sum()))
-    for row in np.flatnonzero(~first):
-        out[row] = out[requests.after[row]]
-    return out
 
 
 def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -> float:

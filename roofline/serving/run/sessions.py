@@ -9,7 +9,8 @@ from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving.objectives import spread
 from roofline.serving.requests import Integers, Requests, first_rows
-from roofline.serving.run.serve import serve, turn
+from roofline.serving.run.routing import turn
+from roofline.serving.run.serve import serve
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import UNLIMITED
 from roofline.table import Table, table

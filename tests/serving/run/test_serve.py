@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.serving.requests import picked_rows, requests
-from roofline.serving.run.serve import Fleet, running, saturation, serve, turn, waiting
+from roofline.serving.run.routing import turn
+from roofline.serving.run.serve import Fleet, running, saturation, serve, waiting
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.served import Course, Served, Totals
