@@ -307,7 +307,7 @@ def test_prefixes_that_leave_the_gpu_wait_on_the_host(cli: Any) -> None:
     assert loaded > bare["server"]["loaded_tokens"]["value"] == 0
     hits = [each["server"]["prefix_hits"]["value"] for each in (bare, tier)]
     assert hits[0] < hits[1]
-    deep = cli(f"{line} --format json --no-intervals --host-cache 1GB --nvme-cache 1TB").result
+    deep = cli(f"{line} --format json --no-intervals --host-cache 50MB --nvme-cache 1TB").result
     found = {row["tier"]: row for row in deep["tiers"]}
     assert list(found) == ["GPU", "host memory", "NVMe"]
     assert found["NVMe"]["hit_tokens"] > 0

@@ -89,7 +89,7 @@ def routed(requests: Requests, replicas: int, router: Router, work: Work) -> Int
     answer = work.decode_s * float(requests.output.mean())
     backlog, last = [0.0] * replicas, 0.0
     known = [OrderedDict[int, None]() for _ in range(replicas)]
-    pages = work.room // requests.block if router == "prefix" else 0
+    pages = work.room // requests.block if router == "prefix" and requests.block else 0
     chosen = np.zeros(len(heads), np.int64)
     for number, row in enumerate(heads.tolist()):
         now = float(requests.arrival[row])
