@@ -918,6 +918,9 @@ class Planning(
         "Let prefill and decode have GPUs of their own, or not.",
         default=True,
     )
+    length_pools: bool = parameter(
+        "Try two pools as well, for short prompts and for long ones.", default=False
+    )
     ffn_pools: bool = parameter(
         "Try instances that decode with a pool of its own for their feed-forward parts, too.",
         default=False,

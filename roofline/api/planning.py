@@ -31,6 +31,9 @@ from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.rate_curve import RateCurve
 from roofline.serving.traffic.traffic import Traffic
 from roofline.study.commands import command_line
+from roofline.study.plan.by_length import by_length
+from roofline.study.plan.by_length import said as length_said
+from roofline.study.plan.by_length import tabulated as length_table
 from roofline.study.plan.candidate import Kind, Speculation
 from roofline.study.plan.day import Follow
 from roofline.study.plan.demand import Demand, Goal
@@ -259,6 +262,12 @@ def _problem(asked: Planning) -> Problem:
         length = length or USUAL_DRAFT
         chain(accepted, length)  # refused before anything is priced
         speculation = Speculation(Drafts(asked.draft, asked.calibration), length, asked.seed)
+    if asked.length_pools:
+        names = ("power", "budget", "rate_curve")
+        refuse_unused(
+            "a plan of pools by length",
+            {f"`{name}`": bool(getattr(asked, name)) for name in names},
+        )
     if facility is not None:
         refuse_unused("a question of power and energy", {"`draft`": bool(asked.draft)})
     ceilings = ceilings_of(asked, facility, devices, prices)
@@ -358,6 +367,15 @@ def _answer(problem: Problem, search: Search) -> Result:
         notes=problem.notes,
         follow=problem.follow,
     )
+    if asked.length_pools:
+        whole, tell = search.plan, asked.progress or (lambda _: None)
+        splits = by_length(every, whole.demand, problem.goal, pools=problem.pools, tell=tell)
+        summary = (*result.metadata["summary"], length_said(splits, whole))
+        result = replace(
+            result,
+            tables={**result.tables, "length_pools": length_table(splits, whole)},
+            metadata={**result.metadata, "summary": summary},
+        )
     if problem.facility is not None or problem.ceilings:
         result = housed(
             asked,

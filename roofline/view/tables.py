@@ -219,6 +219,17 @@ SHOWN: Final[Mapping[str, Shown]] = {
             "prefix_hits": lambda row: Cell(percent(row["prefix_hits"])),
         },
     ),
+    "length_pools": Shown(
+        "Pools by prompt length; the last row is one for all",
+        "threshold=Up to, share=Of requests, short=Short prompts, long=Long prompts, gpus, "
+        "usd_per_hour=Price",
+        writers={
+            "threshold": lambda row: Cell(
+                "all" if row["threshold"] is None else f"{row['threshold']:,} tokens"
+            ),
+            "share": lambda row: Cell(percent(row["share"])),
+        },
+    ),
     "pools": Shown(
         "Pools",
         "pool, instances, layout, gpus, batch, step_s, low_s, serial_s=No overlap, "

@@ -373,3 +373,10 @@ def test_a_trace_of_one_request_has_no_rate(cli: Any, tmp_path: Path, command: s
     paced = cli(f"{command} --trace {path} --rate 2")
     assert paced.code == 2
     assert "no rate that could be changed" in paced.err
+
+
+def test_pools_by_length_have_no_hall_and_no_day(cli: Any) -> None:
+    for more in ("--power 1MW", "--rate-curve '0h 5, 9h 40'"):
+        ran = cli(f"plan llama-3.1-8b --length-pools {more}")
+        assert ran.code == 2
+        assert "pools by length" in ran.err
