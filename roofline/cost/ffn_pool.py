@@ -27,7 +27,6 @@ from roofline.hardware.machine import Node
 from roofline.model.architecture import Architecture, Block
 from roofline.part import Part
 
-
 LATENT: Final = "latent-in"
 """Role of the matrix that brings tokens to the width that experts work at."""
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from roofline.cost.layout import Stage, pipeline
 from roofline.cost.measured import Measured
 from roofline.cost.roof import CHOSEN, Parts, Time, measured_each, parts, roofed
 from roofline.cost.step import Group, feed_forward, steps
-from roofline.cost.work import Number, Op, anywhere
+from roofline.cost.work import COMBINE, DISPATCH, Number, Op, anywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +124,12 @@ def laid_out(deployment: Deployment, group: Group | Sequence[Group]) -> LaidOut:
     return LaidOut(deployment, tuple(laid), tuple(places[key] for key in keys))
 
 
-EXCHANGES: Final = ("dispatch", "combine")
-"""Operators, or the beginnings of their names, that move tokens to their experts and back."""
-
-
 def _exchanging(deployment: Deployment, stage: Stage, ops: Mapping[str, Op]) -> LaidOut:
     """Stages of a step whose micro-batches exchange tokens while the other one computes.
 
     Source: DeepSeek-AI 2024 (arXiv 2412.19437), sections 3.4.1 and 3.4.2: two micro-batches.
     """
-    apart = [name for name, op in ops.items() if op.kind == "collective"]
-    moved = {name: ops[name] for name in apart if name.startswith(EXCHANGES)}
+    moved = {name: op for name, op in ops.items() if op.kernel in (DISPATCH, COMBINE)}
     rest = {name: op for name, op in ops.items() if name not in moved}
     stages = (LaidStage(deployment, stage, rest), LaidStage(deployment, stage, moved))
     return LaidOut(deployment, stages, (0, 1))

@@ -45,7 +45,7 @@ def test_the_halves_of_a_network_have_its_parameters(model: str) -> None:
     mixing, feeding = halves(network)
     # The router is in both networks, and in the weights of the first pool only.
     routers = sum(
-        number * network.d_model * block.feedforward.experts
+        number * block.feedforward.linears(network.d_model)[0].parameters
         for block, number in network.kinds.items()
         if isinstance(block.feedforward, Moe)
     )
