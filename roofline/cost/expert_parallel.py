@@ -163,8 +163,8 @@ def busiest(
     t·min(k, E/e). Experts touched alike, with their own mean and variance; one row touches one
     expert, so at least one is and never more than there are rows. Loads that were given are of
     experts in order; under a power law experts are placed at random, and that is averaged; with
-    redundant ones they are `balanced`, by the loads that the tokens have. With one
-    group all rows are its own.
+    redundant ones they are `balanced`, by the loads that the tokens have. With one group all rows
+    are its own.
     Source: order statistics of exchangeable normal variables; checked against drawing tokens.
 
     Args:

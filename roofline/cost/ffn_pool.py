@@ -16,7 +16,7 @@ from roofline.cost.adapters import NO_ADAPTERS
 from roofline.cost.collectives import send
 from roofline.cost.deployment import Deployment, FeedForwardPool
 from roofline.cost.expert_parallel import busiest, groups_met
-from roofline.cost.layers.common import Pass, collective
+from roofline.cost.layers.common import collective
 from roofline.cost.layout import Layout
 from roofline.cost.measured import Calibration
 from roofline.cost.sampling import LIKELIEST
@@ -35,7 +35,7 @@ def halves(network: Architecture) -> tuple[Architecture, Architecture]:
     """Networks of the mixers and of the feed-forward parts, which together are the network.
 
     Embedding, LM head and routers are of the first one; every part has the norm before it.
-    Source: the split of MegaScale-Infer, section 3.
+    Source: the split of MegaScale-Infer (arXiv 2504.02263).
 
     Args:
         network: A network whose layers are mixers followed by feed-forward parts.
@@ -164,7 +164,7 @@ def transfers(deployment: Deployment, mine: Number, tokens: Number) -> tuple[lis
     what each of them got; else one for each group of devices that has an expert of the token, or
     its shared part. The fullest group gets more than its share. In the format that the feed-forward
     part computes in on the way there, in that of activations on the way back.
-    Source: MegaScale-Infer, section 5, M-to-N communication; each end's own wires at once.
+    Source: MegaScale-Infer, M2N communication; each end's own wires at once.
 
     Args:
         deployment: Both pools.
@@ -182,7 +182,7 @@ def transfers(deployment: Deployment, mine: Number, tokens: Number) -> tuple[lis
         role = block.roles(feeding.architecture.d_model)[-2]
         wide = (p.made(role).multiplied.width, p.width)
         for name, width, ops in (("to-ffn", wide[0], there), ("from-ffn", wide[1], back)):
-            ops.append(_sent(name, p, deployment, mine, tokens, copies, fullest, width, layers))
+            ops.append(_sent(name, deployment, mine, tokens, copies, fullest, width, layers))
     return there, back
 
 
@@ -200,7 +200,6 @@ def _copies(block: Block, feeding: Deployment, tokens: Number) -> tuple[Number, 
 
 def _sent(
     name: str,
-    p: Pass,
     deployment: Deployment,
     mine: Number,
     tokens: Number,

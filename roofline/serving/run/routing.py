@@ -9,7 +9,7 @@ works off what it was sent. A request goes to the replica where backlog + w is l
 equals. Which tokens are known is nothing (``"load"``), or what the router sent there before and the
 replica has room for (``"prefix"``). Nobody knows how long an answer will be: the mean counts.
 
-Source: Mooncake, Qin et al. 2024 (arXiv 2407.00079), section 6, cache-aware scheduling; NVIDIA
+Source: Mooncake, Qin et al. 2024 (arXiv 2407.00079), KVCache-centric scheduling; NVIDIA
 Dynamo, KV router: overlap and load in one cost.
 """
 

@@ -3,7 +3,7 @@
 Of every layout of attention and every layout of that pool the ratio with most tokens a second for
 each GPU is kept, at the batches that memory and the limit on the time between tokens allow.
 
-Source: MegaScale-Infer, Zhu et al. 2025 (arXiv 2504.02263), section 4.3, deployment plan search.
+Source: MegaScale-Infer, Zhu et al. 2025 (arXiv 2504.02263), deployment plan search.
 """
 
 from collections.abc import Iterator
