@@ -8,8 +8,8 @@ transfers for all layers of one, m of them take
 for a step: the slowest resource sets the pace where enough take turns, else each waits for itself.
 Both pools are always busy where a = f ≥ c and m ≥ 2·(1 + c / f); a transfer that takes less than
 half as long is hidden by three.
-Source: MegaScale-Infer, Zhu et al. 2025 (arXiv 2504.02263), ping-pong pipeline parallelism; cyclic flow shop of
-equal jobs, `roofline.cost.pipeline.period`.
+Source: MegaScale-Infer, Zhu et al. 2025 (arXiv 2504.02263), ping-pong pipeline parallelism; cyclic
+flow shop of equal jobs, `roofline.cost.pipeline.period`.
 """
 
 from collections.abc import Iterator

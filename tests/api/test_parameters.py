@@ -82,7 +82,7 @@ def test_a_question_may_state_a_parameter_anew() -> None:
         (Pictures, parameters.Analysis, set()),
         (Degrees, parameters.Analysis, {"spelled"}),
         (Wanted, parameters.Simulation, set()),
-        (Asked, parameters.Simulation, {"sharing", "tier_bytes"}),
+        (Asked, parameters.Simulation, {"sharing", "tier_bytes", "disk_bytes"}),
         (Given, parameters.Measured, set()),
     ],
 )
