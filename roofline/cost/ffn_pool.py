@@ -25,6 +25,7 @@ from roofline.cost.work import Number, Op
 from roofline.errors import InputError, LayoutError
 from roofline.hardware.machine import Node
 from roofline.model.architecture import Architecture, Block
+from roofline.model.tower import NO_PICTURES
 from roofline.part import Part
 
 LATENT: Final = "latent-in"
@@ -64,6 +65,7 @@ def halves(network: Architecture) -> tuple[Architecture, Architecture]:
         final_norm_parameters=0,
         head_bias=False,
         other_parameters={},
+        tower=None,
     )
     return replace(network, layers=tuple(both[block][0] for block in network.layers)), fed
 
@@ -125,7 +127,7 @@ def with_ffn_pool(
             )
     mixing, feeding = halves(whole.architecture)
     where = node or whole.node
-    options = replace(whole.options, sampling=LIKELIEST, lora=NO_ADAPTERS)
+    options = replace(whole.options, sampling=LIKELIEST, lora=NO_ADAPTERS, pictures=NO_PICTURES)
     other = replace(
         whole,
         architecture=feeding,

@@ -17,6 +17,7 @@ from roofline.serving.requests import (
     part,
     picked_rows,
 )
+from roofline.serving.run.adapters import waited
 from roofline.serving.run.routing import Router, routed, turn, work_of
 from roofline.serving.simulate.compiled.state import Paced
 from roofline.serving.simulate.drafting import Drafting, in_rounds, in_tokens, reached, rounds_of
