@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from roofline.hardware.machine import Gpu
 
 FUSABLE: Final = frozenset({"fp8", "nvfp4"})
-"""Formats of weights whose inputs the kernel before can convert: scales are in the checkpoint. Those
+"""Formats of weights whose inputs the kernel before can convert, by scales of the checkpoint. Those
 of blocks of inputs are found by a kernel beside the product."""
 ATTENTION: Final = frozenset({"prefill-attention", "decode-attention", "latent-attention"})
 
@@ -286,7 +286,7 @@ class EngineProfile:
     start_low: float = 1.0
     start_pass: float = 1.0
     experts_start: float = 1.0
-    """Factors of `KernelGains`, of all engines together; ``start_low`` with ``fused_inputs``. [1]"""
+    """Factors of `KernelGains`, of all engines; ``start_low`` applies with ``fused_inputs``. [1]"""
     fused_inputs: bool = False
     """Whether the kernel before converts inputs of `FUSABLE` products: else they start as others
     do."""
