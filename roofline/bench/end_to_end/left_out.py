@@ -3,7 +3,7 @@
 `roofline.bench.end_to_end.making` writes it with the constants: ``hwspecs/left-out.md``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,19 +15,18 @@ from roofline.bench.end_to_end.replay import Known
 
 HOPPER: Final = ("h100-sxm", "h200-sxm")
 METRICS: Final = ("tpot_s", "ttft_s", "throughput_tok_s")
-CHOICES: Final[Mapping[str, Callable[[Known], bool]]] = {
-    "all GPUs": lambda each: not each.row.median,
-    "H100 and H200": lambda each: each.row.case.gpu in HOPPER and not each.row.median,
-    **{
-        f"of these, {title}": lambda each, name=name: (
-            each.row.case.gpu in HOPPER and not each.row.median and each.row.engine == name
-        )
-        for name, title in (("sglang", "SGLang"), ("trtllm", "TensorRT-LLM"), ("vllm", "vLLM"))
-    },
-    "H100 and H200, medians": lambda each: each.row.case.gpu in HOPPER and each.row.median,
-    "B200": lambda each: each.row.case.gpu == "b200-sxm" and not each.row.median,
+ALL: Final = ""
+CHOICES: Final[Mapping[str, tuple[tuple[str, ...], str, bool]]] = {
+    "all GPUs": ((), ALL, False),
+    "H100 and H200": (HOPPER, ALL, False),
+    "of these, SGLang": (HOPPER, "sglang", False),
+    "of these, TensorRT-LLM": (HOPPER, "trtllm", False),
+    "of these, vLLM": (HOPPER, "vllm", False),
+    "H100 and H200, medians": (HOPPER, ALL, True),
+    "B200": (("b200-sxm",), ALL, False),
 }
-"""Lines of the table: rows of a closed loop that a condition holds for."""
+"""Lines of the table: devices and engine of their rows, all where none is named, and whether only
+medians of these are known."""
 HEAD: Final = (
     "| rows | number | TPOT | inside | TTFT | inside | throughput | inside |",
     "|---|---|---|---|---|---|---|---|",
@@ -50,11 +49,15 @@ def table(rows: Sequence[Known], scored: HeldOut) -> list[str]:
         scored: Their predictions on networks left out.
     """
     lines = list(HEAD)
-    for title, chosen in CHOICES.items():
+    for title, (devices, engine, median) in CHOICES.items():
         places = [
             place
-            for place, each in enumerate(rows)
-            if each.row.mode == CLOSED and chosen(each) and "tpot_s" in each.row.measured
+            for place, row in enumerate(each.row for each in rows)
+            if row.mode == CLOSED
+            and row.median == median
+            and row.case.gpu in (devices or (row.case.gpu,))
+            and row.engine in (engine or row.engine,)
+            and "tpot_s" in row.measured
         ]
         if places:
             cells = [cell for metric in METRICS for cell in _cells(rows, scored, places, metric)]
