@@ -17,7 +17,16 @@
   const digits = (value) =>
     Math.abs(value) >= 100
       ? Math.round(value).toLocaleString("en-US")
-      : String(Number(value.toPrecision(3)));
+      : Number(value.toPrecision(3)) === value
+        ? String(value)
+        : value.toPrecision(3);
+  // All is not nearly all, and little is not nothing.
+  const percent = (share) => {
+    const hundredths = 100 * Number(share.toFixed(9));
+    if (hundredths > 0 && hundredths < 0.1) return "< 0.1";
+    const whole = !hundredths || (Math.abs(hundredths) >= 9.95 && !(hundredths >= 99.5 && hundredths < 100));
+    return hundredths.toFixed(whole ? 0 : 1);
+  };
   // Cents at least, and three digits of what is less than a dollar.
   const dollars = (value) => {
     const exact = String(Number(value.toPrecision(3)));
@@ -26,7 +35,7 @@
   };
   const written = (value, unit) => {
     if (value === null || value === undefined) return "–";
-    if (unit === "share") return `${digits(100 * value)}${GAP}%`;
+    if (unit === "share") return `${percent(value)}${GAP}%`;
     if (unit.startsWith("$")) return `$${dollars(value)}`;
     const steps = unit === "B" ? BINARY : PREFIXES[unit];
     if (!steps) return `${digits(value)}${unit ? GAP + unit : ""}`;

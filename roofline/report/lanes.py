@@ -11,7 +11,7 @@ from typing import Any, Final
 from roofline.report.figures import log_axis
 from roofline.table import Result, Table
 from roofline.view.known import is_bound
-from roofline.view.text import is_number
+from roofline.view.text import is_number, plain
 from roofline.view.words import MORE, heading, unit_of
 
 NAMES: Final = (
@@ -233,6 +233,7 @@ def cut(value: float) -> float:
     whole = len(f"{abs(value):.0f}") if abs(value) >= 1.0 else 0
     for digits in range(max(DIGITS, whole + 2), 16, 2):
         text = f"{value:.{digits - 1}e}"
-        if not text.partition("e")[0].rstrip("0").endswith("5"):
+        few = not text.partition("e")[0].rstrip("0").endswith("5")
+        if few and plain(float(text)) == plain(value):
             return float(text)
     return float(value)

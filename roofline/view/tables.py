@@ -97,6 +97,10 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "Requests that accept more and less",
         "of=Requests, acceptance, expected_tokens=Tokens, tpot_s, speed_up",
     ),
+    "by_clients": Shown(
+        "By clients: each asks as often as in this run",
+        "clients, throughput_tok_s, ttft_mean_s, ttft_p50_s, ttft_p99_s, tpot_mean_s, tpot_p99_s",
+    ),
     "by_load": Shown(
         "TTFT by load: the same requests, sent faster or slower",
         "load_share=Of saturation, requests_per_s=Load, ttft_mean_s, ttft_p50_s, ttft_p99_s, "

@@ -145,10 +145,16 @@ def plain(number: float, digits: int = 3) -> str:
 
     >>> plain(27875), plain(15.936), plain(0.25)
     ('27,875', '15.9', '0.25')
+
+    One that was rounded has all of its digits:
+
+    >>> plain(17), plain(17.02)
+    ('17', '17.0')
     """
     if abs(number) >= 10.0 ** (digits - 1):
         return f"{number:,.0f}" if abs(number) < 10.0**15 else f"{number:.{digits}g}"
-    return f"{number:.{digits}g}"
+    short = f"{number:.{digits}g}"
+    return short if float(short) == number else f"{number:#.{digits}g}".removesuffix(".")
 
 
 def percent(share: float) -> str:

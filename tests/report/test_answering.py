@@ -9,6 +9,7 @@ from roofline.api.error_groups import error_groups
 from roofline.report import render
 from roofline.report.sections import blocks
 from roofline.report.sections.latencies import draw_distribution
+from roofline.report.sections.slo_verdict import traffic_verdict
 from roofline.report.sections.traffic import draw_by_load
 from roofline.report.sections.verdict import verdict_facts
 from roofline.report.statuses import layout_cards, pools_status, spoken_layout
@@ -164,3 +165,21 @@ def test_numbers_of_a_column_have_the_same_digits_and_counts_have_none() -> None
     cells = grid("k", "t", table(rows, {"requests_per_s": "request/s"})).rows
     assert [row[0].text for row in cells] == ["23.0", "37.6", "0.500"]
     assert [row[1].text for row in cells] == ["8", "16", "4"]
+
+
+def test_clients_are_drawn_with_those_of_the_run_and_where_throughput_saturates() -> None:
+    found = roofline.simulate("llama-3.1-8b", concurrency=4, max_sequences=16, calibration="none")
+    figure, rows = _figures(found)["by-clients"], found.rows("by_clients")
+    assert _trace(figure, "TTFT p99")["y"] == [row["ttft_p99_s"] for row in rows]
+    assert _trace(figure, "throughput")["x"] == [row["clients"] for row in rows]
+    marked = [shape["x0"] for shape in figure.spec["layout"]["shapes"]]
+    assert marked == [4, found.metadata["saturation_clients"]]
+    assert "by-load" not in _figures(found)
+
+
+@pytest.mark.parametrize(("slo", "said"), [("ttft_p99=1ms", "missed"), ("ttft_p99=9s", "kept")])
+def test_clients_that_wait_overload_nothing(slo: str, said: str) -> None:
+    found = roofline.simulate("llama-3.1-8b", concurrency=2, slo=slo, calibration="none")
+    status = traffic_verdict(found).status
+    assert said in status
+    assert "queue" not in status

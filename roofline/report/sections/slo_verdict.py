@@ -84,7 +84,8 @@ def traffic_verdict(result: Result) -> Verdict:
     """Verdict of a simulation."""
     given, objectives = result.metadata, result.rows("objectives")
     chances = [row["chance"] for row in objectives if is_number(row.get("chance"))]
-    carried, status = bool(given.get("stable", True)), "The load is carried"
+    # Clients who wait for their answers overload nothing, and nothing is said of their load.
+    carried, status = given.get("stable") is not False, "The load is carried"
     kept = not objectives or "met" not in given or bool(given["met"])
     if not carried:
         status = "The load is not carried: the queue grows without end"

@@ -1,5 +1,6 @@
-"""A service under traffic: TTFT by load up to saturation, and its requests and cache over time."""
+"""A service under traffic: its curve over load or clients up to saturation, and over time."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from roofline.report.figures import (
     linear_axis,
     linear_ticks,
     lines,
+    log_axis,
     log_ticks,
     note,
     rule,
@@ -26,6 +28,17 @@ STATISTICS: Final = (
     ("ttft_p99_s", "p99", "decode", "diamond"),
 )
 """TTFT by load: column, name, colour and symbol."""
+OF_CLIENTS: Final = (
+    ("throughput_tok_s", "throughput", "token/s", "memory", "square", "y"),
+    ("ttft_p50_s", "TTFT p50", "s", "prefill", "circle", "y2"),
+    ("ttft_p99_s", "TTFT p99", "s", "decode", "diamond", "y2"),
+    ("tpot_mean_s", "TPOT mean", "s", "compute", "triangle-up", "y2"),
+)
+"""Curves over clients: column, name, unit, colour, symbol and panel."""
+FEW: Final = 7
+"""Points up to which each has its number below. [1]"""
+EVEN: Final = (0.57, 1.0), (0.0, 0.5)
+"""Heights of two panels of the same size, over that of the figure. [1]"""
 HEIGHT: Final = 360
 """Height of a figure. [px]"""
 COUNTED: Final = (
@@ -92,6 +105,67 @@ def draw_by_load(rows: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) ->
         {"data": data, "layout": figure},
         tuple(Key(f"TTFT {said}", tint, symbol) for _, said, tint, symbol in STATISTICS),
     )
+
+
+def draw_by_clients(rows: Sequence[Mapping[str, Any]], full: int | None, asked: int) -> Figure:
+    """Throughput above TTFT and TPOT, against clients; saturation, and the clients of the run."""
+    clients = [float(row["clients"]) for row in rows]
+    drawn = [look for look in OF_CLIENTS if look[0] in rows[0]]
+    data = [
+        scatter(
+            clients,
+            (row[name] for row in rows),
+            [
+                f"{counted(row['clients'], 'client')}: {said} {amount(row[name], unit)}"
+                for row in rows
+            ],
+            "lines+markers",
+            name=said,
+            yaxis=place,
+            line={"color": colour(tint), "width": 2},
+            marker={"color": colour(tint), "symbol": symbol, "size": 7, "opacity": 1},
+        )
+        for name, said, unit, tint, symbol, place in drawn
+    ]
+    most = max(float(row["throughput_tok_s"]) for row in rows)
+    times = [float(row[name]) for row in rows for name, *_, place in drawn if place == "y2"]
+    figure: dict[str, Any] = layout(HEIGHT)
+    edges = clients[0] / 1.15, clients[-1] * 1.15
+    figure["xaxis"] = log_axis("Clients, logarithmic", *edges, anchor="y2")
+    figure["xaxis"] |= {"tickvals": clients, "ticktext": [_few(row, rows) for row in rows]}
+    figure["yaxis"] = linear_axis("Output [token/s]", "", most * 1.1, most) | {"domain": EVEN[0]}
+    figure["yaxis2"] = log_axis("Latency", min(times) / 1.3, max(times) * 1.3, "s")
+    figure["yaxis2"] |= {"domain": EVEN[1]}
+    figure["shapes"] = [rule(asked, "ink")]
+    side = "left" if asked * asked < clients[0] * clients[-1] else "right"
+    figure["annotations"] = [_named(f"asked: {asked:,}", math.log10(asked), side, 1.0)]
+    said = "Throughput still grows at the end."
+    if full is not None:
+        figure["shapes"].append(rule(full, "bad", "dash", width=2))
+        side = "left" if full * full < clients[0] * clients[-1] else "right"
+        name = _named(f"saturates: {full:,}", math.log10(full), side, 0.62)
+        figure["annotations"].append(name | {"bgcolor": colour("surface")})
+        said = f"From {full:,} clients on throughput is within 5 % of its most."
+    first, last = rows[0], rows[-1]
+    return Figure(
+        "by-clients",
+        "Throughput and latency against clients",
+        f"From {counted(first['clients'], 'client')} to {last['clients']:,}: throughput "
+        f"{amount(first['throughput_tok_s'], 'token/s')} to "
+        f"{amount(last['throughput_tok_s'], 'token/s')}, median TTFT "
+        f"{amount(first['ttft_p50_s'], 's')} to {amount(last['ttft_p50_s'], 's')}. {said} Each "
+        "client sends as many requests as in this run, and all start as they do here.",
+        {"data": data, "layout": figure},
+        tuple(Key(said, tint, symbol) for _, said, _, tint, symbol, _ in drawn),
+    )
+
+
+def _few(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Clients below a point of the curve, below every other of many."""
+    every = [each["clients"] for each in rows]
+    power = int(row["clients"] / every[0]).bit_length() - 1
+    named = every[0] << power == row["clients"] and power % (1 + (len(every) > FEW)) == 0
+    return f"{row['clients']:,}" if named else ""
 
 
 def _named(text: str, at: float, side: str, height: float) -> dict[str, Any]:
@@ -179,9 +253,12 @@ def build(result: Result) -> Block | None:
     limit = result.metadata.get("saturation_requests_per_s")
     if loads and is_number(limit) and is_number(result.metadata.get("offered_requests_per_s")):
         figures.append(draw_by_load(loads, result.metadata))
+    if clients := result.rows("by_clients"):
+        asked = result.metadata["concurrency"]
+        figures.append(draw_by_clients(clients, result.metadata["saturation_clients"], asked))
     if time:
         figures.append(draw_over_time(time))
     if not figures:
         return None
-    title = "By load and over time" if len(figures) > 1 else "Over time"
+    title = "By load and over time" if len(figures) > len(time[:1]) else "Over time"
     return Block(36, "traffic", title, "figures.html", None, tuple(figures))

@@ -128,6 +128,9 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
     }
     if (loads := series.by_load(run)) is not None:
         every["by_load"] = loads
+    full = None
+    if (clients := series.by_clients(run)) is not None:
+        every["by_clients"], full = clients, series.saturated_from(clients)
     drafting = run.fleet.drafting
     if drafting is not None and drafting.lengths is not None:
         every["draft_lengths"] = tables.draft_lengths(drafting.lengths)
@@ -173,9 +176,11 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
             "stable": None if run.load.concurrency else not run.overloaded,
             "offered_requests_per_s": run.load.rate or None,
             "saturation_requests_per_s": run.saturation or None,
+            "concurrency": run.load.concurrency or None,
+            "saturation_clients": full,
             "met": all(each.met for each in slo) if slo else None,
             "chance_stable": run.sure.stable if run.sure is not None and run.load.rate else None,
-            "summary": sentences(run, done, slo),
+            "summary": sentences(run, done, slo, full),
         },
     )
 
@@ -185,9 +190,18 @@ def basis(run: Run) -> str:
     return "datasheet" if run.deployment.calibration is None else "interpolated"
 
 
-def sentences(run: Run, done: Finished, slo: tuple[Kept, ...]) -> tuple[str, ...]:
-    """Summary: whether it holds the load, latencies, attainment, what limits it."""
+def sentences(
+    run: Run, done: Finished, slo: tuple[Kept, ...], full: int | None = None
+) -> tuple[str, ...]:
+    """Summary: whether it holds the load, latencies, attainment, what limits it.
+
+    Args:
+        run, done, slo: Run, those of its requests that count, and its SLO.
+        full: Clients from which on throughput hardly grows; None where that is not known. [1]
+    """
     out = [_load(run)]
+    if full is not None:
+        out.append(f"From {full:,} clients on, throughput is within 5% of its most.")
     spreads = {"TTFT": spread(done.ttft_s), "TPOT": spread(done.tpot_s)}
     told = [
         f"{name} is {show(each.p50, 's')} at the median and {show(each.p99, 's')} at p99"

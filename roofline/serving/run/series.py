@@ -1,5 +1,6 @@
-"""A run over time: queue, running requests and cache; latency distribution; TTFT by load."""
+"""A run over time: queue, running requests, cache; latencies; curves over load and clients."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -7,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from roofline.cost.work import Array
-from roofline.serving.objectives import Finished, spread
+from roofline.serving.objectives import Finished, counted, spread, window
 from roofline.serving.requests import part
-from roofline.serving.run.serve import serve
+from roofline.serving.run.serve import repeated, serve
 from roofline.serving.simulate.server import UNLIMITED
 from roofline.table import Table, table
 
@@ -24,6 +25,10 @@ LOADS: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 """Loads of a load curve, as shares of the rate of saturation. [1]"""
 SAMPLE: Final = 1000
 """Most requests that are sent at each load. [1]"""
+MOST_CLIENTS: Final = 4096
+"""Clients up to which the curve of a closed loop goes, if fewer are asked for. [1]"""
+FLAT: Final = 0.95
+"""Share of the most throughput from which it counts as reached. [1]"""
 
 
 def over_time(run: "Run") -> Table:
@@ -122,3 +127,54 @@ def by_load(run: "Run") -> Table | None:
         rows.append(row | ({} if tpot is None else {"tpot_mean_s": tpot.mean}))
     units = {name: "s" for name in rows[0] if name.endswith("_s") and "per" not in name}
     return table(rows, {"requests_per_s": "request/s"} | units)
+
+
+def by_clients(run: "Run") -> Table | None:
+    """Throughput, TTFT and TPOT by clients that ask again, each as often as in the run.
+
+    Clients are powers of two, until twice as many add less than a twentieth, and those of the run,
+    whose row is the run itself. None in an open loop, and of sessions.
+    """
+    asked, clients = run.load.concurrency, run.fleet.replicas
+    if not asked or (run.requests.after >= 0).any():
+        return None
+    rows = {asked: _of_clients(run, asked, run.served)}
+    while True:
+        if clients not in rows:
+            sent = max(round(len(run.requests) * clients / asked), clients)
+            made = replace(repeated(run.requests, sent), arrival=np.zeros(sent))
+            served = serve(run.fleet, made, concurrency=clients, ramp_s=run.load.ramp_s)
+            rows[clients] = _of_clients(run, clients, served)
+        half = rows.get(clients // 2)
+        flat = half is not None and _is_flat(half, rows[clients])
+        if clients > asked and (flat or clients >= MOST_CLIENTS):
+            break
+        clients *= 2
+    units = {name: "s" for name in rows[asked] if name.endswith("_s") and "tok" not in name}
+    return table([rows[number] for number in sorted(rows)], {"throughput_tok_s": "token/s"} | units)
+
+
+def _of_clients(run: "Run", clients: int, served: Finished) -> dict[str, Any]:
+    """Row of a number of clients; its warm-up is as large a share as that of the run."""
+    done = counted(served, round(run.load.warmup * len(served) / len(run.requests)))
+    ttft, tpot = spread(done.ttft_s), spread(done.tpot_s)
+    assert ttft is not None, "a run of nothing"
+    row = {"clients": clients, "throughput_tok_s": float(done.output.sum()) / window(done)}
+    row |= {"ttft_mean_s": ttft.mean, "ttft_p50_s": ttft.p50, "ttft_p99_s": ttft.p99}
+    return row | ({} if tpot is None else {"tpot_mean_s": tpot.mean, "tpot_p99_s": tpot.p99})
+
+
+def _is_flat(few: Mapping[str, Any], many: Mapping[str, Any]) -> bool:
+    return bool(few["throughput_tok_s"] >= FLAT * many["throughput_tok_s"])
+
+
+def saturated_from(curve: Table) -> int | None:
+    """Clients of a curve from which on throughput stays within a twentieth of its most. [1]
+
+    None where it still grows at the end.
+    """
+    rows = list(curve.rows())
+    most = max(rows, key=lambda row: float(row["throughput_tok_s"]))
+    below = [place for place, row in enumerate(rows) if not _is_flat(row, most)]
+    first = below[-1] + 1 if below else 0
+    return int(rows[first]["clients"]) if first < len(rows) - 1 else None

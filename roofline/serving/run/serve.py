@@ -175,11 +175,8 @@ def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -
     """
     single = first_rows(requests, min(len(requests), SAMPLE))
     copies = -(-FULL * fleet.server.max_sequences // len(single))
-    ready = replace(
-        _repeated(single, copies),
-        arrival=np.zeros(copies * len(single)),
-        think=np.zeros(copies * len(single)),
-    )
+    ready = repeated(single, copies * len(single))
+    ready = replace(ready, arrival=np.zeros(len(ready)), think=np.zeros(len(ready)))
     pace = UNPACED
     if fleet.drafting is not None:
         pace = fleet.drafting.paced(ready)
@@ -251,10 +248,10 @@ def _share(concurrency: int, replica: int, replicas: int) -> int:
     return max(concurrency // replicas + (replica < concurrency % replicas), 1)
 
 
-def _repeated(requests: Requests, copies: int) -> Requests:
-    """Requests several times over, each time with blocks of its own."""
-    ids = numbered(requests.hashes)
-    return joined(
+def repeated(requests: Requests, number: int) -> Requests:
+    """So many requests [1]: these several times over, each time with blocks of its own."""
+    ids, copies = numbered(requests.hashes), -(-number // len(requests))
+    every = joined(
         replace(
             requests,
             after=np.where(requests.after < 0, -1, requests.after + copy * len(requests)),
@@ -263,6 +260,7 @@ def _repeated(requests: Requests, copies: int) -> Requests:
         )
         for copy in range(copies)
     )
+    return first_rows(every, number)
 
 
 def _together(every: list[Served]) -> Served:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import roofline
-from roofline.serving.run.series import SHARES, distribution, present
+from roofline.serving.run.series import SHARES, distribution, present, saturated_from
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.server import Server
+from roofline.table import table
 from tests.serving.deployments import on
 from tests.serving.simulate.cases import chat, requests
 
@@ -88,12 +89,37 @@ def test_a_load_curve_passes_through_what_is_simulated_at_its_load() -> None:
     assert all(each["requests_per_s"] < limit for each in first.rows("by_load"))
 
 
-def test_of_clients_that_wait_for_answers_there_is_no_load_curve() -> None:
-    found = roofline.simulate(
-        "llama-3.1-8b", prompt="64", output="16", concurrency=4, requests=40, calibration="none"
-    )
+def test_of_clients_that_wait_for_answers_there_is_a_curve_over_clients() -> None:
+    asked: dict[str, Any] = {"prompt": "64", "output": "16", "calibration": "none"}
+    found = roofline.simulate("llama-3.1-8b", concurrency=6, requests=60, warmup=6, **asked)
     assert "by_load" not in found.tables
     time = found.rows("over_time")
-    assert max(row["running_most"] for row in time) == 4
+    assert max(row["running_most"] for row in time) == 6
     (most,) = (row for row in found.rows("server") if row["metric"] == "running_most")
     assert max(row["running_most"] for row in time) == most["value"]
+    rows = {row["clients"]: row for row in found.rows("by_clients")}
+    assert list(rows)[:5] == [1, 2, 4, 6, 8]
+    # Its own row is the run; any other is the run with as many clients.
+    assert rows[6]["throughput_tok_s"] == found.throughput_tok_s.value
+    again = roofline.simulate("llama-3.1-8b", concurrency=8, requests=80, warmup=8, **asked)
+    (ttft,) = (each for each in again.rows("headline") if each["metric"] == "ttft_s")
+    assert rows[8]["throughput_tok_s"] == pytest.approx(again.throughput_tok_s.value)
+    assert rows[8]["ttft_p99_s"] == pytest.approx(ttft["p99"])
+
+
+def test_throughput_saturates_where_more_clients_hardly_add_to_it() -> None:
+    found = roofline.simulate("llama-3.1-8b", concurrency=4, max_sequences=16, calibration="none")
+    full, rows = found.metadata["saturation_clients"], found.rows("by_clients")
+    most = max(row["throughput_tok_s"] for row in rows)
+    for row in rows:
+        assert (row["throughput_tok_s"] >= 0.95 * most) == (row["clients"] >= full)
+    # Slots, not memory, are what ends: beyond them requests wait before they are admitted.
+    assert full >= 16
+    assert rows[-1]["ttft_p50_s"] > 5 * rows[0]["ttft_p50_s"]
+
+
+def test_a_curve_that_still_grows_has_no_saturation() -> None:
+    rows = [{"clients": n, "throughput_tok_s": float(n)} for n in (1, 2, 4)]
+    assert saturated_from(table(rows, {})) is None
+    flat = [*rows, {"clients": 8, "throughput_tok_s": 4.1}]
+    assert saturated_from(table(flat, {})) == 4
