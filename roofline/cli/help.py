@@ -128,7 +128,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "validate": (
         "gemm.csv --kind gemm",
         "moe.parquet --kind moe --where gpu=h100_sxm --by gpu,dtype",
-        "served.csv --kind e2e --cross-validate",
+        "served.csv --kind e2e --cross-validate --report page.html",
     ),
     "doctor": ("", "--gpu h100-sxm", "--need gpu"),
     "gpus": ("", "show h100-sxm", "--format csv"),

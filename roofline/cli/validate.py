@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from roofline.cli import options
 from roofline.cli.render import (
     Format,
     echo,
@@ -19,6 +20,7 @@ from roofline.cli.render import (
     score_cells,
     write_csv,
 )
+from roofline.cli.report import write_page
 from roofline.view.scores import refusals
 from roofline.view.terminal import clean, wrap
 from roofline.view.words import heading, mid
@@ -84,6 +86,7 @@ class Kind(StrEnum):
 
 
 def validate(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="Measurements: Parquet or CSV, time_s in seconds.")],
     kind: Annotated[Kind, typer.Option(help="Kind of kernel that the rows are.")],
     where: Annotated[
@@ -109,6 +112,7 @@ def validate(
         ),
     ] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the prediction of each row here.")] = None,
+    report: options.Report = None,
     format_: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
 ) -> None:
     """Say how well calibrated forms predict measured kernels: errors, and what intervals hold."""
@@ -125,7 +129,8 @@ def validate(
     names = [name.strip() for name in by.split(",") if name.strip()]
     if kind is Kind.E2E:
         columns = BY if by == DEFAULT_BY else names
-        validate_e2e(frame, by=columns, cross_validate=cross_validate, out=out, format_=format_)
+        wanted = {"out": out, "report": report, "format_": format_}
+        validate_e2e(context, file, frame, by=columns, cross_validate=cross_validate, **wanted)
         return
     predictor = (
         left_out(jobs, folds) if cross_validate else one_by_one(partial(shipped, kind.value))
@@ -136,6 +141,10 @@ def validate(
     if out is not None:
         _write(found, out)
         typer.echo(f"wrote {clean(str(out))}", err=True)
+    if report is not None:
+        from roofline.api.validated import validated_kernels
+
+        write_page(context, validated_kernels(found, groups, file), report)
     bases = dict(Counter(found.basis[found.known]))
     answer = {
         "overall": found.figures(),
@@ -219,11 +228,14 @@ def _write(found: "Validation", out: Path) -> None:
 
 
 def validate_e2e(
+    context: typer.Context,
+    file: Path,
     frame: "pandas.DataFrame",
     *,
     by: Sequence[str],
     cross_validate: bool,
     out: Path | None,
+    report: Path | None,
     format_: Format,
 ) -> None:
     """Predict end-to-end rows and print how far off each metric is.
@@ -252,6 +264,16 @@ def validate_e2e(
     if out is not None:
         _write_serving(found, numbered, out)
         typer.echo(f"wrote {clean(str(out))}", err=True)
+    if report is not None:
+        from roofline.api.validated import validated_serving
+
+        scored = [
+            (metric, {"kind": kind, **key}, figures["metrics"][metric])
+            for kind, key, figures in groups
+            for metric in figures["metrics"]
+            if figures["metrics"][metric]["n_total"]
+        ]
+        write_page(context, validated_serving(found, numbered, scored, file), report)
     counts = Counter(each.why for each in found.refused)
     reasons = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     overall = found.figures(~found.of_kind(*READERS))

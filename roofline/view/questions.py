@@ -26,10 +26,13 @@ from roofline.view.words import spoken
 
 SAID: Final = {"policy": "batching", "convention": "convention"}
 """Further settings of a question, and the word behind each."""
+DIGEST: Final = len("sha256:") + 12
+"""Characters of a digest that tell files apart; the page has all of them below. [1]"""
 TITLES: Final = {
     "calibrate": "Constants of an engine, learnt from its runs",
     "compare-measured": "Predicted against measured",
     "scoreboard": "Scoreboard: predicted against measured",
+    "validate": "Validation: predicted against measured",
 }
 """Titles of results that are of no network."""
 ASKED: Final[Mapping[str, str]] = {
@@ -159,7 +162,7 @@ def _load(given: Mapping[str, Any]) -> list[str]:
         if "counted" in given:
             return [*parts, counted(given["counted"], "request")]
         return [*parts, f"prompts {given['prompt']}", f"answers {given['output']}"]
-    parts = [f"rows of {given['file']}, {given['digest']}" if "digest" in given else ""]
+    parts = [f"rows of {given['file']}, {given['digest'][:DIGEST]}…" if "digest" in given else ""]
     parts += [f"batch {given['batch']}" if "batch" in given else ""]
     if "prompt" in given:
         answer = f" → {_grouped(given['output'])}" if "output" in given else ""

@@ -320,6 +320,11 @@ SHOWN: Final[Mapping[str, Shown]] = {
         writers={"hits": lambda row: Cell(percent(row["hits"]))},
     ),
     "transfer": Shown("KV cache from prefill to decode", "what, value, meaning"),
+    "validated": Shown(
+        "Absolute errors by group",
+        "*",
+        writers=percents("datasheet"),
+    ),
     "variants": Shown(
         "Memory, each device",
         "variant, parameters, weight_bytes, kv_bytes_per_token, kv_bytes, memory_bytes, fits, "

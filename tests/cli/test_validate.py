@@ -218,3 +218,21 @@ def test_commas_are_and_and_bars_are_or() -> None:
     assert len(chosen(frame, "")) == 3
     with pytest.raises(InputError, match="names no column"):
         chosen(frame, "a")
+
+
+@pytest.mark.slow
+def test_the_page_has_the_figures_of_the_table(
+    capsys: Captured, file: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    code, out, err = ask(
+        capsys, file, "--kind", "quantize", "--by", "batch", "--format", "json", "--report", page
+    )
+    assert code == 0
+    assert f"wrote {page}" in err
+    result, text = json.loads(out)["result"], page.read_text("utf-8")
+    inside = round(100 * result["overall"]["interval_coverage"])
+    number = result["overall"]["n"]
+    assert f"{inside}\N{NO-BREAK SPACE}% of {number} measured figures" in text
+    for name in ("scored-time-spec", "errors-by-group-spec", "validated-table", "refused-table"):
+        assert f'id="{name}"' in text

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from statistics import median
 from typing import Any, Final
 
 from roofline.report.figures import (
@@ -34,6 +35,8 @@ FEWEST: Final = 3
 """Figures that a panel of a scoreboard needs. [1]"""
 MANY: Final = 200
 """Figures from which on only those outside are named, and none has its interval drawn. [1]"""
+BINS: Final = 2.0
+"""Bins of a decade in which the median interval of very many figures is drawn. [1]"""
 NEAR: Final = 1.25
 """Factor at which lines beside equality are drawn. [1]"""
 CELLS: Final = 200.0
@@ -52,7 +55,10 @@ def draw(metric: str, figures: Sequence[ScoredFigure]) -> Figure:
         diagonal(low, high, factor, dash="solid" if factor == 1.0 else "dot")
         for factor in (1.0, NEAR, 1.0 / NEAR)
     ]
-    points = _thinned if len(rows) >= MANY else _points
+    many = len(rows) >= MANY
+    if many:
+        data.append(_band(rows))
+    points = _thinned if many else _points
     data.append(points([each for each in rows if each.inside is not False], "prefill", "circle"))
     data.append(points([each for each in rows if each.inside is False], "bad", "diamond"))
     data.append(_points(published, "decode", "star"))
@@ -62,12 +68,13 @@ def draw(metric: str, figures: Sequence[ScoredFigure]) -> Figure:
     for place, name in (("xaxis", "Measured"), ("yaxis", "Predicted")):
         figure[place] = log_axis(f"{name}{of}", low, high, unit)
     legend = [
+        Key("median interval of predictions like it", "prefill", "band"),
         Key("in the central 80 %, or without one", "prefill", "circle"),
         Key("outside", "bad", "diamond"),
         Key("published result with its 80 %", "decode", "star"),
         Key("equal, and 25 % off", "faint", "stem"),
     ]
-    kept = [bool(rows), bool(rows), bool(published), True]
+    kept = [many and bool(data[3]["x"]), bool(rows), bool(rows), bool(published), True]
     share = share_inside(figures)
     inside = "" if share is None else f"; {percent(share)} are in their interval"
     return Figure(
@@ -76,6 +83,30 @@ def draw(metric: str, figures: Sequence[ScoredFigure]) -> Figure:
         f"{len(figures):,} figures, median error {percent(median_error(figures))}{inside}.",
         {"data": [entry for entry in data if entry["x"]], "layout": figure},
         tuple(key for key, keep in zip(legend, kept, strict=True) if keep),
+    )
+
+
+def _band(figures: Sequence[ScoredFigure]) -> dict[str, Any]:
+    """Ends of the median interval by size: a measured figure between them is inside one."""
+    bins: dict[int, list[ScoredFigure]] = {}
+    for each in figures:
+        if each.inside is not None:
+            bins.setdefault(math.floor(BINS * math.log10(each.predicted)), []).append(each)
+    lows, highs = list[tuple[float, float]](), list[tuple[float, float]]()
+    for _, mine in sorted(bins.items()):
+        if len(mine) >= FEWEST:
+            middle = median(each.predicted for each in mine)
+            lows.append((middle * median(each.low / each.predicted for each in mine), middle))
+            highs.append((middle * median(each.high / each.predicted for each in mine), middle))
+    edge = [*lows, *reversed(highs)]
+    line = {"color": colour("prefill", 0.35), "width": 1}
+    return scatter(
+        (x for x, _ in edge),
+        (y for _, y in edge),
+        mode="lines",
+        line=line,
+        fill="toself",
+        fillcolor=colour("prefill", 0.18),
     )
 
 

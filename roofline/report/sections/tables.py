@@ -1,14 +1,12 @@
-"""Sections that are only tables or notes: groups of errors, changes, operators, and the rest."""
+"""Sections that are only tables or notes: changes, operators, and the rest."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from roofline.report.scored import has_scores
 from roofline.table import Result
 from roofline.view.block import Block
 from roofline.view.operators import operator_grids
 from roofline.view.questions import grids_of
-from roofline.view.scores import groups
 from roofline.view.tables import what_if
 
 ELSEWHERE: Final = frozenset(
@@ -32,6 +30,7 @@ ELSEWHERE: Final = frozenset(
         "scores",
         "static_batch",
         "summary",
+        "validated",
         "what_if",
     }
 )
@@ -53,15 +52,6 @@ PLANNED: Final = frozenset(
 
 def build(result: Result) -> Iterator[Block]:
     """Sections of the page."""
-    if has_scores(result):
-        scored = (*groups(result), *grids_of(result, "reasons"), *grids_of(result, "refused"))
-        if scored:
-            yield Block(13, "groups", "By engine, GPU and network", "folded.html", grids=scored)
-    elif "groups" in result.tables:  # of own runs, where there is more than one group
-        by = [each for each in groups(result) if each.key != "groups-all"]
-        metrics = len({row["metric"] for row in result.rows("groups")})
-        if several := tuple(each for each in by if len(each.rows) > metrics):
-            yield Block(13, "groups", "Errors by group", "folded.html", grids=several)
     if changes := what_if(result):
         yield Block(70, "what-if", "What would help", "what_if.html", grids=(changes,))
     if operators := operator_grids(result):

@@ -144,7 +144,7 @@ def _known_grid(facts: VerdictFacts) -> Grid:
 def build(result: Result) -> Block | None:
     """Section of the page; plans, sweeps, traffic and scoreboards have verdicts of their own."""
     headline = result.tables.get("headline")
-    own = "verdict" in result.tables or "published_results" in result.tables
+    own = not {"verdict", "scores"}.isdisjoint(result.tables)
     own = own or (headline is None and "points" in result.tables)
     if own or (headline is not None and "value" not in headline.columns and len(headline)):
         return None
