@@ -3,9 +3,7 @@
   "use strict";
   const root = document.documentElement;
   const plots = [...document.querySelectorAll(".plot")];
-  const specs = new Map(
-    plots.map((plot) => [plot, JSON.parse(document.getElementById(`${plot.id}-spec`).textContent)]),
-  );
+  const specs = new Map();
   const drawn = new Map();
   const PAPER = 680; // pixels between the margins of a sheet
   const NARROW = 420; // below this every other tick of a crowded axis has no text
@@ -34,6 +32,12 @@
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Response(stream).text();
   };
+
+  const read = async () => {
+    const told = JSON.parse(await unzip("specs"));
+    plots.forEach((plot) => specs.set(plot, told[plot.id]));
+  };
+  const ready = plots.length ? read() : Promise.resolve();
 
   const load = async () => {
     const script = document.createElement("script");
@@ -202,7 +206,7 @@
   };
 
   const start = async () => {
-    await load();
+    await Promise.all([ready, load()]);
     await drawEach();
     let waiting = false;
     const watch = new ResizeObserver(() => {
@@ -283,7 +287,10 @@
 
   // What a control draws with: the data of a figure as its specification has them.
   window.roofline = {
-    unzip,
+    unzip: async (id) => {
+      await ready;
+      return unzip(id);
+    },
     data: (key) => structuredClone(specs.get(document.getElementById(key))?.data),
     redraw: (key, data) => {
       const plot = document.getElementById(key);

@@ -12,12 +12,15 @@ from contextlib import suppress
 from functools import cache
 from importlib.util import source_hash
 from pathlib import Path
-from typing import TypeVar
+from time import time
+from typing import Final, TypeVar
 
 from roofline.content import cache as folder
 from roofline.errors import InputError
 
 Record = TypeVar("Record")
+LASTS_S: Final = 60.0 * 86400.0
+"""Age from which a record is deleted when another is written. [s]"""
 
 
 def kept(
@@ -52,7 +55,17 @@ def kept(
             beside.replace(place)
         finally:
             beside.unlink(missing_ok=True)
+        _forget(place.parent)
     return record
+
+
+def _forget(kept_in: Path) -> None:
+    """Delete records that were written long ago: one that is still asked for is read again."""
+    last = time() - LASTS_S
+    for place in kept_in.glob("*.record"):
+        with suppress(OSError):  # another run was first
+            if place.stat().st_mtime < last:
+                place.unlink()
 
 
 def _place(name: str, paths: list[Path], content: bytes) -> tuple[Path, bytes]:

@@ -1,5 +1,6 @@
 """Parsed files are kept until they change, and whatever happens to the copy does no harm."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,17 @@ def test_a_changed_file_is_read_again_in_place_of_the_old_one(reader: Reader, fo
     assert [reader.kept(), reader.kept()] == [[1.0, 3.5]] * 2
     assert reader.times == 2
     assert len(list(folder.iterdir())) == 1
+
+
+def test_old_records_are_deleted_when_another_is_written(reader: Reader, folder: Path) -> None:
+    old, fresh = folder / "old.record", folder / "fresh.record"
+    folder.mkdir(parents=True)
+    for place in (old, fresh):
+        place.write_bytes(b"x")
+    os.utime(old, (0.0, 0.0))
+    reader.kept()
+    assert not old.exists()
+    assert fresh.exists()
 
 
 def test_two_records_of_a_file_are_two(reader: Reader) -> None:

@@ -1,6 +1,7 @@
 """``roofline compare-measured``: results of other tools' benchmarks beside predictions."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -19,7 +20,7 @@ from roofline.cli.render import (
     say,
 )
 from roofline.cli.report import write_page
-from roofline.errors import PartialError
+from roofline.errors import InputError, PartialError
 from roofline.table import Result, table
 from roofline.view.grids import grid
 from roofline.view.tables import shown
@@ -39,6 +40,10 @@ EPILOG: Final = (
 def compare_measured(
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="What benchmarks wrote; .gz is unpacked.")],
+    given: Annotated[
+        str,
+        typer.Option(help="What the files do not say, as calibrate takes it: gpu=l40s,gpus=2."),
+    ] = "",
     outside: Annotated[
         bool, typer.Option("--outside", help="Print only runs that have a figure outside.")
     ] = False,
@@ -58,8 +63,13 @@ def compare_measured(
     """
     from roofline.api import compare_measured as ask
     from roofline.cli.inputs import asked
+    from roofline.cli.learn import parsed
 
-    result = ask(**asked(context, Measured) | {"files": files})
+    options = asked(context, Measured)
+    told = {name: value for name, value in asdict(parsed(given)).items() if value}
+    if both := [name for name in told if options.get(name)]:
+        raise InputError(f"`given` {both[0]} beside `{both[0]}`", hint="say it once")
+    result = ask(**options | told | {"files": files})
     write_page(context, result, context.params["report"])
     _print(result, context.params["format_"], outside=outside)
     if code := _judged(result, fail_above):

@@ -47,8 +47,8 @@ ALIASES: Final[dict[str, tuple[str, ...]]] = {
 """Names on a command line that engines and their benchmarks have for parameters."""
 OTHERS: Final = ("backend", "cross_validate", "format", "given", "keep", "quality", "where")
 """Options of commands that no record of parameters is behind."""
-MARKED: Final = re.compile(r"(?<!`)`([a-z][a-z_0-9]*)(?:=([^`\n]*))?`(?!`)")
-"""Name of a parameter in a sentence, perhaps with a value."""
+MARKED: Final = re.compile(r"(?<!\w)'[^'\n]*'(?!\w)|(?<!`)`([a-z][a-z_0-9]*)(?:=([^`\n]*))?`(?!`)")
+"""Name of a parameter in a sentence, perhaps with a value; or what a user wrote, in quotes."""
 
 
 def aliases_of(name: str, others: Iterable[str] = ()) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def _spellings() -> dict[str, str]:
 
 def _option(mark: re.Match[str]) -> str:
     name, value = mark.groups()
-    if name not in _spellings():
+    if name is None or name not in _spellings():
         return mark[0]
     on, _, off = _spellings()[name].partition("/")
     if value == "False":
@@ -98,8 +98,13 @@ def flags(text: str) -> str:
 
     >>> flags("give a smaller `batch`, `kv=fp8` or `prefetch=False`")
     'give a smaller --batch, --kv fp8 or --no-prefetch'
+
+    What a user wrote stays as it is:
+
+    >>> flags("no network '`tp`'; the engine's `tp` is its own")
+    "no network '`tp`'; the engine's --tp is its own"
     """
-    return MARKED.sub(_option, text) if "`" in text else text
+    return QUOTED.sub(_option, text) if "`" in text else text
 
 
 def in_flags(value: T) -> T:

@@ -62,7 +62,8 @@ def not_taken(option: Any, kind: Any, value: Any, said: str, context: Any) -> In
         return InputError(f"{begun} is out of range", hint=f"give a number {words}")
     if kind in WORDS:
         share = re.fullmatch(r"(\d{1,3}(?:\.\d+)?)\s*%", given) if kind is float else None
-        how = f"write {float(share[1]) / 100:g}" if share else _HOW[kind]
+        whole = share is not None and float(share[1]) > 100  # of most shares too much
+        how = f"write {float(share[1]) / 100:g}" if share and not whole else _HOW[kind]
         return InputError(f"{begun} is not {WORDS[kind]}", hint=how)
     return InputError(f"{begun}: {said}", hint=more)
 

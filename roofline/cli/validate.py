@@ -129,8 +129,16 @@ def validate(
     names = [name.strip() for name in by.split(",") if name.strip()]
     if kind is Kind.E2E:
         columns = BY if by == DEFAULT_BY else names
-        wanted = {"out": out, "report": report, "format_": format_}
-        validate_e2e(context, file, frame, by=columns, cross_validate=cross_validate, **wanted)
+        validate_e2e(
+            context,
+            file,
+            frame,
+            by=columns,
+            cross_validate=cross_validate,
+            out=out,
+            report=report,
+            format_=format_,
+        )
         return
     predictor = (
         left_out(jobs, folds) if cross_validate else one_by_one(partial(shipped, kind.value))

@@ -88,14 +88,15 @@ def render(result: Result) -> str:
     style = (folder / "report.css").read_text("utf-8")
     needed = ["report.js", "tools.js", *(block.script for block in blocks if block.script)]
     script = "".join((folder / name).read_text("utf-8") for name in needed)
-    plotly = library() if any(block.figures for block in blocks) else None
+    figures = [figure for block in blocks for figure in block.figures]
+    plotly = library() if figures else None
     return (
         environment()
         .get_template("page.html")
         .render(
             page=view_of(result),
             blocks=blocks,
-            figures={figure.key: figure for block in blocks for figure in block.figures},
+            specs=pack(to_json({figure.key: figure.spec for figure in figures}).encode()),
             grids={grid.key: grid for block in blocks for grid in block.grids},
             policy=_policy(style, script, plotly.digest if plotly else ""),
             style=Markup(style),  # ours, not the result's
@@ -130,7 +131,6 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
-    environment.filters["embedded"] = lambda value: Markup(to_json(value))
     environment.filters["united"] = lambda rows: {
         at for row in rows for at, cell in enumerate(row) if cell.unit.strip()
     }

@@ -326,3 +326,13 @@ def test_several_files_are_one_comparison(capsys: Captured) -> None:
     result = json.loads(out)["result"]
     assert [entry["run"] for entry in result["runs"]] == [1, 2, 3, 4]
     assert len(result["files"]) == 2
+
+
+def test_what_files_leave_out_is_given_as_calibrate_takes_it(capsys: Captured) -> None:
+    file = DATA / "aiperf.json"
+    told = "gpu=h100-sxm,gpus=1,engine=vllm"
+    apart = ask(capsys, file, *HERE, "--engine", "vllm")
+    assert ask(capsys, file, "--given", told) == apart
+    code, _, err = ask(capsys, file, "--given", told, "--gpus", 2)
+    assert code == 2
+    assert "--given gpus beside --gpus" in err

@@ -12,6 +12,7 @@ from roofline.bench.columns import COLUMNS
 from roofline.bench.measurement_files import chosen
 from roofline.cli import run
 from roofline.errors import InputError
+from roofline.view.text import percent
 
 Captured = pytest.CaptureFixture[str]
 
@@ -231,8 +232,7 @@ def test_the_page_has_the_figures_of_the_table(
     assert code == 0
     assert f"wrote {page}" in err
     result, text = json.loads(out)["result"], page.read_text("utf-8")
-    inside = round(100 * result["overall"]["interval_coverage"])
-    number = result["overall"]["n"]
-    assert f"{inside}\N{NO-BREAK SPACE}% of {number} measured figures" in text
-    for name in ("scored-time-spec", "errors-by-group-spec", "validated-table", "refused-table"):
+    inside = percent(result["overall"]["interval_coverage"])
+    assert f"{inside} of {result['overall']['n']} measured figures" in text
+    for name in ("scored-time", "errors-by-group", "validated-table", "refused-table"):
         assert f'id="{name}"' in text

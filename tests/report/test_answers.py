@@ -145,7 +145,7 @@ def test_a_figure_opens_in_a_notebook_and_on_a_page(module: Any) -> None:
     drawn = answer.plot(_figure(module).key)
     assert drawn.layout.title.text == _figure(module).title
     assert "theme:" not in drawn.to_json()
-    assert f'id="{_figure(module).key}-spec"' in render(answer)
+    assert f'id="{_figure(module).key}"' in render(answer)
 
 
 @pytest.mark.slow

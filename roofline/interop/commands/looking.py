@@ -1,11 +1,13 @@
 """Values of a document that others wrote: of the kind that is expected, or refused."""
 
-from typing import Any
+from typing import Any, Final
 
 from roofline.errors import DocumentError
 from roofline.schema.document import Document, Text, shown
 
 Path = tuple[str | int, ...]
+MOST: Final = 2**20
+"""Largest number of replicas that is believed. [1]"""
 
 
 def mapping(document: Document, *path: str | int) -> dict[str, Any]:
@@ -45,6 +47,8 @@ def count(document: Document, *path: str | int) -> int:
         raise fault(
             document, path, f"{shown(value)} is no number of 1 or more", "write a whole number"
         )
+    if value > MOST:
+        raise fault(document, path, f"more than {MOST:,} of it", "write a smaller number")
     return value
 
 

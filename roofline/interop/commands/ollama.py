@@ -15,7 +15,7 @@ from typing import Final
 
 from roofline.cost.layout import Layout
 from roofline.interop.commands.flags import Given, Known, Value
-from roofline.interop.commands.reading import Files, Read, Start, after, opened
+from roofline.interop.commands.reading import Files, Read, Start, after, opened, variables, without
 from roofline.interop.commands.served import Served
 from roofline.interop.commands.words import Line
 
@@ -52,11 +52,12 @@ def starts(line: Line) -> Start | None:
 
 def read(line: Line, files: Files) -> Read:
     """Read a command; `files` is not asked. DocumentError where it names no model."""
-    given, ignored = opened(line, starts(line), KNOWN)
-    for name, word in line.environment:
+    start = starts(line)
+    given, ignored = opened(line, start, KNOWN)
+    for name, word in variables(line, start):
         if name in VARIABLES:
             given.values[VARIABLES[name]] = [Value(word.text, name, word.at, line.source)]
-    ignored = tuple(each for each in ignored if each.partition("=")[0] not in VARIABLES)
+            ignored = without(ignored, name, word.text)
     if not given.positional:
         raise line.source.error(
             0, "no model is named", "write ollama run MODEL, with the variables of ollama serve"

@@ -1,13 +1,14 @@
 """Commands that were read, and where a program stands in one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 
 from roofline.errors import InputError
 from roofline.interop.commands.flags import Given, Known, Value, flags
 from roofline.interop.commands.served import Served
-from roofline.interop.commands.words import Line
+from roofline.interop.commands.words import Line, Word
 from roofline.schema.document import Document
 
 Files = Callable[[str], Document]
@@ -73,6 +74,23 @@ def opened(
         else:
             ignored.append(f"{name}={word.text}")
     return given, tuple(ignored)
+
+
+def variables(line: Line, start: Start | None) -> Iterator[tuple[str, Word]]:
+    """Variables of the environment: before a command, and ``-e NAME=VALUE`` of its container."""
+    yield from line.environment
+    before = line.words[: start.first] if start else ()
+    for option, word in pairwise(before):
+        name, equals, value = word.text.partition("=")
+        if option.text in ("-e", "--env") and equals:
+            yield name, Word(value, word.at)
+
+
+def without(ignored: Iterable[str], name: str, value: str) -> tuple[str, ...]:
+    """Words that are not read, without a variable that was, alone or of a container."""
+    said = f"{name}={value}"
+    kept = (each for each in ignored if each != said)
+    return tuple(each.replace(f" -e {said}", "").replace(f" --env {said}", "") for each in kept)
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from typing import Final
 from roofline.cost.layout import Layout
 from roofline.interop.commands import shared
 from roofline.interop.commands.flags import Given, Known, Value
-from roofline.interop.commands.reading import Files, Read, Start, after, opened
+from roofline.interop.commands.reading import Files, Read, Start, after, opened, variables, without
 from roofline.interop.commands.served import Served, Share, Speculation
-from roofline.interop.commands.words import Line, Word
+from roofline.interop.commands.words import Line
 
 NAME: Final = "tgi"
 TITLE: Final = "TGI"
@@ -66,19 +66,11 @@ def read(line: Line, files: Files) -> Read:
     """
     start = starts(line)
     given, ignored = opened(line, start, KNOWN)
-    passed = _passed(line, start)
-    for name, word in (*line.environment, *passed):
+    for name, word in variables(line, start):
         flag = name.lower().replace("_", "-")
-        if flag in VARIABLES and flag not in given.values:
-            given.values[flag] = [Value(word.text, name, word.at, line.source)]
-    ignored = tuple(
-        each
-        for each in ignored
-        if each.partition("=")[0].lower().replace("_", "-") not in VARIABLES
-    )
-    for name, word in passed:
-        if name.lower().replace("_", "-") in VARIABLES:
-            ignored = tuple(_without(each, f"{name}={word.text}") for each in ignored)
+        if flag in VARIABLES:
+            given.values.setdefault(flag, [Value(word.text, name, word.at, line.source)])
+            ignored = without(ignored, name, word.text)
     model = given.text("model-id")
     if model is None:
         raise line.source.error(0, "no model is named", "give --model-id")
@@ -98,23 +90,6 @@ def read(line: Line, files: Files) -> Read:
     )
     extra = [value.text for value in given.positional]
     return Read(served, (*ignored, *given.unused(), *extra), tuple(notes))
-
-
-def _passed(line: Line, start: Start | None) -> list[tuple[str, Word]]:
-    """Variables that a container is started with, ``-e NAME=VALUE`` before its image."""
-    before = line.words[: start.first] if start else ()
-    out = []
-    for place, word in enumerate(before):
-        if word.text in ("-e", "--env") and place + 1 < len(before):
-            name, equals, value = before[place + 1].text.partition("=")
-            if equals:
-                out.append((name, Word(value, before[place + 1].at)))
-    return out
-
-
-def _without(words: str, variable: str) -> str:
-    """Words before an image, without a variable that was read."""
-    return words.replace(f" -e {variable}", "").replace(f" --env {variable}", "")
 
 
 def _shards(given: Given, notes: list[str]) -> int:

@@ -59,9 +59,9 @@ def group_errors(result: Result) -> tuple[GroupError, ...]:
         if name not in FIGURES and len({row[name] for row in validated}) > 1
     ]
     for row in validated:
-        keys = [row[name] for name in by]
+        told = [row[name] for name in by]
         if is_number(row["median"]):
-            found.append(_error(keys, row, row["rows"], (row["median"], row["p90"])))
+            found.append(_error(told, row, row["rows"], (row["median"], row["p90"])))
     sizes: dict[str, int] = {}
     for each in found:
         sizes[each.name] = sizes.get(each.name, 0) + each.figures

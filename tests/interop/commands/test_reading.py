@@ -138,6 +138,7 @@ def test_data_parallelism_around_a_model_is_replicas() -> None:
         ("ollama run hf.co/org/M-7B-GGUF:Q4_0", "model", "org/M-7B"),
         ("OLLAMA_NUM_PARALLEL=4 ollama run mistral:7b", "max_sequences", 4),
         ("OLLAMA_KV_CACHE_TYPE=q8_0 ollama run mistral:7b", "kv", "int8-kv"),
+        ("docker run -e OLLAMA_NUM_PARALLEL=4 ollama/ollama run mistral:7b", "max_sequences", 4),
         ("vllm serve m --cpu-offload-gb 2.5", "offloaded", Offloaded(2.5 * GIB, "bytes")),
         ("vllm serve m --spec-method mtp --spec-tokens 2", "speculation", Speculation("mtp", 2)),
         (
