@@ -47,8 +47,10 @@ ALIASES: Final[dict[str, tuple[str, ...]]] = {
 """Names on a command line that engines and their benchmarks have for parameters."""
 OTHERS: Final = ("backend", "cross_validate", "format", "given", "keep", "quality", "where")
 """Options of commands that no record of parameters is behind."""
-MARKED: Final = re.compile(r"(?<!\w)'[^'\n]*'(?!\w)|(?<!`)`([a-z][a-z_0-9]*)(?:=([^`\n]*))?`(?!`)")
-"""Name of a parameter in a sentence, perhaps with a value; or what a user wrote, in quotes."""
+MARKED: Final = re.compile(r"(?<!`)`([a-z][a-z_0-9]*)(?:=([^`\n]*))?`(?!`)")
+"""Name of a parameter in a sentence, perhaps with a value."""
+QUOTED: Final = re.compile(rf"(?<!\w)'[^'\n]*'(?!\w)|{MARKED.pattern}")
+"""Words that a user wrote, in quotes, which stay as they are; or such a name."""
 
 
 def aliases_of(name: str, others: Iterable[str] = ()) -> tuple[str, ...]:
