@@ -29,7 +29,7 @@
   };
   // Cents at least, and three digits of what is less than a dollar.
   const dollars = (value) => {
-    const exact = String(Number(value.toPrecision(3)));
+    const exact = Number(value.toPrecision(3)) === value ? String(value) : value.toPrecision(3);
     if (value < 1 && exact.length > 4) return exact;
     return value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
   };

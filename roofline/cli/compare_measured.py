@@ -22,6 +22,7 @@ from roofline.cli.render import (
 from roofline.cli.report import write_page
 from roofline.errors import InputError, PartialError
 from roofline.table import Result, table
+from roofline.units import counted
 from roofline.view.grids import grid
 from roofline.view.tables import shown
 from roofline.view.terminal import clean, wrap
@@ -178,13 +179,13 @@ def _load(run: Mapping[str, Any]) -> str:
     many = run["concurrency"]
     match run["load"]:
         case "open":
-            return f"{run['rate']:g} requests/s"
+            return f"{run['rate']:g} requests/s" if run["rate"] else "load not known"
         case "burst" | "offline":
-            return f"{run['requests']:,} at once"
+            return f"{run['requests']:,} at once" if run["requests"] else "all at once"
         case "batch":
-            return f"batch of {many:,}"
+            return f"batch of {many or 1:,}"
         case "prefill":
             return "a prompt alone"
         case "decode":
             return "an answer alone"
-    return f"{many:,} client{'s' if many > 1 else ''}"
+    return counted(many, "client") if many else "load not known"

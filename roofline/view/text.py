@@ -100,7 +100,7 @@ def amount(value: object, unit: str = "", digits: int = 3) -> Amount:
         return Amount(UNKNOWN if value is None or isinstance(value, float) else clean(value))
     number = float(str(value))
     if unit.startswith("$"):
-        text = f"{number:,.2f}" if number >= 1 else f"{Decimal(f'{number:.{digits}g}'):f}"
+        text = f"{number:,.2f}" if number >= 1 else f"{Decimal(_rounded(number, digits)):f}"
         cents = len(text.partition(".")[2]) >= 2
         return Amount(f"${text if cents else f'{number:.2f}'}", unit[1:])
     if unit == "s" and number >= 1000:  # nobody counts thousands of seconds by prefix
@@ -153,6 +153,10 @@ def plain(number: float, digits: int = 3) -> str:
     """
     if abs(number) >= 10.0 ** (digits - 1):
         return f"{number:,.0f}" if abs(number) < 10.0**15 else f"{number:.{digits}g}"
+    return _rounded(number, digits)
+
+
+def _rounded(number: float, digits: int) -> str:
     short = f"{number:.{digits}g}"
     return short if float(short) == number else f"{number:#.{digits}g}".removesuffix(".")
 

@@ -86,7 +86,7 @@ def _gaps(result: Result, lanes: Lanes) -> str:
         return ""
     some = result.metadata.get("keep", "all") != "all"
     missing = "Only what the sweep kept" if some else "Not every combination"
-    more = " With `keep=all` every one is here." if some else ""
+    more = " Where a sweep keeps all, every one is here." if some else ""
     return f"{missing} can be chosen: a choice that leads to none moves the others.{more}"
 
 
