@@ -21,6 +21,7 @@ from roofline.cli.render import (
     write_csv,
 )
 from roofline.cli.report import write_page
+from roofline.units import counted
 from roofline.view.scores import refusals
 from roofline.view.terminal import clean, wrap
 from roofline.view.words import heading, mid
@@ -122,7 +123,11 @@ def validate(
     from roofline.bench.predictors import left_out, one_by_one, shipped
     from roofline.bench.validation import validate as score
     from roofline.errors import InputError
+    from roofline.files import check
 
+    for path in (out, report):
+        if path is not None:  # before minutes are spent on it
+            check(path)
     frame = chosen(read_measurements(file), where)
     if frame.empty:
         raise InputError(f"no row is left of {file}", hint="loosen --where")
@@ -149,10 +154,6 @@ def validate(
     if out is not None:
         _write(found, out)
         typer.echo(f"wrote {clean(str(out))}", err=True)
-    if report is not None:
-        from roofline.api.validated import validated_kernels
-
-        write_page(context, validated_kernels(found, groups, file), report)
     bases = dict(Counter(found.basis[found.known]))
     answer = {
         "overall": found.figures(),
@@ -167,10 +168,14 @@ def validate(
     said = [
         "Errors of the time in percent; rows inside their central 80 % interval; median, "
         "mean and p90 of the plain datasheet roofline on the same rows.",
-        *(f"{count:,} rows {basis}." for basis, count in bases.items()),
+        *(f"{counted(count, 'row')} {basis}." for basis, count in bases.items()),
     ]
     refused = ((r.rows, f"rows not predicted ({r.where})", r.why) for r in found.refused)
     _print(format_, answer, header, rows, said, refused)
+    if report is not None:
+        from roofline.api.validated import validated_kernels
+
+        write_page(context, validated_kernels(found, groups, file), report)
 
 
 def _print(
@@ -272,16 +277,6 @@ def validate_e2e(
     if out is not None:
         _write_serving(found, numbered, out)
         typer.echo(f"wrote {clean(str(out))}", err=True)
-    if report is not None:
-        from roofline.api.validated import validated_serving
-
-        scored = [
-            (metric, {"kind": kind, **key}, figures["metrics"][metric])
-            for kind, key, figures in groups
-            for metric in figures["metrics"]
-            if figures["metrics"][metric]["n_total"]
-        ]
-        write_page(context, validated_serving(found, numbered, scored, file), report)
     counts = Counter(each.why for each in found.refused)
     reasons = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     overall = found.figures(~found.of_kind(*READERS))
@@ -312,6 +307,16 @@ def validate_e2e(
         said.append(f"Predicted apart, and fitted to by no constant: {', '.join(apart)}.")
     refused = ((count, "not predicted", why) for why, count in reasons)
     _print(format_, answer, header, rows, said, refused)
+    if report is not None:
+        from roofline.api.validated import validated_serving
+
+        scored = [
+            (metric, {"kind": kind, **key}, figures["metrics"][metric])
+            for kind, key, figures in groups
+            for metric in figures["metrics"]
+            if figures["metrics"][metric]["n_total"]
+        ]
+        write_page(context, validated_serving(found, numbered, scored, file), report)
 
 
 def _write_serving(found: "EndToEnd", frame: "pandas.DataFrame", out: Path) -> None:

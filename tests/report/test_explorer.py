@@ -295,7 +295,7 @@ def kept() -> Table:
 
 
 def test_a_page_of_few_says_that_only_these_can_be_chosen() -> None:
-    assert "With `keep=all` every one is here" in render(swept(kept(), keep="pareto"))
+    assert "Where a sweep keeps all, every one is here" in render(swept(kept(), keep="pareto"))
     assert "can be chosen:" in render(swept(kept()))
     assert "can be chosen:" not in render(swept(points(), keep="pareto"))
 

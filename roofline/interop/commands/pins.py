@@ -102,7 +102,7 @@ PINS: Final = (
         trtllm.NAME,
         f"TensorRT-LLM {trtllm.VERSION}",
         "2026-11-23",
-        "read in its source when it was written: its wheel has gigabytes",
+        "read in its source when it was written: PyPI has no wheel of it",
         tuple(_TRTLLM.split()),
     ),
     Pin(
