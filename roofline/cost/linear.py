@@ -34,7 +34,7 @@ def gemm(m: Number, n: Number, k: Number, *, weight_width: float, width: float) 
 
 
 GEMM: Final = Formula(
-    flops="2 · m · n · k[ · share]",
+    flops="2 · m · n · k",
     weight_bytes="n · k · weight_width",
     activation_bytes="m · (n + k) · width",
 )

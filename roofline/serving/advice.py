@@ -175,7 +175,7 @@ def listed(parts: dict[str, float]) -> str:
     lead = {
         "arithmetic": "arithmetic",
         "wires": "the interconnect between devices",
-        "host": "loading from the host",
+        "host": "the host: loads or launches",
         "engine": "the engine's own work: scheduling, sampling, launches",
     }.get(name, f"memory: reading {name}" if name != "activations" else "memory: activations")
     others = [

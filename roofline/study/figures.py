@@ -31,7 +31,7 @@ _DOING: Final = {
     "KV cache": "reading the KV cache",
     "activations": "moving activations",
     "wires": "the interconnect between devices",
-    "host": "loading from the host",
+    "host": "the host: loads or launches",
     "engine": "the engine's own work",
 }
 

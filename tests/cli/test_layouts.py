@@ -112,7 +112,7 @@ def test_what_does_not_fit_is_offloaded_as_far_as_it_must(capsys: Captured) -> N
     assert "Does not fit" in out
     code, out, _ = ask(capsys, f"{line} --offload-weights auto")
     assert code == 0
-    assert "bound by loading from the host" in out
+    assert "bound by the host: loads or launches" in out
     assert "Loading hides behind the rest of a decode step from a batch of" in out
 
 

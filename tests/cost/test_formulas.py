@@ -42,6 +42,8 @@ NETWORKS = (
     "gemma-3n-e2b-it",
     "lfm2-8b-a1b",
     "rwkv7-2.9b-world",
+    "zamba2-1.2b",
+    "gemma-3-4b",
 )
 """Networks that have every operator and matrix of those that are shipped, as a test below says."""
 LAYOUTS = (

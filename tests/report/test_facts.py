@@ -222,7 +222,7 @@ def test_the_area_of_a_point_is_its_share(result: Result) -> None:
     assert math.sqrt(2 / marker["sizeref"]) == pytest.approx(roofline_chart.LARGEST_POINT)
 
 
-def test_loading_from_the_host_has_its_colour_its_pattern_and_its_words(result: Result) -> None:
+def test_waiting_for_the_host_has_its_colour_its_pattern_and_its_words(result: Result) -> None:
     rows = [
         {"phase": "decode", "op": "load-weights", "seconds": 3.0, "serial_s": 4.0, "share": 0.75,
          "bound": "host"},
@@ -233,11 +233,11 @@ def test_loading_from_the_host_has_its_colour_its_pattern_and_its_words(result: 
     (facts,) = time_facts(loading)
     figure = time_per_op.draw_times(facts, "time")
     bar = next(
-        bar for bar in figure.spec["data"] if bar.get("name", "").startswith("bound by load")
+        bar for bar in figure.spec["data"] if bar.get("name", "").startswith("bound by the host")
     )
     assert bar["marker"]["color"] == "theme:host"
     assert bar["marker"]["pattern"]["shape"] == "."
-    assert "75\xa0% bound by loading from the host" in figure.summary
+    assert "75\xa0% bound by the host: loads or launches" in figure.summary
     assert [(key.tint, key.shape) for key in figure.legend][:2] == [
         ("host", "dotted"),
         ("memory", "hatched"),

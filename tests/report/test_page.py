@@ -260,7 +260,7 @@ def test_what_is_kept_outside_is_among_the_assumptions() -> None:
     assert rate["value"] == "31.5 GB/s"
     assert "PCI Express" in rate["source"]
     page = render(result)
-    assert "bound by loading from the host" in page
+    assert "bound by the host: loads or launches" in page
     assert "rtx-4090 links pcie bandwidth" in page
 
 

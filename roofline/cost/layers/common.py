@@ -10,6 +10,7 @@ import numpy as np
 from roofline.cost import linear
 from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.deployment import Deployment, Fusing
+from roofline.cost.engine_costs import LAUNCH_S
 from roofline.cost.layers.adapters import adapted
 from roofline.cost.work import (
     CONVERSION,
@@ -111,22 +112,17 @@ def product(
     beside = biased * p.width + n * made.stored.row_bits / BITS_PER_BYTE
     if anywhere(beside):
         work = work + other("weight_bytes", "biases and scales", beside)
-    copied = dequantisation(made, n, k)
+    copied = dequantisation(made, m, n, k)
     if anywhere(copied):
         work = work + other("weight_bytes", "converted copy", copied + copied)
     if made.quantised is not None and p.fusion != "all":
         yield quantised(made, name, m, k, layers, CONVERSION)
     shape = {"m": m, "n": n, "k": k}
     formats = {"weights": made.stored.name, "activations": made.multiplied.name}
-    for number, (arithmetic, share) in enumerate(made.shares.items()):
-        part = work
-        if share != 1.0:
-            part = replace(work.telling(share=share), flops=work.flops * share)
-        if number:  # the operands were moved for the first part
-            part = Work(flops=part.flops, made=part.made[:1])
-        called = f"{name}-outliers" if number else name
-        op = Op(called, "gemm", part, layers, arithmetic, dims=shape, formats=formats)
-        yield replace(op, kernel=kernel) if kernel else op
+    op = Op(name, "gemm", work, layers, made.arithmetic, dims=shape, formats=formats)
+    yield replace(op, kernel=kernel) if kernel else op
+    if made.outliers:
+        yield from decomposed(p, made, name, m, n, k, layers)
     if made.quantised is not None and made.quantised.name == INPUTS:
         yield scaled(name, m, n, k, layers)
     engine = p.deployment.engine
@@ -155,6 +151,59 @@ def quantised(made: Product, name: str, m: Number, k: Number, layers: int, kerne
     )
     dims = {"m": m, "reads": k, "writes": k}
     return Op(f"quantise-{name}", "pointwise", work, layers, dims=dims, kernel=kernel)
+
+
+def decomposed(
+    p: Pass, made: Product, name: str, m: Number, n: Number, k: Number, layers: int
+) -> Iterator[Op]:
+    """Outlier columns of LLM.int8(): what finds and gathers them, and their product in 16 bits.
+
+    Inputs are narrowed to fp16, their magnitudes taken, compared and reduced twice, the columns
+    listed, and zeroed for the product in int8; those columns of inputs and weights are gathered and
+    the weights scaled. The product in int8 writes 32 bits, which are scaled to 16, converted, and
+    added to. The host reads how many columns there are before it can go on, so that none of this is
+    in a CUDA graph. Source: Dettmers et al. 2022 (arXiv 2208.07339), section 3;
+    ``int8_vectorwise_quant``, ``int8_mixed_scaled_mm`` and ``int8_mm_dequant`` of bitsandbytes
+    0.45; sectors of 32 B: CUDA C++ Best Practices Guide, coalesced access.
+
+    Args:
+        p: The step.
+        made, name, layers: The product in int8, its name, and how often.
+        m, n, k: Its rows, and output and input width of the matrix. [1]
+    """
+    columns = made.outliers * k
+    told = {"m": m, "n": n, "k": k, "columns": columns, "launches": LAUNCHES, "launch": LAUNCH_S}
+    around = Work(
+        activation_bytes=m * (IN_BYTES * k + ZEROED_BYTES * columns + OUT_BYTES * n),
+        weight_bytes=GATHERED_BYTES * n * columns,
+        made=by(_DECOMPOSED, told),
+    )
+    waited = np.where(np.asarray(m) > 0, LAUNCHES * LAUNCH_S, 0.0)[()]
+    yield Op(f"decompose-{name}", "host", around, layers, wire_s=waited, algorithm="when chosen")
+    wide = made.activations
+    added = linear.gemm(m, n, columns, weight_width=wide.width, width=wide.width)
+    added = added + other("activation_bytes", "outputs added to", m * n * wide.width)
+    formats = {"weights": wide.name, "activations": wide.name}
+    dims = {"m": m, "n": n, "k": columns}
+    yield Op(f"{name}-outliers", "gemm", added, layers, wide.name, dims=dims, formats=formats)
+
+
+LAUNCHES: Final = 17
+"""Kernels and copies to the host around a product of LLM.int8(), with inputs in bf16: narrowing,
+magnitudes, comparison, whether there is any, its copy, which columns, their list (two kernels and a
+copy), zeros, both gathers, two scalings and a narrowing of weights, scales of the result, its
+conversion. [1]"""
+IN_BYTES: Final = 13.0
+"""Bytes of an input beside its quantisation: 2 + 2 to narrow it, 2 + 2 for its magnitude, 2 + 1 to
+compare, 1 + 1 to reduce. [B]"""
+ZEROED_BYTES: Final = 5.0
+"""Bytes of an outlier: zeroed in the int8 inputs, read and written in 16 bits. [B]"""
+GATHERED_BYTES: Final = 52.0
+"""Bytes of a weight of an outlier column: a sector of 32 is read for it and 1 written, which
+becomes fp32 (1 + 4), is scaled (4 + 4) and narrowed (4 + 2). [B]"""
+OUT_BYTES: Final = 12.0
+"""Bytes of an output: 2 more where the product writes it in 32 bits, 4 + 2 to scale it, 2 + 2 to
+convert it. [B]"""
 
 
 def scaled(name: str, m: Number, n: Number, k: Number, layers: int) -> Op:
@@ -341,6 +390,16 @@ def norm(p: Pass, name: str, parameters: float, layers: int, streams: int = 1) -
 
 
 _QUANTISED: Final = Formula(activation_bytes="m · (read + written)")
+_DECOMPOSED: Final = Formula(
+    activation_bytes=f"m · ({IN_BYTES:g} · k + {ZEROED_BYTES:g} · columns + {OUT_BYTES:g} · n)",
+    weight_bytes=f"{GATHERED_BYTES:g} · n · columns",
+    seconds="launches · launch",
+    meanings=(
+        ("columns", "input features that are multiplied in 16 bits"),
+        ("launches", "counted in the source of bitsandbytes"),
+        ("launch", "assumed"),
+    ),
+)
 _SCALED: Final = Formula(flops="6 · m · n · (k / block)")
 _STORE: Final = Formula(activation_bytes="m · read · width", kv_bytes="m · cached · kv_width")
 _INDEX_STORE: Final = Formula(kv_bytes="m · entry_bytes")

@@ -35,7 +35,10 @@ class Format:
     outliers: float = 0.0
     """Share of the input features that is multiplied in 16 bits. [1]"""
     unfused: bool = False
-    """True if weights are converted into a 16-bit copy in memory, not inside the product."""
+    """True if weights are converted into a 16-bit copy in memory, not inside the product, when more
+    than one token is computed."""
+    protected: Fraction = Fraction(0)
+    """Share of the values that are kept in 16 bits instead. [1]"""
     claim: str = ""
     """A published figure that does not follow from bytes and rates, one sentence."""
     source: str = "width of the type"
@@ -57,7 +60,8 @@ class Format:
     def exact_bits(self) -> Fraction:
         """Bits per value, those that groups share included and those of rows left out. [bit]"""
         extra = sum((Fraction(bits, values) for bits, values in self.shared), Fraction())
-        return self.kept * self.element_bits + self.place_bits + extra
+        narrow = self.kept * self.element_bits + self.place_bits + extra
+        return (1 - self.protected) * narrow + self.protected * 16
 
     @property
     def bits(self) -> float:
@@ -73,7 +77,10 @@ class Format:
         terms = [element, *(f"{bits}/{values}" for bits, values in self.shared)]
         total = f" = {self.bits:.7g}" if self.shared or self.dense else ""
         row = f", and {self.row_bits} per row" if self.row_bits else ""
-        return " + ".join(terms) + total + row
+        said = " + ".join(terms)
+        if self.protected:
+            said = f"{float(1 - self.protected):g}·({said}) + {float(self.protected):g}·16"
+        return said + total + row
 
     def matrix_bytes(self, n: int, k: int) -> Fraction:
         """Size of a matrix of n rows (outputs) and k columns, exactly. [B]
@@ -83,6 +90,7 @@ class Format:
         return (n * k * self.exact_bits + n * self.row_bits) / int(BITS_PER_BYTE)
 
 
+_NONE: Final = Fraction(0)
 _TENSOR = "one scale per tensor, left out"
 _BNB = "bitsandbytes; Dettmers et al. 2023 (arXiv 2305.14314)"
 _MX = "OCP Microscaling Formats v1.0: groups of 32 with an 8-bit scale"
@@ -90,8 +98,9 @@ _NV = "NVIDIA: groups of 16 with an fp8 scale; one fp32 scale per tensor left ou
 _SPARSE = "; 0.45 % of values as fp16 with a 32-bit place; Kim et al. 2024 (arXiv 2306.07629)"
 _INT8 = "8 bits with an fp32 scale per output; activations per token; SmoothQuant (2211.10438)"
 _CLAIM = (
-    "LLM.int8() is published to be 15–23 % slower than fp16 (BLOOM-176B, Hugging Face 2022): a "
-    "claim, printed and not modelled"
+    "LLM.int8() chooses its 16-bit columns at run time: its kernels are launched one by one, "
+    "outside CUDA graphs, and each launch takes the host's time (assumed). Published: 15–23 % "
+    "slower than fp16 (BLOOM-176B, Hugging Face 2022), more in smaller networks (arXiv 2208.07339)"
 )
 _TERNARY = "four of −1, 0 and 1 to a byte; Ma et al. 2025 (arXiv 2504.12285); "
 _MX8, _NV4, _MX4 = ((8, 32),), ((8, 16),), ((8, 32),)
@@ -212,10 +221,13 @@ KV_FORMATS: Final = ("fp32", "bf16", "fp16", "fp8", "fp8-e5m2", "int8", "int8-kv
 
 
 @cache
-def grouped(bits: int, group: int, *, zero_bits: int | None = None) -> Format:
+def grouped(
+    bits: int, group: int, *, zero_bits: int | None = None, protected: Fraction = _NONE
+) -> Format:
     """Weight-only integers in groups that share an fp16 scale and a zero point.
 
-    Source: Lin et al. 2023 (arXiv 2306.00978) and Frantar et al. 2022 (arXiv 2210.17323); order of
+    Source: Lin et al. 2023 (arXiv 2306.00978), Frantar et al. 2022 (arXiv 2210.17323), and Shao et
+    al. 2023 (arXiv 2308.13137), whose OmniQuant learns the same scales and zero points; order of
     inputs that GPTQ stores beside the weights is left out.
 
     Args:
@@ -223,12 +235,16 @@ def grouped(bits: int, group: int, *, zero_bits: int | None = None) -> Format:
         group: Weights that share a scale; 0 for all of a row. [1]
         zero_bits: Of the zero point: as many as a weight where None (packed, as AWQ and GPTQ store
             it), 16 unpacked, 0 without one. [bit]
+        protected: Share of the weights that stay in 16 bits, as those of the 0.1–1 % of input
+            features that matter most (section 3.1 of AWQ, which scales them instead). [1]
 
     Examples:
         >>> grouped(4, 128).expression
         '4 + 16/128 + 4/128 = 4.15625'
         >>> grouped(4, 32, zero_bits=0).bits
         4.5
+        >>> grouped(4, 128, protected=Fraction(1, 100)).expression
+        '0.99·(4 + 16/128 + 4/128) + 0.01·16 = 4.274687'
     """
     zero = bits if zero_bits is None else zero_bits
     style = {bits: "", 0: "-sym", 16: "-zp16"}[zero]
@@ -237,12 +253,15 @@ def grouped(bits: int, group: int, *, zero_bits: int | None = None) -> Format:
     what = {bits: f"a packed {bits}-bit zero", 0: "no zero", 16: "an fp16 zero"}[zero]
     overhead = tuple((each, group) for each in (16, zero) if each and group)
     return Format(
-        _SHORT.get(name, name),
+        _SHORT.get(name, name) + (f"-keep{float(protected):g}" if protected else ""),
         bits,
+        protected=protected,
         shared=overhead,
         row_bits=0 if group else 16 + zero,
         source=f"groups of {group or 'a row'} with an fp16 scale and {what} "
-        "(AWQ arXiv 2306.00978, GPTQ arXiv 2210.17323)",
+        "(AWQ arXiv 2306.00978, GPTQ arXiv 2210.17323)"
+        + f"; {float(protected):g} of the weights in 16 bits"
+        * bool(protected),
     )
 
 

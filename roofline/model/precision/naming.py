@@ -126,11 +126,12 @@ ALIASES: Final[Mapping[str, str]] = {
     "kv8": "int8-kv",
 }
 _GROUPED: Final = re.compile(
-    r"(?:(?:awq|gptq)-)?(?:int(?P<bits>[2348]))?(?:-?(?:awq|gptq))?"
+    r"(?:(?:awq|gptq|omniquant)-)?(?:int(?P<bits>[2348]))?(?:-?(?:awq|gptq|omniquant))?"
     r"(?:-g(?P<group>[1-9]\d{0,4})|(?P<row>-row))?(?P<zero>-sym|-asym|-zp16)?"
+    r"(?:-keep(?P<kept>0?\.[0-9]{1,6}))?"
 )
 _ZERO: Final = {None: None, "-asym": None, "-sym": 0, "-zp16": 16}
-_EXAMPLES: Final = ("int4", "int4-awq", "int4-gptq", "awq", "gptq", "int3", "int2")
+_EXAMPLES: Final = ("int4", "int4-awq", "int4-gptq", "awq", "gptq", "omniquant", "int3", "int2")
 """Grouped names that a misspelling may have meant."""
 
 
@@ -142,7 +143,8 @@ def named(name: str) -> Format:
         name: A name of `FORMATS` or an alias, in any case; or bits, method, group and zero point,
             as in ``"int4-awq"``, ``"int4-g64"``, ``"gptq-int3-g128"``, ``"int4-g32-sym"``,
             ``"int4-g128-zp16"``. Groups are of 128 unless said; ``-row`` shares over a whole row. A
-            pattern of zeros may follow: ``"bf16-2:4"``, ``"bf16-sparse0.5"``.
+            share of the weights that stays in 16 bits may follow, ``"int4-awq-keep0.01"``, or a
+            pattern of zeros, ``"bf16-2:4"``, ``"bf16-sparse0.5"``.
 
     Raises:
         UnknownNameError: There is none.
@@ -176,10 +178,11 @@ def _find(name: str) -> Format | None:
     if name in BLOCKS:
         return in_blocks(name)
     match = _GROUPED.fullmatch(name)
-    if match is None or not any(word in name for word in ("int", "awq", "gptq")):
+    if match is None or not any(word in name for word in ("int", "awq", "gptq", "omniquant")):
         return None
     bits = int(match["bits"] or 4)
     if bits == 8 and not (match["group"] or match["row"] or "q" in name):
         return None
     group = 0 if match["row"] else int(match["group"] or 128)
-    return grouped(bits, group, zero_bits=_ZERO[match["zero"]])
+    kept = Fraction(match["kept"] or 0)
+    return grouped(bits, group, zero_bits=_ZERO[match["zero"]], protected=kept)

@@ -46,12 +46,9 @@ class Product:
         return self.quantised is None and self.stored.element_bits < self.activations.element_bits
 
     @property
-    def shares(self) -> Mapping[str, float]:
-        """Arithmetic types with the share of the FLOPs that runs in each. [1]"""
-        part = self.stored.outliers if self.quantised else 0.0
-        if not part:
-            return {self.arithmetic: 1.0}
-        return {self.arithmetic: 1.0 - part, self.activations.name: part}
+    def outliers(self) -> float:
+        """Share of the input features that are multiplied in 16 bits as well. [1]"""
+        return self.stored.outliers if self.quantised else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,9 @@ def _thinned(dense: Product, stored: Format, gpu: Gpu) -> Product:
     """The product with zeros in the weights: faster only where the GPU skips their pattern."""
     if not stored.name.endswith(SPARSE):
         note = (
-            f"{stored.name} weights are multiplied as dense ones: fewer bytes, the same FLOP rate"
+            f"{stored.name} weights are multiplied as dense ones: fewer bytes, the same FLOP rate, "
+            "and the bytes only with kernels that decode a bitmap (Flash-LLM, arXiv 2309.10285); "
+            "libraries of dense kernels gain nothing from scattered zeros"
         )
         return replace(dense, stored=stored, note=dense.note or note)
     arithmetic = f"{dense.arithmetic}{SPARSE}"
@@ -235,16 +234,21 @@ def quantisation(made: Product, tokens: Value, k: Value) -> tuple[Value, Value]:
     return elements * made.activations.width, written
 
 
-def dequantisation(made: Product, n: Value, k: Value) -> Value:
+def dequantisation(made: Product, m: Value, n: Value, k: Value) -> Value:
     """Size of the copy that weights on their way into a product are converted to, if any. [B]
 
     It is written, and read, as often as the matrix is read.
 
     Source: fused kernels (Marlin, arXiv 2408.11743) convert in registers and move nothing more;
-    bitsandbytes writes a copy of the matrix and reads it back when more than one token is computed.
+    so does bitsandbytes for one token (``gemv_4bit``), which writes a copy of the matrix and reads
+    it back when more are computed (``matmul_4bit`` of ``bitsandbytes/autograd/_functions.py``).
 
     Args:
         made: The product.
+        m: Tokens. [token]
         n, k: Output and input width of the matrix. [1]
     """
-    return n * k * made.activations.width if made.dequantises and made.stored.unfused else 0.0
+    if not (made.dequantises and made.stored.unfused):
+        return 0.0
+    copy: Value = np.where(np.asarray(m) > 1, n * k * made.activations.width, 0.0)[()]
+    return copy

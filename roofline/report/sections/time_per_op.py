@@ -122,7 +122,7 @@ BOUNDS: Final[Mapping[str, str]] = {
     "compute": "bound by arithmetic",
     "memory": "bound by memory",
     "wire": "bound by the interconnect",
-    "host": "bound by loading from the host",
+    "host": "bound by the host: loads or launches",
     "engine": "the engine's own work",
     "": "smaller operators",
 }

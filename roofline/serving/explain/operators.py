@@ -194,6 +194,7 @@ def software(entry: OpTime, batch: StaticBatch, *, decodes: bool) -> Derivation:
 def _headline(ops: Mapping[str, OpTime]) -> str:
     """Formula of the sum: operators on the device, wires, loads."""
     kinds = {entry.op.kind for entry in ops.values()}
+    host = [entry.op.work.host_bytes for entry in ops.values() if entry.op.kind == "host"]
     hidden = any(
         differs(entry.wire + entry.host - entry.seconds, entry.seconds)
         for entry in ops.values()
@@ -202,7 +203,8 @@ def _headline(ops: Mapping[str, OpTime]) -> str:
     return (
         "repeats · max(F / P, B / BW)"
         + ", of wires repeats · (rounds · α + sent / W)" * ("collective" in kinds)
-        + ", of loads loaded / W host" * ("host" in kinds)
+        + ", of loads loaded / W host" * any(host)
+        + ", of launches launches · launch" * (not all(host))
         + ", less what is hidden" * hidden
     )
 
@@ -210,6 +212,7 @@ def _headline(ops: Mapping[str, OpTime]) -> str:
 def counts(entry: OpTime) -> Iterator[Derivation]:
     """FLOPs and bytes of one execution of an operator."""
     work, symbols = entry.op.work, entry.symbols()
+    source = "" if entry.op.kind == "host" else entry.op.algorithm
     told: dict[str, Derivation] = {}
     for made in work.formulas:
         for name, source in made.formula.meanings:
@@ -220,7 +223,7 @@ def counts(entry: OpTime) -> Iterator[Derivation]:
         if value := float(getattr(work, field)):
             text = work.says(field)
             inputs = [told[symbol] for symbol in told if mentions(text, symbol)]
-            yield derived(name, value, unit, text, inputs, symbols, source=entry.op.algorithm)
+            yield derived(name, value, unit, text, inputs, symbols, source=source)
 
 
 def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> Derivation:
