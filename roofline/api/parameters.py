@@ -488,6 +488,11 @@ class Offered(Question):
     warmup: int | None = parameter(
         "First requests that are left out of the figures.", default=None, unit="1"
     )
+    samples: int | None = parameter(
+        "Answers to each prompt, each a request; with prefix caching they share its pages.",
+        default=None,
+        unit="1",
+    )
     slo: str | None = parameter(
         "Objectives, p99 unless said: ttft=500ms,tpot_p90=50ms,e2e_mean=10s.", default=None
     )

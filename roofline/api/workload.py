@@ -59,6 +59,7 @@ class Wanted:
     length_spread: float | None = None
     ramp_s: float | None = None
     prompt_pool: int | None = None
+    samples: int | None = None
     harness: str = ""
 
 
@@ -153,6 +154,8 @@ def changed(wanted: Wanted) -> Traffic:
         traffic = replace(traffic, arrivals=replace(traffic.arrivals, ramp_s=wanted.ramp_s))
     if wanted.prompt_pool is not None:
         traffic = replace(traffic, pool=wanted.prompt_pool)
+    if wanted.samples is not None:
+        traffic = replace(traffic, samples=wanted.samples)
     requests = traffic.requests if wanted.requests is None else wanted.requests
     if wanted.requests is not None and wanted.requests < 1:
         raise InputError(f"{wanted.requests} requests", hint="send 1 or more")
@@ -267,6 +270,7 @@ def _recorded(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str
             "`length_spread`": wanted.length_spread is not None,
             "`ramp_s`": wanted.ramp_s is not None,
             "`prompt_pool`": wanted.prompt_pool is not None,
+            "`samples`": wanted.samples is not None,
             "`harness`": bool(wanted.harness),
         },
     )
