@@ -249,6 +249,7 @@ def paging(asked: Paging) -> Result:
             beams=asked.beams,
             page=asked.page,
             reserved=asked.reserved,
+            spread=asked.length_spread,
             utilization=asked.memory_utilization,
         )
     )

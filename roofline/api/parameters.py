@@ -712,6 +712,11 @@ class Paging(Subject, Arranged, Sequences, Branched, Calibrated):
     """Parameters of `roofline.paging`."""
 
     page: int = parameter("Tokens of a page; 0 for the engine's.", default=0, unit="token")
+    length_spread: float = parameter(
+        "Share that lengths vary by to either side, for what is lost between contiguous caches.",
+        default=0.0,
+        unit="1",
+    )
     reserved: int = parameter(
         "Tokens reserved without pages; 0 for the longest the network takes.",
         default=0,

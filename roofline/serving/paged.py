@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from math import floor
+from typing import Final
 
 import numpy as np
 
@@ -14,13 +15,17 @@ from roofline.cost.branching import (
 )
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import pipeline
-from roofline.cost.memory import Memory, kv_bytes_per_sequence
+from roofline.cost.memory import Memory, kept, kv_bytes_per_sequence
 from roofline.cost.sampling import Sampling
 from roofline.cost.work import Array, Number
 from roofline.errors import InputError
+from roofline.serving.first_fit import external_share
 from roofline.serving.room import memory_of
 from roofline.serving.static import check_context, static_batch
 from roofline.serving.workload import MOST_SEQUENCES, Workload
+
+ENTRY_BYTES: Final = 4.0
+"""Bytes of an entry of a block table, an int32. Source: ``vllm/v1/worker/block_table.py``. [B]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,14 @@ class Paged:
     moved_shared: float
     """Bytes that a step reads and writes to reorder the beams of a prompt, whose caches lie one
     after the other, or in shared pages; on a device, mean while they grow. [B]"""
+    table_bytes: float
+    tables_read: float
+    """Block table of a sequence at its longest; what a step reads of tables in all layers of a
+    device, of as many sequences as fit on average. [B]"""
+    spread: float
+    external: float
+    """Share that lengths vary by to either side; that of the room which is lost between contiguous
+    caches of such lengths. [1]"""
     schemes: tuple[Scheme, ...]
     """Largest room first."""
 
@@ -101,13 +114,14 @@ def paged(
     beams: int = 1,
     page: int = 0,
     reserved: int = 0,
+    spread: float = 0.0,
     utilization: float | None = None,
 ) -> Paged:
     """Price schemes for the caches of answers of one length.
 
-    Answers grow from P + 1 to P + O − 1 cached tokens, and all have the same length: what is left
-    between reservations of different sizes is not in it. Layers with a window keep what is inside
-    it, as everywhere. Source: Kwon et al. 2023 (arXiv 2309.06180), section 3.1 and figure 2.
+    Answers grow from P + 1 to P + O − 1 cached tokens, and all have the same length; what is left
+    between contiguous caches of different lengths is told apart. Layers with a window keep what is
+    inside it, as everywhere. Source: Kwon et al. 2023 (arXiv 2309.06180), section 3.1 and figure 2.
 
     Args:
         deployment: Network, node, formats, layout, engine.
@@ -116,6 +130,7 @@ def paged(
         beams: Beams of the one answer to each prompt. [1]
         page: Tokens of a page; 0 for the engine's. [token]
         reserved: Longest sequence that room is reserved for; 0 for the network's. [token]
+        spread: Share that lengths vary by to either side, of what is lost between them. [1]
         utilization: Share of device memory the engine takes; None for its default. [1]
 
     Raises:
@@ -207,7 +222,20 @@ def paged(
             log_sd=spread,
         )
 
+    filled_schemes = tuple(map(filled, schemes))
+    in_pages = filled_schemes[3]
+    layers = sum(
+        number
+        for block, number in stages[memory.stage].layers
+        if kept(deployment, block, 2.0).value > kept(deployment, block, 1.0).value
+    )
+    entries = in_pages.mean_slots / size * -(-in_pages.steady // groups)
+    room = max(memory.pool, 0.0) / token if token else 0.0
     return Paged(
+        table_bytes=ENTRY_BYTES * np.ceil(longest / size),
+        tables_read=ENTRY_BYTES * entries * layers,
+        spread=spread,
+        external=external_share(room, float(longest), spread),
         deployment=deployment,
         workload=workload,
         samples=samples,
@@ -221,7 +249,7 @@ def paged(
         copied=float(copied_pages(each, prompt, size)),
         moved_apart=moved_apart,
         moved_shared=moved_shared,
-        schemes=tuple(map(filled, schemes)),
+        schemes=filled_schemes,
     )
 
 

@@ -252,3 +252,15 @@ def test_numbers_without_a_meaning_are_refused(asked: dict[str, int], said: str)
 def test_caches_that_do_not_grow_by_tokens_are_refused(model: str) -> None:
     with pytest.raises(InputError, match="does not keep a token"):
         paged(on(model, "b200-sxm"), Workload(1, 64, 8))
+
+
+def test_a_step_reads_an_entry_for_every_page_in_every_layer() -> None:
+    made = compared()
+    assert made.table_bytes == 4 * -(-WORK.longest // 16)
+    pages = made.schemes[3].mean_slots / 16
+    layers = len(made.deployment.architecture.layers)
+    assert made.tables_read == pytest.approx(4 * pages * made.schemes[3].steady * layers)
+    # Of the cache that it reads: 4 bytes for a page of one layer.
+    cache = made.schemes[3].mean_slots * made.token_bytes * made.schemes[3].steady
+    assert made.tables_read / cache == pytest.approx(4 / (16 * made.token_bytes / layers))
+    assert made.external == 0.0
