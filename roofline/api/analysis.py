@@ -18,6 +18,7 @@ from roofline.serving.room import enough
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from roofline.table import Derivation, Result
+from roofline.units import parse
 
 
 @question(Analysis)
@@ -31,6 +32,15 @@ def analyze(asked: Analysis) -> Result:
     """
     one_of("convention", asked.convention, ("engine", "textbook"))
     options = setting.options_asked(asked)
+    if asked.sram:
+        refuse_unused(
+            "`sram`",
+            {
+                "`attention=naive`": asked.attention == "naive",
+                "measured kernels (say `calibration=none`)": asked.calibration != "none",
+            },
+        )
+        options = replace(options, sram_bytes=parse(asked.sram, "B"))
     automatic = asked.offload_weights == "auto"
     offload = Offload(
         _share(asked.offload_weights), asked.offload_kv, asked.offload_to, asked.prefetch
@@ -44,6 +54,9 @@ def analyze(asked: Analysis) -> Result:
     several = asked.samples > 1 or asked.beams > 1
     if network.is_encoder:
         workload = replace(workload, output=1)
+    if asked.sram:
+        inert = not any(block.mixer is not None and block.mixer.sees_all for block in network.kinds)
+        refuse_unused("`sram`", {f"{network.name}, no layer of which attends to all keys": inert})
     pictured = options.pictures.images * (network.tower is not None)
     seen = network.tower.tokens(asked.image_size) if network.tower is not None else 0
     workload = replace(workload, prompt=workload.prompt + pictured * seen)

@@ -555,6 +555,12 @@ class Analysis(
     convention: Convention = parameter(
         "What an engine does, or published closed forms.", default="engine"
     )
+    sram: str = parameter(
+        "On-chip memory that attention to prompts has, with no cache behind it: 100KiB.",
+        default="",
+        usual="",
+        unit="B",
+    )
     denoising_steps: int = parameter(
         "Steps of a diffusion language model; 0 decodes token by token.", default=0, unit="1"
     )

@@ -150,6 +150,90 @@ ATTENTION: Final = Formula(
 )
 
 
+def tiled_rows(new: Number, context: Number, columns: Number, *, mask: Mask = "causal") -> Number:
+    """Queries that blocks of keys meet, one block after the other, per sequence and head. [token]
+
+    Of n = ⌈S/c⌉ blocks those that begin at or before S − T meet all T queries; of a later one, j,
+    the S − j·c queries from its first key on. Source: Dao et al. 2022 (arXiv 2205.14135),
+    algorithm 1, whose outer loop is over blocks of keys.
+
+    Args:
+        new, context: New tokens T, and context S with them. [token]
+        columns: Keys c of a block. [token]
+        mask: ``"causal"``, or ``"square"`` where every block meets all queries.
+
+    Examples:
+        Blocks of 2 keys meet 4 and 2 of 4 queries:
+
+        >>> float(tiled_rows(4, 4, 2))
+        6.0
+    """
+    blocks = np.ceil(context / columns)
+    if mask == "square":
+        return blocks * new
+    early = np.minimum(np.floor((context - new) / columns) + 1.0, blocks)
+    later = (blocks - early) * context
+    return early * new + later - columns * (blocks * (blocks - 1.0) - early * (early - 1.0)) / 2.0
+
+
+def tiled_attention(
+    count: Number,
+    new: Number,
+    context: Number,
+    *,
+    heads: Number,
+    kv_heads: Number,
+    head_dim: Number,
+    width: Number,
+    kv_width: Number,
+    sram: float,
+    value_dim: Number | None = None,
+    mask: Mask = "causal",
+) -> Work:
+    """FlashAttention with M bytes on chip and no cache behind them.
+
+    Blocks of c = ⌈M / (4·H·width)⌉ keys stay on chip in turn; for each, the queries that meet it
+    are read, their outputs and two fp32 sums read and written: Θ(S·T·H²/M) in all, against the
+    Θ(S·T) of scores in memory. Source: Dao et al. 2022 (arXiv 2205.14135), algorithm 1 and
+    theorem 2.
+
+    Args:
+        count, new, context, heads, kv_heads, head_dim, width, kv_width: As in `attention`.
+        sram: On-chip memory M. [B]
+        value_dim, mask: As in `attention`.
+
+    Examples:
+        Twice the memory, half of the traffic of queries and outputs:
+
+        >>> shape = dict(heads=1, kv_heads=1, head_dim=64, width=2, kv_width=2, mask="square")
+        >>> small, large = (tiled_attention(1, 4096, 4096, sram=m, **shape) for m in (2**16, 2**17))
+        >>> float(small.activation_bytes / large.activation_bytes)
+        2.0
+    """
+    value_dim = head_dim if value_dim is None else value_dim
+    both = head_dim + value_dim
+    columns = np.ceil(sram / (4.0 * head_dim * width))
+    tiled = tiled_rows(new, context, columns, mask=mask)
+    pairs_met = pairs(new, context, mask=mask)
+    return Work(
+        flops=(2.0 * heads * both) * times(count, pairs_met),
+        activation_bytes=heads * count * tiled * ((head_dim + 2.0 * value_dim) * width + 16.0),
+        kv_bytes=(kv_heads * both * kv_width) * times(count, context),
+        made=by(TILED, locals()),
+    )
+
+
+TILED: Final = Formula(
+    flops="2 · heads · (head_dim + value_dim) · count · pairs_met",
+    activation_bytes="heads · count · tiled · ((head_dim + 2 · value_dim) · width + 16)",
+    kv_bytes="kv_heads · (head_dim + value_dim) · kv_width · count · context",
+    meanings=(
+        ("pairs_met", "pairs of a query and a key that it sees, of a sequence"),
+        ("tiled", "queries that blocks of ⌈M / (4 · head_dim · width)⌉ keys meet, of a sequence"),
+    ),
+)
+
+
 def naive_attention(
     count: Number,
     new: Number,

@@ -65,11 +65,16 @@ class Options:
     """Adapters that requests ask for."""
     pictures: Pictures = NO_PICTURES
     """Pictures in each prompt."""
+    sram_bytes: float = 0.0
+    """On-chip memory that attention to prompts has, with no cache behind it; 0 for the device's own
+    with its last-level cache. [B]"""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
         if not 0 <= self.overlap <= 1:
             raise InputError(f"overlap is {self.overlap:g}", hint="give a share from 0 to 1")
+        if not 0 <= self.sram_bytes < float("inf"):
+            raise InputError(f"on-chip memory is {self.sram_bytes:g} B", hint="give it like 100KiB")
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,11 @@ class Attention(TokenMixer):
     again beside the residual stream (Zamba); 0 for D. [1]"""
 
     @property
+    def sees_all(self) -> bool:
+        """True where queries see all keys before them: no window, chunk or index."""
+        return self.window is None and self.chunk is None and self.index is None
+
+    @property
     def value_width(self) -> int:
         """Width of one value head. [1]"""
         return self.head_dim if self.value_dim is None else self.value_dim

@@ -79,6 +79,10 @@ class Mixer(Protocol):
     """True if its own widths do not follow from heads and the model's width."""
 
     @property
+    def sees_all(self) -> bool:
+        """True for softmax attention to all keys: no window, chunk, index or latent."""
+
+    @property
     def label(self) -> str:
         """Kind of the layer in a few words: ``"attention in a window"``."""
 
@@ -177,6 +181,11 @@ class TokenMixer:
     latent_forms: ClassVar[bool] = False
     stores_scores: ClassVar[bool] = False
     fixed_width: ClassVar[bool] = False
+
+    @property
+    def sees_all(self) -> bool:
+        """False unless queries meet all keys before them."""
+        return False
 
     @property
     def heads_name(self) -> str:

@@ -76,7 +76,7 @@ def test_a_question_may_state_a_parameter_anew() -> None:
     ("kind", "record", "own"),
     [
         (Workload, parameters.Analysis, set()),
-        (Options, parameters.Analysis, {"logits", "lora", "pictures", "sampling"}),
+        (Options, parameters.Analysis, {"logits", "lora", "pictures", "sampling", "sram_bytes"}),
         (Sampling, parameters.Analysis, set()),
         (Lora, parameters.Analysis, set()),
         (Pictures, parameters.Analysis, set()),

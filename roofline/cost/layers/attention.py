@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from roofline.cost import latent
-from roofline.cost.attention import Mask, attention, naive_attention
+from roofline.cost.attention import Mask, attention, naive_attention, tiled_attention
 from roofline.cost.collectives import all_gather, all_reduce, ring
 from roofline.cost.layers.common import (
     Pass,
@@ -75,7 +75,8 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
     # What kernels of a network without these do not do.
     apart = {} if part.index is None else {"sparse": 1.0, "top_k": float(part.index.top_k)}
     apart |= {} if deployment.architecture.causal else {"square": 1.0}
-    apart |= {"naive": 1.0} if deployment.naive else {}
+    sram = deployment.options.sram_bytes if part.sees_all else 0.0
+    apart |= {"naive": 1.0} if deployment.naive or sram else {}
     for group in p.groups:
         _, count, new, context = group
         widths = {"width": p.stream_width, "kv_width": precision.kv.width, "value_dim": v}
@@ -83,6 +84,8 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
             work = naive_attention(
                 count, new, context, window=window, chunk=chunk, **shape, **widths
             )
+        elif sram and not is_one(new):
+            work = tiled_attention(count, new, context, mask=mask, sram=sram, **shape, **widths)
         else:
             # Keys that an index chose are not neighbours.
             best = None if part.index is None else float(part.index.top_k)

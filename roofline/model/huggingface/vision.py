@@ -608,7 +608,7 @@ def _projected(fields: Fields, body: Architecture, bias: bool, before: int = 0) 
     merger = before * width * width + width if before else 0
     number = merger + (width + out) * out + 2 * out * biased
     merge = math.isqrt(before) if before else 1
-    tower = body.tower and replace(
+    seen = body.tower and replace(
         body.tower,
         merge=merge,
         projector=(
@@ -617,7 +617,7 @@ def _projected(fields: Fields, body: Architecture, bias: bool, before: int = 0) 
         ),
     )
     counted = {**body.other_parameters, "projector": number}
-    return replace(body, tower=tower, other_parameters=counted)
+    return replace(body, tower=seen, other_parameters=counted)
 
 
 @family("mistral3")
