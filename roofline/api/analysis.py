@@ -32,20 +32,22 @@ def analyze(asked: Analysis) -> Result:
     """
     one_of("convention", asked.convention, ("engine", "textbook"))
     options = setting.options_asked(asked)
-    if asked.sram:
-        refuse_unused(
-            "`sram`",
-            {
-                "`attention=naive`": asked.attention == "naive",
-                "measured kernels (say `calibration=none`)": asked.calibration != "none",
-            },
-        )
-        options = replace(options, sram_bytes=parse(asked.sram, "B"))
     automatic = asked.offload_weights == "auto"
     offload = Offload(
         _share(asked.offload_weights), asked.offload_kv, asked.offload_to, asked.prefetch
     )
     network, device, box = setting.subject_of(asked)
+    if asked.sram:
+        inert = not any(block.mixer is not None and block.mixer.sees_all for block in network.kinds)
+        refuse_unused(
+            "`sram`",
+            {
+                "`attention=naive`": asked.attention == "naive",
+                "measured kernels (say `calibration=none`)": asked.calibration != "none",
+                f"{network.name}, no layer of which attends to all keys": inert,
+            },
+        )
+        options = replace(options, sram_bytes=parse(asked.sram, "B"))
     workload = Workload(**shared(asked, Workload))
     degrees = setting.degrees_of(asked)
     facility = setting.facility_of(asked)
@@ -54,9 +56,6 @@ def analyze(asked: Analysis) -> Result:
     several = asked.samples > 1 or asked.beams > 1
     if network.is_encoder:
         workload = replace(workload, output=1)
-    if asked.sram:
-        inert = not any(block.mixer is not None and block.mixer.sees_all for block in network.kinds)
-        refuse_unused("`sram`", {f"{network.name}, no layer of which attends to all keys": inert})
     pictured = options.pictures.images * (network.tower is not None)
     seen = network.tower.tokens(asked.image_size) if network.tower is not None else 0
     workload = replace(workload, prompt=workload.prompt + pictured * seen)
