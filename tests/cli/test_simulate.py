@@ -318,7 +318,8 @@ def test_prefixes_that_leave_the_gpu_wait_on_the_host(cli: Any) -> None:
 
 
 def test_requests_are_sent_where_load_is_least(cli: Any) -> None:
-    line = "simulate llama-3.1-8b --gpus 3 --tp 1 --rate 30 --requests 300 --no-intervals"
+    # Enough of them that some wait: a choice of replica changes nothing for one that does not.
+    line = "simulate llama-3.1-8b --gpus 3 --tp 1 --rate 90 --requests 300 --no-intervals"
     turns, load = (
         cli(f"{line} --format json{more}").result["metrics"]["ttft_s"]["mean"]
         for more in ("", " --router load")
