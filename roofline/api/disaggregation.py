@@ -91,12 +91,12 @@ def _fed(asked: Pools, whole: Deployment, groups: int, workload: Workload) -> li
     """
     one_of("ffn_over", asked.ffn_over, WIRES)
     layout = parse(asked.ffn)
-    node, calibration = whole.node, whole.calibration
+    node, calibration, precision = whole.node, whole.calibration, whole.precision
     if asked.ffn_gpu is not None:
         device, _ = setting.machine_of(asked.ffn_gpu, None, None)
         node = hardware.default_node(device, int(layout.devices))
         alone = setting.deployed_as(asked, whole.architecture, device, node, options=whole.options)
-        calibration = alone.calibration
+        calibration, precision = alone.calibration, alone.precision
     room = None
     if asked.gpus is not None:
         room = asked.gpus - int(parse(asked.prefill).devices)
@@ -111,6 +111,7 @@ def _fed(asked: Pools, whole: Deployment, groups: int, workload: Workload) -> li
             utilization=asked.memory_utilization,
             node=node,
             calibration=calibration,
+            precision=precision,
             over=asked.ffn_over,
         )
 

@@ -25,6 +25,7 @@ from roofline.cost.work import Number, Op
 from roofline.errors import InputError, LayoutError
 from roofline.hardware.machine import Node
 from roofline.model.architecture import Architecture, Block
+from roofline.model.precision import Precision
 from roofline.model.tower import NO_PICTURES
 from roofline.part import Part
 
@@ -93,6 +94,7 @@ def with_ffn_pool(
     *,
     node: Node | None = None,
     calibration: Calibration | None = None,
+    precision: Precision | None = None,
     microbatches: int = 3,
     over: Literal["network", "link"] = "network",
 ) -> Deployment:
@@ -103,6 +105,7 @@ def with_ffn_pool(
         groups: Instances that feed the other pool. [1]
         layout: Of the other pool.
         node, calibration: Of its devices; the same where no node is given.
+        precision: Of its devices; that of the attention pool if not stated.
         microbatches: That take turns. [1]
         over: Interconnect between the pools.
 
@@ -133,6 +136,7 @@ def with_ffn_pool(
         architecture=feeding,
         layout=layout,
         node=where,
+        precision=precision or whole.precision,
         options=options,
         calibration=whole.calibration if node in (None, whole.node) else calibration,
         fed=True,

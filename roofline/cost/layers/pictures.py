@@ -55,7 +55,7 @@ def operators(p: Pass) -> Iterator[Op]:
             among = float(tower.squares)
             apart = replace(of_group, groups=((name, times(number, each / among), among, among),))
         for block, layers in network.kinds.items():
-            whole = tower.whole if block == tower.layers[-1] else 0
+            whole = min(tower.whole, layers) if block == tower.layers[-1] else 0
             for own, repeat, told in ((apart, layers - whole, ""), (of_group, whole, "-of-all")):
                 for op in blocks.block(own, _plain(block, tower.width, plain), repeat):
                     ending = told if op.kind == "prefill-attention" else ""

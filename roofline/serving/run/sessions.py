@@ -191,7 +191,8 @@ def cache_curve(run: "Run", bytes_per_token: float) -> Table:
         tier = int(server.kv_tokens * host)
         if tokens < most:
             continue
-        tried = replace(fleet, server=replace(server, kv_tokens=tokens, tier_tokens=tier))
+        room = replace(server, kv_tokens=tokens, tier_tokens=tier, disk_tokens=0)
+        tried = replace(fleet, server=room)
         served = serve(tried, requests, concurrency=load.concurrency, ramp_s=load.ramp_s)
         made = spread(served.ttft_s)
         assert made is not None, "a run without requests"

@@ -116,6 +116,11 @@ def by_length(
         )
     lengths = thresholds(demand)
     if not lengths:
+        if len(demand.requests) < 2 * FEWEST:
+            raise InputError(
+                f"pools by length for {len(demand.requests):,} requests",
+                hint=f"give {2 * FEWEST} or more: each pool takes {FEWEST} for its percentiles",
+            )
         raise InputError(
             "pools by length for prompts that are nearly all of one length",
             hint="leave `length_pools` out",
