@@ -193,7 +193,7 @@ def test_what_is_not_cached_is_not_stored() -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_a_network_of_the_catalog_is_held_as_many_bytes_as_it_has_parameters(name: str) -> None:
-    """Of the decoder, and of towers that see or hear, which engines load as well."""
+    """Bytes of the decoder and of towers that see or hear, which engines load as well."""
     network = replace(architecture(name).stored_as("bf16"), plain_format="bf16")
     held = total_parameters(network) + network.seen_parameters
     assert weight_bytes(deployed(network)) == pytest.approx(2 * held, rel=1e-14)

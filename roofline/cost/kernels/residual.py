@@ -115,7 +115,7 @@ class _Rows:
     """Held, so that no other gets its place in memory."""
     places: _Places = field(default_factory=_Places)
     known: Array = field(default_factory=lambda: np.empty((1, 0)))
-    """How far each row is `outside`, then the surface and the value in each table; nan where they
+    """Distance of each row `outside`, then the surface and the value in each table; nan where they
     are not known."""
 
     def fit(self) -> None:

@@ -16,7 +16,7 @@ from roofline.study.plan.search import LEAST, SearchResult, disaggregated, searc
 from roofline.study.plan.tabled import Budget, Tables, Tell, key_of
 
 FED: Final = "decodes only, beside a pool that prefills"
-"""What became of candidates with a pool of feed-forward parts that are not recommended."""
+"""Sentence on candidates with a pool of feed-forward parts that are not recommended."""
 USUAL: Final = ("ttft_p99", "tpot_p99", MEAN)
 """Latencies that are looked at beside those that have limits."""
 

@@ -398,7 +398,7 @@ def test_a_state_is_read_from_memory_and_an_input_of_a_convolution_is_warm() -> 
 
 
 def test_weights_of_a_step_come_from_memory_where_a_benchmark_kept_them_in_a_cache() -> None:
-    """Of an L40S, whose cache holds six copies of most matrices of a small network."""
+    """An L40S, whose cache holds six copies of most matrices of a small network."""
     kept, plain = CYCLED["cycled"]["bfloat16"], GEMM["bfloat16"]
     given = deployment("llama-3.2-1b", device="l40s")
     op = step(given, decode(1.0, 1024.0))["qkv"]
