@@ -8,7 +8,6 @@ from typing import Final
 
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface.common import (
-    GPT_NAMES,
     Names,
     assemble,
     attention,
@@ -166,22 +165,6 @@ def gpt_neo(fields: Fields) -> Architecture:
         tied=True,
         norm_width=2 * shape.d_model,
         position_rows=shape.context or 2048,
-    )
-
-
-@family("codegen")
-def codegen(fields: Fields) -> Architecture:
-    """CodeGen: GPT-J, whose parallel parts read one norm."""
-    fields.seen.add("n_ctx")
-    shape = geometry(fields, GPT_NAMES, explicit_head_dim=False)
-    return decoder(
-        fields,
-        shape,
-        ungated(fields, "gelu_new", "n_inner", default=4 * shape.d_model),
-        norms=1,
-        norm_width=2 * shape.d_model,
-        parallel=True,
-        head_bias=True,
     )
 
 
