@@ -108,7 +108,7 @@ def _learned_positions(fields: Fields, shape: Geometry) -> Architecture:
 
 @family("gptj", "codegen")
 def gptj(fields: Fields) -> Architecture:
-    """GPT-J and CodeGen: parallel parts behind one norm; biases in feed-forward parts and LM head."""
+    """GPT-J, CodeGen: parallel parts behind one norm; biases in feed-forward parts and LM head."""
     fields.seen.update({"n_ctx", "rotary"})
     shape = geometry(fields, GPT_NAMES, explicit_head_dim=False)
     return decoder(
