@@ -56,62 +56,109 @@ def _boosted(
     leaf_noise: float,
     error_scale: float,
 ) -> Any:
-    trees = len(seen)
+    trees, leaves = len(seen), 2**levels
     asks = np.zeros((trees, levels), np.intp)
     places = np.zeros((trees, levels), np.intp)
-    leaves = np.zeros((trees, 2**levels))
+    found = np.zeros((trees, leaves))
     left, leaf = values.copy(), np.zeros(len(values), np.intp)
+    # Cells of all columns are in one line. Unsigned places need no check for negative ones.
+    first = np.concatenate((np.zeros(1, np.intp), np.cumsum(bounds + 1)))
+    cells = np.empty((len(values), len(codes)), np.uint32)
+    for column in range(len(codes)):
+        cells[:, column] = codes[column] + first[column]
     for tree in range(trees):
         weight = 1.0 / np.sqrt(1.0 + (left / error_scale) ** 2)
-        rows = np.flatnonzero(seen[tree])
+        pairs = np.stack((weight * left, weight), axis=-1)
+        rows, starts = np.flatnonzero(seen[tree]), np.zeros(leaves + 1, np.intp)
+        starts[1] = len(rows)
+        for level in range(levels):
+            column, bound = _question(cells, first, rows, pairs, starts[: 2**level + 1], leaf_noise)
+            asks[tree, level], places[tree, level] = column, bound
+            _split(codes[column] > bound, rows, starts, 2**level)
         leaf[:] = 0
         for level in range(levels):
-            column, bound = _question(codes, bounds, rows, weight, left, leaf, 2**level, leaf_noise)
-            asks[tree, level], places[tree, level] = column, bound
+            code, bound = codes[asks[tree, level]], places[tree, level]
             for row in range(len(leaf)):
-                leaf[row] = 2 * leaf[row] + (codes[column, row] > bound)
-        total, count = np.zeros(2**levels), np.zeros(2**levels)
-        for one in rows:
-            total[leaf[one]] += weight[one] * left[one]
-            count[leaf[one]] += weight[one]
-        leaves[tree] = share * total / (count + leaf_noise)
+                leaf[row] = 2 * leaf[row] + (code[row] > bound)
+        for part in range(leaves):
+            total, count = 0.0, 0.0
+            for row in rows[starts[part] : starts[part + 1]]:
+                total += pairs[row, 0]
+                count += pairs[row, 1]
+            found[tree, part] = share * total / (count + leaf_noise)
         for row in range(len(left)):
-            left[row] -= leaves[tree, leaf[row]]
-    return asks, places, leaves
+            left[row] -= found[tree, leaf[row]]
+    return asks, places, found
+
+
+@compile_once
+def _split(
+    above: NDArray[np.bool_], rows: NDArray[np.intp], starts: NDArray[np.intp], parts: int
+) -> None:
+    """Part the rows of each node by an answer, in their order, and write where parts start."""
+    old, ends = rows.copy(), starts[: parts + 1].copy()
+    for part in range(parts):
+        low = ends[part]
+        for row in old[ends[part] : ends[part + 1]]:
+            if not above[row]:
+                rows[low] = row
+                low += 1
+        starts[2 * part + 1] = low
+        for row in old[ends[part] : ends[part + 1]]:
+            if above[row]:
+                rows[low] = row
+                low += 1
+        starts[2 * part + 2] = low
 
 
 @compile_once
 def _question(
-    codes: Codes,
-    bounds: NDArray[np.intp],
+    cells: NDArray[np.uint32],
+    first: NDArray[np.intp],
     rows: NDArray[np.intp],
-    weight: Array,
-    left: Array,
-    leaf: NDArray[np.intp],
-    parts: int,
+    pairs: Array,
+    starts: NDArray[np.intp],
     leaf_noise: float,
 ) -> Any:
-    """Column and bound after which leaves explain most; the first of equals."""
-    best, column, bound = -1.0, 0, 0
-    for place in range(len(codes)):
-        many, code = bounds[place], codes[place]
-        sums = np.zeros((parts, many + 1, 2))
-        for row in rows:
-            cell = sums[leaf[row], code[row]]
-            cell[0] += weight[row] * left[row]
-            cell[1] += weight[row]
-        gain = np.zeros(many)
-        for part in range(parts):
-            total, count = sums[part, :, 0].sum(), sums[part, :, 1].sum()
-            if count == 0.0:
-                continue
-            below, few = 0.0, 0.0
-            for at in range(many):
-                below += sums[part, at, 0]
-                few += sums[part, at, 1]
-                gain[at] += below**2 / (few + leaf_noise)
-                gain[at] += (total - below) ** 2 / (count - few + leaf_noise)
-        for at in range(many):
+    """Column and bound after which leaves explain most; the first of equals.
+
+    Args:
+        cells: Place of each row's value in the line of all columns' cells. [1]
+        first: Where cells of each column begin, and where the last ones end. [1]
+        rows: Rows of the tree, node by node. [1]
+        pairs: Weighted value and weight of each row. [1]
+        starts: Where rows of each node begin, and where the last ones end. [1]
+        leaf_noise: As in `boosted`.
+    """
+    many, columns = first[-1], len(first) - 1
+    sums, gain = np.empty((many, 2)), np.zeros(many)
+    below, few = np.empty(many), np.empty(many)
+    for part in range(len(starts) - 1):
+        if starts[part] == starts[part + 1]:
+            continue
+        sums[:] = 0.0
+        for row in rows[starts[part] : starts[part + 1]]:
+            value, weight = pairs[row, 0], pairs[row, 1]
+            for column in range(columns):
+                cell = cells[row, column]
+                sums[cell, 0] += value
+                sums[cell, 1] += weight
+        for column in range(columns):
+            # Sums first: divisions alone are done several at a time.
+            low, high = first[column], first[column + 1] - 1
+            total, count = 0.0, 0.0
+            for at in range(low, high):
+                total += sums[at, 0]
+                count += sums[at, 1]
+                below[at], few[at] = total, count
+            total += sums[high, 0]
+            count += sums[high, 1]
+            for at in range(low, high):
+                gain[at] += below[at] ** 2 / (few[at] + leaf_noise)
+                gain[at] += (total - below[at]) ** 2 / (count - few[at] + leaf_noise)
+    best, place, bound = -1.0, 0, 0
+    for column in range(columns):
+        for at in range(first[column], first[column + 1] - 1):
             if gain[at] > best:
-                best, column, bound = gain[at], place, at
-    return column, bound
+                best, place, bound = gain[at], column, at - first[column]
+    return place, bound
