@@ -2,14 +2,17 @@
 
 import hashlib
 import pickle
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import wraps
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar, cast
 
 import numba
 from numba.core import event
 from numba.core.caching import IndexDataCacheFile
+from numba.core.compiler_lock import global_compiler_lock
 
 from roofline import files, special
 from roofline.notices import notice
@@ -19,6 +22,10 @@ with suppress(ImportError):
     special.compiled("scipy.linalg.cython_blas")
 
 DIGEST_BYTES: Final = hashlib.sha256().digest_size
+LOCK: Final = ".compiling"
+"""File that a program has locked while it compiles what is kept beside it."""
+WAIT_S: Final = 0.1
+"""Time between two looks at whether another program still compiles. [s]"""
 Compiled = TypeVar("Compiled", bound=Callable[..., Any])
 
 _Files: Any = IndexDataCacheFile
@@ -61,7 +68,50 @@ def compile_once(function: Compiled, digest: str = "", **options: bool) -> Compi
     if hasattr(cache, "_cache_file"):
         stamp = cache._impl.locator.get_source_stamp()
         cache._cache_file = CacheFiles(digest, cache.cache_path, cache._impl.filename_base, stamp)
+        dispatcher.compile = _TURN(dispatcher.compile)
     return cast("Compiled", dispatcher)
+
+
+class _Turn:
+    """Turn to compile, which a program has alone: others wait for what it keeps."""
+
+    _depth = 0
+    _file: BinaryIO | None = None
+
+    def __call__(self, compile_for: Callable[..., Any]) -> Callable[..., Any]:
+        """Compilation of a function and of those that it calls, in one turn."""
+
+        @wraps(compile_for)
+        def compile_in_turn(*arguments: Any) -> Any:
+            with global_compiler_lock:  # one thread compiles
+                self._depth += 1
+                try:
+                    return compile_for(*arguments)
+                finally:
+                    self._depth -= 1
+                    if self._file is not None and not self._depth:
+                        self._file.close()
+                        self._file = None
+
+        return compile_in_turn
+
+    def waited(self, folder: Path) -> bool:
+        """Whether another program was compiling what a folder keeps; it has ended."""
+        if self._file is not None or not self._depth:
+            return False
+        with suppress(OSError):  # a folder that cannot be written, a disk without locks
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = (folder / LOCK).open("wb")
+            if files.take(self._file):
+                return False
+            notice("waiting for another program that compiles the same")
+            while not files.take(self._file):
+                time.sleep(WAIT_S)
+            return True
+        return False
+
+
+_TURN: Final = _Turn()
 
 
 class CacheFiles(_Files):  # type: ignore[misc]  # numba has no types
@@ -74,6 +124,13 @@ class CacheFiles(_Files):  # type: ignore[misc]  # numba has no types
     def __init__(self, digest: str, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._version = f"{numba.__version__} {digest}"
+
+    def load(self, key: Any) -> Any:
+        """What was compiled, by this program, an earlier one or one that compiles it now."""
+        found = super().load(key)
+        if found is None and _TURN.waited(Path(self._cache_path)):
+            found = super().load(key)
+        return found
 
     def save(self, key: Any, data: Any) -> None:
         """Write what was compiled, where there is room for it."""

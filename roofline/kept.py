@@ -20,7 +20,7 @@ from roofline.errors import InputError
 
 Record = TypeVar("Record")
 LASTS_S: Final = 60.0 * 86400.0
-"""Age from which a record is deleted when another is written. [s]"""
+"""Age from which a record is deleted when a program first writes another. [s]"""
 
 
 def kept(
@@ -59,8 +59,12 @@ def kept(
     return record
 
 
+@cache
 def _forget(kept_in: Path) -> None:
-    """Delete records that were written long ago: one that is still asked for is read again."""
+    """Delete records that were written long ago: one that is still asked for is read again.
+
+    Once in a program: to look at thousands of records takes longer than to read a file.
+    """
     last = time() - LASTS_S
     for place in kept_in.glob("*.record"):
         with suppress(OSError):  # another run was first

@@ -6,13 +6,16 @@ Hypothesis fails examples of more than 200 ms, as any is on a busy machine. A te
 of a second of processor time is marked slow.
 """
 
+import gc
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 import hypothesis
 import pytest
+from _pytest.doctest import DoctestModule
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -28,6 +31,30 @@ SLOW = ("tests/validation/", "tests/stress/", "tests/microbench/")
 SLOW_MARKS = ("browser", "ray", "stress")
 FIRST = ("tests/validation/", "tests/study/executors/test_ray.py", "tests/stress/", "tests/bench/")
 """Files of which some take minutes: begun first, none is left for one core while others wait."""
+
+
+class _Examples:
+    """Modules are searched for examples where they have any, which takes a tenth of the time."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(
+        self, file_path: Path
+    ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        found = yield
+        if b">>> " in file_path.read_bytes():
+            return found
+        return [each for each in found if not isinstance(each, DoctestModule)]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hold for every folder, where hooks of this file are of its own alone."""
+    config.pluginmanager.register(_Examples())
+
+
+def pytest_collection_finish() -> None:
+    """Take what was collected out of the reach of the garbage collector: it stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,6 +4,7 @@ import errno
 import gc
 import importlib.util
 import sys
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 import roofline
 from roofline import notices
-from roofline.files import UNFINISHED
+from roofline.files import UNFINISHED, take
 
 numba = pytest.importorskip("numba")
 compiling = pytest.importorskip("roofline.compiling")
@@ -119,6 +120,39 @@ def test_every_function_that_is_compiled_is_kept_like_this() -> None:
 
 
 @pytest.mark.slow
+def test_a_program_waits_for_another_that_compiles_and_takes_what_it_has_kept(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, files = kept(module)
+    for path in files:
+        path.unlink()
+    other = (next(iter(files)).parent / compiling.LOCK).open("wb")
+    assert take(other)
+
+    def ends(_: float) -> None:
+        for path, content in files.items():
+            path.write_bytes(content)
+        other.close()
+
+    monkeypatch.setattr(time, "sleep", ends)
+    assert kept(module) == (True, files)
+
+
+@pytest.mark.slow
+def test_a_function_is_compiled_once_the_other_program_ended_without_it(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, files = kept(module)
+    for path in files:
+        path.unlink()
+    other = (next(iter(files)).parent / compiling.LOCK).open("wb")
+    assert take(other)
+    monkeypatch.setattr(time, "sleep", lambda _: other.close())
+    assert kept(module)[0] is False
+    assert kept(module)[0] is True
+
+
+@pytest.mark.slow
 def test_what_a_killed_program_was_writing_goes_when_it_is_written_again(module: Any) -> None:
     _, files = kept(module)
     (path,) = (path for path in files if path.suffix == ".nbi")
@@ -127,4 +161,5 @@ def test_what_a_killed_program_was_writing_goes_when_it_is_written_again(module:
     path.write_bytes(b"")
     kept(module)
     assert not part.exists()
-    assert {each.name for each in path.parent.iterdir()} == {each.name for each in files}
+    kept_here = {each.name for each in files} | {compiling.LOCK}
+    assert {each.name for each in path.parent.iterdir()} == kept_here

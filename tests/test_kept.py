@@ -63,6 +63,18 @@ def test_old_records_are_deleted_when_another_is_written(reader: Reader, folder:
     assert fresh.exists()
 
 
+def test_a_program_looks_for_old_records_once(reader: Reader, folder: Path) -> None:
+    reader.kept()
+    old = folder / "old.record"
+    old.write_bytes(b"x")
+    os.utime(old, (0.0, 0.0))
+    reader.kept("others")
+    assert old.exists()
+    kept._forget.cache_clear()  # the next program
+    reader.kept("yet others")
+    assert not old.exists()
+
+
 def test_two_records_of_a_file_are_two(reader: Reader) -> None:
     reader.kept()
     reader.kept("others")
