@@ -2,18 +2,21 @@
 
 ``hwspecs/calibrations/index.csv`` has a row for each fit with its errors on families of shapes left
 out; ``<device>/<provider>.zip`` has the fits, ``<kind>/<variant>``: constants and facts in JSON,
-then tables as floats. A fit is read when an operator asks for it.
+then tables as floats. Facts of all and tables of several, such as the shapes that kernels were
+measured at, are in one member, ``common``. A fit is read when an operator asks for it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache, lru_cache
 from io import BytesIO
 from itertools import starmap
+from math import prod
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
     from zipfile import ZipFile
 
 INDEX: Final = "index.csv"
+COMMON: Final = "common"
+"""Member of an archive that has what its fits have in common."""
+LENGTH_BYTES: Final = 4
+"""Bytes of the length of what JSON says. [B]"""
 LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 """Time of every member: the same fits make the same bytes."""
 DIGITS: Final = 6
@@ -172,25 +179,50 @@ def _fingerprint(path: Path) -> bytes:
 
 
 def stored(label: Label) -> bytes:
-    """A shipped fit as its archive has it.
+    """A shipped fit as `pack` made it.
 
     Raises:
         OSError, KeyError, ValueError: The archive is not there, has no such fit or is damaged.
     """
     from zipfile import BadZipFile
 
+    member = f"{label.kind}/{label.variant}"
     try:
-        return _archive(path_of(label)).read(f"{label.kind}/{label.variant}")
+        archive = _archive(path_of(label))
+        own = BytesIO(archive.members.read(member))
     except BadZipFile as error:
         raise ValueError(str(error)) from error
+    head, *tables = archive.places[member]
+    pieces = [archive.pieces[head]]
+    for place, length in zip(tables, _lengths(_told(pieces[0])[0]), strict=True):
+        pieces.append(own.read(length) if place is None else archive.pieces[place])
+    return b"".join(pieces)
+
+
+class _Archive(NamedTuple):
+    """Archive in memory, as `write` makes it."""
+
+    members: "ZipFile"
+    pieces: list[bytes]
+    """Pieces of fits that are in the common member."""
+    places: Mapping[str, list[int | None]]
+    """Which of them the pieces of a fit are, its facts first; None for those of its own member."""
 
 
 @lru_cache(maxsize=8)
-def _archive(path: Path) -> "ZipFile":
-    """An archive in memory: to read where its members are takes as long as to read one."""
+def _archive(path: Path) -> _Archive:
+    """An archive in memory: to read where its members are takes as long as to read one.
+
+    Raises:
+        OSError, KeyError, ValueError, BadZipFile: It is not there or damaged.
+    """
     from zipfile import ZipFile
 
-    return ZipFile(BytesIO(path.read_bytes()))
+    members = ZipFile(BytesIO(path.read_bytes()))
+    common = members.read(COMMON)
+    told, start = _told(common)
+    stream = BytesIO(common[start:])
+    return _Archive(members, [*map(stream.read, told["lengths"])], told["places"])
 
 
 def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
@@ -204,17 +236,18 @@ def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
     import zipfile
 
     ordered = sorted(fits, key=lambda fit: fit[0].label)
-    archives: dict[tuple[str, str], list[tuple[Entry, bytes]]] = {}
+    archives: dict[tuple[str, str], dict[str, bytes]] = {}
     for entry, packed in ordered:
-        archives.setdefault((entry.device, entry.provider), []).append((entry, packed))
+        inside = archives.setdefault((entry.device, entry.provider), {})
+        inside[f"{entry.kind}/{entry.variant}"] = packed
     for old in into.glob("*/*.zip"):
         old.unlink()
     for (device, provider), inside in archives.items():
         (into / device).mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(into / device / f"{provider}.zip", "w") as archive:
-            for entry, packed in inside:
-                member = zipfile.ZipInfo(f"{entry.kind}/{entry.variant}", LONG_AGO)
-                archive.writestr(member, packed, zipfile.ZIP_LZMA)
+            for name, content in _members(inside).items():
+                member = zipfile.ZipInfo(name, LONG_AGO)
+                archive.writestr(member, content, zipfile.ZIP_LZMA)
     with text_output(into / INDEX) as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(each.name for each in fields(Entry))
@@ -223,10 +256,59 @@ def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
             table.writerow(f"{v:.4g}" if isinstance(v, float) else v for v in values)
 
 
-def pack(kernel: Kernel) -> bytes:
-    """Bytes of a fit, as `unpack` reads them."""
+def _members(fits: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Members of an archive of packed fits, by name: what they have in common, then each one."""
+    pieces = {name: list(_pieces(packed)) for name, packed in fits.items()}
+    tables = Counter(table for _, *each in pieces.values() for table in each)
+    heads = [head for head, *_ in pieces.values()]
+    common = [*heads, *(table for table, many in tables.items() if many > 1)]
+    place = {piece: number for number, piece in enumerate(common)}
+    told = {
+        "lengths": [*map(len, common)],
+        "places": {name: [*map(place.get, each)] for name, each in pieces.items()},
+    }
+    own = {
+        name: b"".join(piece for piece in each if piece not in place)
+        for name, each in pieces.items()
+    }
+    return {COMMON: _with_length(told) + b"".join(common), **own}
+
+
+def _pieces(packed: bytes) -> Iterator[bytes]:
+    """What JSON says of a packed fit, and each of its tables."""
+    head, start = _told(packed)
+    stream = BytesIO(packed)
+    yield from map(stream.read, [start, *_lengths(head)])
+
+
+def _lengths(head: Mapping[str, Any]) -> list[int]:
+    """Bytes of each table of a packed fit. [B]"""
+    return [prod(shape) * width for *shape, width in head["shapes"]]
+
+
+def _with_length(told: Mapping[str, Any]) -> bytes:
+    """JSON, behind the number of its bytes."""
     import json
 
+    text = json.dumps(told, separators=(",", ":")).encode()
+    return len(text).to_bytes(LENGTH_BYTES, "little") + text
+
+
+def _told(content: bytes) -> tuple[dict[str, Any], int]:
+    """What JSON says that `_with_length` wrote, and where it ends.
+
+    Raises:
+        ValueError: It is damaged.
+    """
+    import json
+
+    end = LENGTH_BYTES + int.from_bytes(content[:LENGTH_BYTES], "little")
+    found: dict[str, Any] = json.loads(content[LENGTH_BYTES:end])
+    return found, end
+
+
+def pack(kernel: Kernel) -> bytes:
+    """Bytes of a fit, as `unpack` reads them."""
     model = kernel.model
     hull, residual = model.hull, model.residual
     steps = None if residual is None else residual.steps
@@ -258,10 +340,9 @@ def pack(kernel: Kernel) -> bytes:
         "branches": residual is not None and residual.branches is not None,
         "shapes": [(*array.shape, kind.itemsize) for array, kind in arrays],
     }
-    told = json.dumps(head, separators=(",", ":")).encode()
     # Column by column: values of a column are alike, and alike is what compresses.
     tables = b"".join(array.astype(kind).tobytes(order="F") for array, kind in arrays)
-    return len(told).to_bytes(4, "little") + told + tables
+    return _with_length(head) + tables
 
 
 def unpack(label: Label, stored: bytes) -> Kernel:
@@ -279,10 +360,7 @@ def split(stored: bytes) -> tuple[dict[str, Any], list[Array]]:
     Raises:
         ValueError, KeyError, TypeError: They are not what `pack` made.
     """
-    import json
-
-    start = 4 + int.from_bytes(stored[:4], "little")
-    head: dict[str, Any] = json.loads(stored[4:start])
+    head, start = _told(stored)
     return head, list(_arrays(head["shapes"], stored[start:]))
 
 
@@ -322,7 +400,7 @@ def made_of(label: Label, head: Mapping[str, Any], tables: Iterable[Array]) -> K
 def _arrays(shapes: list[list[int]], stored: bytes) -> Iterator[Array]:
     start = 0
     for *shape, width in shapes:
-        count = int(np.prod(shape))
+        count = prod(shape)
         kind = TYPES[width]
         table = np.frombuffer(stored, dtype=kind, count=count, offset=start)
         yield table.reshape(shape, order="F").astype(np.float64, order="C")
