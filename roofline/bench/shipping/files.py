@@ -192,21 +192,20 @@ def stored(label: Label) -> bytes:
         own = BytesIO(archive.members.read(member))
     except BadZipFile as error:
         raise ValueError(str(error)) from error
-    head, *tables = archive.places[member]
-    pieces = [archive.pieces[head]]
-    for place, length in zip(tables, _lengths(_told(pieces[0])[0]), strict=True):
-        pieces.append(own.read(length) if place is None else archive.pieces[place])
-    return b"".join(pieces)
+    head = archive.heads[member]
+    lengths = _lengths(_told(head)[0])
+    tables = zip(archive.tables[member], lengths, strict=True)
+    return head + b"".join(table or own.read(length) for table, length in tables)
 
 
 class _Archive(NamedTuple):
     """Archive in memory, as `write` makes it."""
 
     members: "ZipFile"
-    pieces: list[bytes]
-    """Pieces of fits that are in the common member."""
-    places: Mapping[str, list[int | None]]
-    """Which of them the pieces of a fit are, its facts first; None for those of its own member."""
+    heads: Mapping[str, bytes]
+    """What JSON says of each fit, from the common member."""
+    tables: Mapping[str, list[bytes | None]]
+    """Tables of each fit that are in that member; None for those of its own."""
 
 
 @lru_cache(maxsize=8)
@@ -222,7 +221,13 @@ def _archive(path: Path) -> _Archive:
     common = members.read(COMMON)
     told, start = _told(common)
     stream = BytesIO(common[start:])
-    return _Archive(members, [*map(stream.read, told["lengths"])], told["places"])
+    pieces = dict(enumerate(map(stream.read, told["lengths"])))
+    places = told["places"].items()
+    return _Archive(
+        members,
+        {name: pieces[head] for name, (head, *_) in places},
+        {name: [*map(pieces.get, tables)] for name, (_, *tables) in places},
+    )
 
 
 def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:

@@ -1,6 +1,8 @@
 """Shipped calibrations: each file is what its name says, and predicts what it was fitted to."""
 
+from dataclasses import replace
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -95,6 +97,22 @@ def test_a_stored_fit_is_the_fit(tmp_path: Path) -> None:
             assert value(again.model.residual, again.model.hull, at, waves) == pytest.approx(
                 value(table, kernel.model.hull, at, waves), abs=1e-4
             )
+
+
+def test_fits_of_an_archive_are_what_was_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Byte by byte; and tables that two of them have are in the archive once."""
+    some = [label for label in EVERY if label.device == "h100-sxm" and label.kind == "moe"][:5]
+    packed = {label: files.stored(label) for label in some}
+    fits = [(files.entries()[label], content) for label, content in packed.items()]
+    twin = replace(fits[0][0], variant="twin"), fits[0][1]
+    files.write([*fits, twin], tmp_path)
+    monkeypatch.setattr(files, "folder", lambda: tmp_path)
+    packed[twin[0].label] = twin[1]
+    assert {label: files.stored(label) for label in packed} == packed
+    with ZipFile(files.path_of(some[0])) as archive:
+        assert archive.getinfo("moe/twin").file_size == 0
 
 
 def test_a_damaged_archive_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
