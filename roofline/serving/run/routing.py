@@ -52,8 +52,11 @@ def work_of(prices: StepPrices, server: Server, requests: Requests) -> Work:
     others = np.interp(prompt, prices.tokens, prices.others_s) / min(prompt, prices.tokens[-1])
     attention = np.interp(prompt, prices.chunks, prices.attention_s[:, 0])
     batch = float(np.clip(server.kv_tokens / context, 1.0, server.max_sequences))
-    at = [float(np.interp(context, prices.contexts, row)) for row in prices.decode_s]
-    step = prices.engine.decode_step(float(np.interp(batch, prices.batches, at)), batch)
+    # Of the batches with a price, which may be hundreds, the two beside this one count.
+    above = max(min(int(np.searchsorted(prices.batches, batch)), len(prices.batches) - 1), 1)
+    beside = slice(above - 1, above + 1)
+    at = [float(np.interp(context, prices.contexts, row)) for row in prices.decode_s[beside]]
+    step = prices.engine.decode_step(float(np.interp(batch, prices.batches[beside], at)), batch)
     room = server.kv_tokens + server.tier_tokens + server.disk_tokens
     prefill = float(prices.engine.prefill_gain * (others + attention))
     return Work(prefill, float(step) / batch, room if server.sharing else 0)
