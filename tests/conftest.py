@@ -17,13 +17,15 @@ import hypothesis
 import pytest
 from _pytest.doctest import DoctestModule
 
+from tests.cases import examples
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
 
-hypothesis.settings.register_profile("roofline", deadline=None)
+hypothesis.settings.register_profile("roofline", deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("roofline")
 
 SLOW = ("tests/validation/", "tests/stress/", "tests/microbench/")

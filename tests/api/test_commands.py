@@ -22,6 +22,7 @@ from roofline.model import catalog as networks
 from roofline.model import parameters
 from roofline.serving.requests import requests
 from roofline.serving.run.setup import Asked, server_of
+from tests.cases import examples
 
 H100 = machines.gpu("h100-sxm")
 PRICED = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm", "llamacpp": "ideal"}
@@ -57,7 +58,7 @@ def wanted(asked: dict[str, str], target: str, lost: list[str]) -> Deployment:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(asked=asked(), target=st.sampled_from(list(PRICED)), share=st.integers(850, 990))
 def test_the_deployment_of_a_command_is_the_one_it_was_written_for(
     asked: dict[str, str], target: str, share: int

@@ -15,6 +15,7 @@ from rich.text import Text
 from roofline.cli import render
 from roofline.content import label
 from roofline.view import terminal
+from tests.cases import examples
 
 CELLS = st.sampled_from(
     [
@@ -63,7 +64,7 @@ def as_rich_sets_it(
     return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n")) + "\n"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(tables(), st.lists(st.booleans(), min_size=6, max_size=6))
 def test_a_table_that_fits_is_set_as_rich_sets_it(
     table: tuple[list[list[str]], list[str], str], whole: list[bool]
@@ -76,7 +77,7 @@ def test_a_table_that_fits_is_set_as_rich_sets_it(
     assert terminal.aligned(rows, header, title, numeric, whole) == fitted
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(tables(), st.integers(90, 120))
 @example(([], ["", "", "", "×" * 40, "×" * 40], ""), 91)
 def test_no_word_is_broken_and_no_line_is_wider_than_the_page(

@@ -16,11 +16,12 @@ from roofline.cost.weights import weight_bytes
 from roofline.model.architecture import Architecture, Attention, Block
 from roofline.model.catalog import architecture, names
 from roofline.model.parameters import total as total_parameters
+from tests.cases import examples
 from tests.cost import reference
 from tests.cost.networks import deployed, groups, row_of, sequences, setting, total
 from tests.cost.reference import Sequences, count_step
 
-SEVERAL = settings(max_examples=60, deadline=None)
+SEVERAL = settings(max_examples=examples(60), deadline=None)
 D = 10
 
 

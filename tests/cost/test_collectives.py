@@ -21,11 +21,12 @@ from roofline.cost.collectives import (
     send,
 )
 from roofline.hardware.machine import Link
+from tests.cases import examples
 from tests.cost.networks import all_to_all, wires
 from tests.cost.reference import messages
 from tests.cost.reference.messages import Machine, even
 
-SEVERAL = settings(max_examples=60, deadline=None)
+SEVERAL = settings(max_examples=examples(60), deadline=None)
 HOST = wires(1.0, topology="host")
 SWITCH = wires(1.0, topology="switch")
 CHEAP = wires(1e9, topology="host")

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from roofline.cost.expert_parallel import balanced, busiest, groups_met, held_experts
 from roofline.cost.moe import UNIFORM, Routing, chances, touched
 from roofline.model.feedforward import Moe
+from tests.cases import examples
 from tests.cost.reference.spreading import drawn_busiest, drawn_experts, expected_groups
 
-SEVERAL = settings(max_examples=60, deadline=None)
+SEVERAL = settings(max_examples=examples(60), deadline=None)
 LOADS = (9.0, 1.0, 1.0, 4.0, 2.0, 2.0, 7.0, 1.0, 3.0, 1.0, 1.0, 1.0, 5.0, 2.0, 8.0, 1.0)
 
 

@@ -12,11 +12,12 @@ from roofline.cost.step import Group, step
 from roofline.cost.work import Op
 from roofline.hardware.catalog import gpu, gpu_names
 from roofline.model.architecture import Architecture
+from tests.cases import examples
 from tests.cost import reference
 from tests.cost.networks import GPU, dense, deployed, groups, networks, sequences
 from tests.cost.reference import Sequences
 
-SEVERAL = settings(max_examples=60, deadline=None)
+SEVERAL = settings(max_examples=examples(60), deadline=None)
 
 
 def on_chip() -> Iterator[tuple[str, float]]:

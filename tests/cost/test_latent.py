@@ -21,12 +21,13 @@ from roofline.model.architecture import Architecture, Attention, Block, Indexer,
 from roofline.model.catalog import architecture
 from roofline.model.compressed import CompressedAttention
 from roofline.model.precision import resolve
+from tests.cases import examples
 from tests.cost import reference
 from tests.cost.networks import deployed, group, groups, row_of, setting, total
 from tests.cost.reference import Sequences, count_step
 from tests.pricing import seconds
 
-SEVERAL = settings(max_examples=60, deadline=None)
+SEVERAL = settings(max_examples=examples(60), deadline=None)
 D = 10
 SMALL = Mla(4, 6, 8, 4, 2, 4, norm_parameters=14)
 

@@ -16,6 +16,7 @@ from roofline.cost.step import Group, decode, step
 from roofline.cost.weights import weight_bytes
 from roofline.cost.work import COUNTS, Number, Op, Work
 from roofline.model.architecture import Architecture, Attention, Block
+from tests.cases import examples
 from tests.cost.networks import (
     GROUPS,
     WEIGHTS,
@@ -34,7 +35,7 @@ from tests.cost.networks import (
 from tests.cost.reference import Sequences
 from tests.pricing import seconds
 
-SEVERAL = settings(max_examples=40, deadline=None)
+SEVERAL = settings(max_examples=examples(40), deadline=None)
 
 
 def map_windows(network: Architecture, change: Callable[[Attention], Attention]) -> Architecture:

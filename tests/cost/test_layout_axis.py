@@ -12,6 +12,7 @@ from roofline.cost.layout import Layout
 from roofline.cost.memory import held
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.work import Number
+from tests.cases import examples
 from tests.cost.networks import row_of, total
 from tests.cost.spread import (
     LATENTS,
@@ -24,7 +25,7 @@ from tests.cost.spread import (
 )
 from tests.pricing import seconds
 
-SEVERAL = settings(max_examples=40, deadline=None)
+SEVERAL = settings(max_examples=examples(40), deadline=None)
 
 
 @st.composite

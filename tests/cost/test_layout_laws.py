@@ -16,6 +16,7 @@ from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Work
 from roofline.model.architecture import Architecture
+from tests.cases import examples
 from tests.cost.networks import flops, total, wires
 from tests.cost.spread import (
     DENSE,
@@ -36,7 +37,7 @@ from tests.cost.spread import (
 )
 from tests.pricing import seconds
 
-SEVERAL = settings(max_examples=60, deadline=None)
+SEVERAL = settings(max_examples=examples(60), deadline=None)
 PREFILL, DECODE = prefill(8.0, 24.0), decode(8.0, 31.0)
 PHASES = st.sampled_from([PREFILL, DECODE, prefill(8.0, 48.0, 24.0)])
 ONE = Layout()

@@ -12,6 +12,7 @@ from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Op, Work
 from roofline.model.architecture import Architecture, Attention
+from tests.cases import examples
 from tests.cost.networks import (
     GROUPS,
     dense,
@@ -27,7 +28,7 @@ from tests.cost.networks import (
 )
 from tests.cost.reference import Sequences
 
-SEVERAL = settings(max_examples=40, deadline=None)
+SEVERAL = settings(max_examples=examples(40), deadline=None)
 
 
 @SEVERAL

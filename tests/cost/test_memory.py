@@ -14,9 +14,10 @@ from roofline.interop.commands.memory import converted
 from roofline.interop.commands.served import Room, Share
 from roofline.model import parameters
 from roofline.model.architecture import Architecture
+from tests.cases import examples
 from tests.cost.networks import BARE, NODE, dense, deployed, networks
 
-SEVERAL = settings(max_examples=50, deadline=None)
+SEVERAL = settings(max_examples=examples(50), deadline=None)
 
 
 @SEVERAL

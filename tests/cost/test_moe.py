@@ -26,12 +26,13 @@ from roofline.model.architecture import (
 from roofline.model.catalog import architecture, names
 from roofline.model.parameters import parts
 from roofline.model.parameters import total as total_parameters
+from tests.cases import examples
 from tests.cost import reference
 from tests.cost.networks import deployed, groups, row_of, setting, total
 from tests.cost.reference import Sequences, count_step
 from tests.model.matrices import matmul_parameters
 
-SEVERAL = settings(max_examples=40, deadline=None)
+SEVERAL = settings(max_examples=examples(40), deadline=None)
 D = 6
 MIXTURES = tuple(
     name

@@ -16,12 +16,13 @@ from roofline.cost.roof import Parts, parts, roof
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.weights import layer_bytes
 from roofline.errors import InputError
+from tests.cases import examples
 from tests.cost.networks import total
 from tests.cost.spread import DENSE, NETWORKS, laid, spreads
 from tests.pricing import seconds
 from tests.serving.deployments import on
 
-SEVERAL = settings(max_examples=50, deadline=None)
+SEVERAL = settings(max_examples=examples(50), deadline=None)
 PREFILL, DECODE = prefill(8.0, 24.0), decode(8.0, 31.0)
 BY_PART: dict[str, Callable[[float], Offload]] = {
     "weights": lambda share: Offload(weights=share),

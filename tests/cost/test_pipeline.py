@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from roofline.cost.layout import parts
 from roofline.cost.pipeline import fill, finish, finish_with, pace, period
+from tests.cases import examples
 from tests.cost.reference.pipelining import completions
 
-SEVERAL = settings(max_examples=150, deadline=None)
+SEVERAL = settings(max_examples=examples(150), deadline=None)
 STAGES = st.lists(st.integers(1, 12), min_size=1, max_size=5)
 
 

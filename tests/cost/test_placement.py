@@ -20,10 +20,11 @@ from roofline.model.architecture import (
     Moe,
     Recurrent,
 )
+from tests.cases import examples
 from tests.cost.networks import BOXES, NODE, dense
 from tests.cost.reference.placing import members, shares, stage_leaves
 
-SEVERAL = settings(max_examples=150, deadline=None)
+SEVERAL = settings(max_examples=examples(150), deadline=None)
 FEW = st.sampled_from([1, 2, 3, 4, 6, 8])
 
 

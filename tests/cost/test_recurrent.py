@@ -16,11 +16,12 @@ from roofline.errors import LayoutError
 from roofline.model.architecture import Architecture, Block, Linear, Recurrent
 from roofline.model.catalog import architecture, names
 from roofline.model.parameters import state_elements_per_sequence
+from tests.cases import examples
 from tests.cost import reference
 from tests.cost.networks import deployed, groups, setting, total
 from tests.cost.reference import Sequences, count_step
 
-SEVERAL = settings(max_examples=60, deadline=None)
+SEVERAL = settings(max_examples=examples(60), deadline=None)
 D = 6
 HYBRIDS = tuple(
     name

@@ -17,6 +17,7 @@ from roofline.cost.step import step
 from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Work
 from roofline.model.architecture import Architecture, Attention, Block, Mlp
+from tests.cases import examples
 from tests.cost import reference
 from tests.cost.networks import (
     GROUPS,
@@ -30,7 +31,7 @@ from tests.cost.networks import (
 )
 from tests.cost.reference import Sequences, count_step
 
-SEVERAL = settings(max_examples=60, deadline=None)
+SEVERAL = settings(max_examples=examples(60), deadline=None)
 
 
 def of_step(deployment: Deployment, some: Sequence[Sequences]) -> Work:

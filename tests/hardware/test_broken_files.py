@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from roofline.content import shipped
 from roofline.errors import DocumentError
 from roofline.hardware.reading import read_gpu, read_node
+from tests.cases import examples
 
 H100 = (shipped("hwspecs") / "gpus" / "h100-sxm.yaml").read_text(encoding="utf-8")
 HGX = (shipped("hwspecs") / "nodes" / "hgx-h100-8.yaml").read_text(encoding="utf-8")
@@ -161,7 +162,7 @@ def test_optional_parts_may_be_left_out(tmp_path: Path) -> None:
     st.integers(0, 30),
     st.text(max_size=6) | st.sampled_from("[]{}:"),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_edit_gives_a_traceback(
     tmp_path_factory: pytest.TempPathFactory, start: int, length: int, insert: str
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from roofline.content import shipped
 from roofline.errors import DocumentError, MissingRateError, RooflineError, UnknownNameError
 from roofline.hardware import catalog
+from tests.cases import examples
 
 GPUS = sorted((shipped("hwspecs") / "gpus").glob("*.yaml"), key=lambda path: path.stem)
 
@@ -110,7 +111,7 @@ def test_a_path_without_a_file_is_an_error(path: str) -> None:
 
 @pytest.mark.slow
 @given(st.text(max_size=40))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_no_name_gives_a_traceback(name: str) -> None:
     for find in (catalog.gpu, catalog.node):
         with contextlib.suppress(RooflineError):

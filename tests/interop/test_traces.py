@@ -20,6 +20,7 @@ from roofline.serving.requests import Requests, joined, requests
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Constant, Uniform
 from roofline.serving.traffic.traffic import Poisson, Shared, Traffic, Turns
+from tests.cases import examples
 
 AZURE = """\
 TIMESTAMP,ContextTokens,GeneratedTokens
@@ -238,7 +239,9 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     st.sampled_from([AZURE, BURSTGPT, MOONCAKE, PLAIN]),

@@ -13,6 +13,7 @@ from roofline.model.architecture import Architecture, Attention
 from roofline.model.catalog import architecture, entry, names
 from roofline.model.huggingface import from_config
 from roofline.schema import parse_json
+from tests.cases import examples
 
 LLAMA: Final[dict[str, Any]] = {
     "model_type": "llama",
@@ -594,7 +595,7 @@ JSON: Final = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.sampled_from(CATALOG), st.data())
 def test_a_mutated_config_loads_or_is_refused_at_its_place(
     config: dict[str, Any], data: st.DataObject

@@ -20,13 +20,14 @@ from roofline.hardware.catalog import default_node
 from roofline.serving.diffusion import Denoising, denoise, denoising_step
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
+from tests.cases import examples
 from tests.cost.networks import dense, deployed, total
 from tests.cost.networks import setting as counted
 from tests.cost.reference import Sequences, count_step
 from tests.pricing import seconds
 from tests.serving.deployments import on
 
-SEVERAL = settings(max_examples=40, deadline=None)
+SEVERAL = settings(max_examples=examples(40), deadline=None)
 
 
 def both_ways(deployment: Deployment) -> Deployment:
@@ -139,7 +140,7 @@ def test_one_token_a_step_in_blocks_of_one_is_close_to_decoding() -> None:
 
 
 @given(st.integers(1, 8), st.integers(1, 500), st.integers(1, 60))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_the_autoregressive_equivalent_is_a_static_batch(
     batch: int, prompt: int, output: int
 ) -> None:

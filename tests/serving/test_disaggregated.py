@@ -16,11 +16,12 @@ from roofline.serving.disaggregated_result import result_of
 from roofline.serving.explain.disaggregated import explain_all
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
+from tests.cases import examples
 from tests.cost.networks import NODE, dense, deployed, networks
 from tests.serving.deployments import on
 from tests.serving.pooled import laid_out, networked
 
-SEVERAL = settings(max_examples=40, deadline=None)
+SEVERAL = settings(max_examples=examples(40), deadline=None)
 WORK = Workload(64, 2048, 256)
 FREE = Link("infiniband", bytes_per_s=1e300)
 

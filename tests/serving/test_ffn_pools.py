@@ -19,9 +19,10 @@ from roofline.serving.ffn_pools import VISITS, numbers, ratios
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
+from tests.cases import examples
 from tests.serving.deployments import on
 
-SEVERAL = settings(max_examples=60, deadline=None)
+SEVERAL = settings(max_examples=examples(60), deadline=None)
 TIMES = st.tuples(*[st.integers(1, 20)] * 4)
 """Attention, the way there, feed-forward part, the way back. [1]"""
 MODEL = "qwen3-30b-a3b"

@@ -16,11 +16,12 @@ from roofline.serving.pools import Split
 from roofline.serving.workload import Workload
 from roofline.units import BITS_PER_BYTE
 from roofline.units import parse as quantity
+from tests.cases import examples
 from tests.cost.networks import dense, deployed
 from tests.serving.deployments import on
 from tests.serving.pooled import SECONDS, laid_out, networked, phases
 
-SEVERAL = settings(max_examples=40, deadline=None)
+SEVERAL = settings(max_examples=examples(40), deadline=None)
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,12 @@ from roofline.serving.room import largest_batch
 from roofline.serving.stages import through
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
+from tests.cases import examples
 from tests.cost.networks import BOXES, with_rates
 from tests.cost.reference.pipelining import completions
 from tests.cost.spread import NETWORKS, laid, spreads
 
-FEW = settings(max_examples=25, deadline=None)
+FEW = settings(max_examples=examples(25), deadline=None)
 WORKLOADS = st.builds(
     Workload,
     batch=st.integers(1, 20),

@@ -5,9 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.serving.pools import Phases, Split, divide
+from tests.cases import examples
 from tests.serving.pooled import PHASES, SECONDS, phases
 
-SEVERAL = settings(max_examples=40, deadline=None)
+SEVERAL = settings(max_examples=examples(40), deadline=None)
 
 
 @SEVERAL

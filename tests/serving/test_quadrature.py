@@ -12,6 +12,7 @@ from roofline.cost.step import Group, step
 from roofline.serving.quadrature import Answers, ContextSums, context_nodes, mean, nodes
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
+from tests.cases import examples
 from tests.cost.networks import BARE, dense, deployed
 from tests.pricing import seconds
 from tests.serving.deployments import on
@@ -55,7 +56,7 @@ def test_nodes_are_integers_of_the_range_with_both_ends(first: int, more: int, m
     assert min(weights) > 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.integers(1, 25), min_size=2, max_size=6, unique=True).map(sorted))
 def test_means_of_straight_lines_are_those_of_every_context(nodes: list[int]) -> None:
     at = np.array(nodes, float)
@@ -109,7 +110,7 @@ def test_the_time_between_tokens_is_the_mean_over_every_context(model: str, work
     assert static_batch(deployment, work).tpot_s == pytest.approx(exact, rel=ALLOWED)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     window=st.none() | st.integers(1, 4000),
     batch=st.integers(1, 100_000),

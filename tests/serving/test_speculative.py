@@ -18,12 +18,13 @@ from roofline.serving.rounds import sheet
 from roofline.serving.speculative import speculate
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
+from tests.cases import examples
 from tests.cost.networks import with_rates
 from tests.pricing import seconds
 from tests.serving.deployments import on
 from tests.serving.speculating import KINDS, WORK, alike, deepseek, drafted, gain, made, target
 
-FEW: Final = settings(max_examples=15, deadline=None)
+FEW: Final = settings(max_examples=examples(15), deadline=None)
 
 
 @pytest.mark.slow

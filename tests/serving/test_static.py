@@ -23,11 +23,12 @@ from roofline.serving.room import (
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload
+from tests.cases import examples
 from tests.cost.networks import dense, deployed, networks
 from tests.pricing import seconds
 from tests.serving.deployments import on
 
-SEVERAL = settings(max_examples=30, deadline=None)
+SEVERAL = settings(max_examples=examples(30), deadline=None)
 
 WORKLOADS = st.builds(
     Workload,

@@ -15,6 +15,7 @@ from roofline.hardware.catalog import gpu
 from roofline.model import catalog, parameters
 from roofline.study.figures import cause
 from roofline.table import Result
+from tests.cases import examples
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden" / "golden.csv"
 LECTURE: Final[dict[str, Any]] = {
@@ -110,7 +111,7 @@ def test_base_and_variant_are_what_an_analysis_of_each_gives(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rates", ["none", "auto"])
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(size=st.integers(320, 10_000))
 def test_a_window_as_long_as_the_context_changes_no_figure(rates: str, size: int) -> None:
     result = api.compare(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import InputError
 from roofline.study.grid import MOST, Grid, Listed, Names, Numbers, Series, Steps
+from tests.cases import examples
 
 
 def names(*called: str, rows: list[tuple[str | int, ...]]) -> Names:
@@ -71,7 +72,7 @@ def grids(draw: st.DrawFn) -> Grid:
     return Grid(blocks, tuple(numbers() for _ in range(draw(st.integers(0, 3)))))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(grids(), st.data())
 def test_decoding_is_nested_loops(grid: Grid, data: st.DataObject) -> None:
     every = brute(grid)

@@ -15,6 +15,7 @@ from roofline.errors import RooflineError
 from roofline.interop.commands import targets
 from roofline.interop.commands.served import Served, Share, Speculation
 from roofline.schema import Document, parse_yaml
+from tests.cases import examples
 from tests.interop.commands.serving import SITE
 
 SERVED = Served(
@@ -52,7 +53,7 @@ def files(name: str) -> Document:
     return parse_yaml("tensor_parallel_size: [1]\nspeculative_config: 3\n", name)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     program=st.sampled_from(PROGRAMS),
     words=st.lists(st.sampled_from([*FLAGS, *VALUES]), max_size=8),
@@ -63,7 +64,7 @@ def test_a_command_is_understood_or_refused(program: str, words: list[str]) -> N
         targets.read(f"{program} {quoted}", files)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(text=st.text(alphabet="vllm serve'\"\\$`#-=;\n\r\té", max_size=40))
 def test_any_text_is_understood_or_refused(text: str) -> None:
     for program in ("", "vllm serve "):
@@ -83,7 +84,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["k8s", "ray-serve"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_a_manifest_is_understood_or_refused(target: str, data: st.DataObject) -> None:
     (text,) = targets.write(target, SERVED, SITE).files.values()

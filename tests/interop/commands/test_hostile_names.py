@@ -16,6 +16,7 @@ from roofline.interop.commands.command import Command, commented, shell
 from roofline.interop.commands.kubernetes import label
 from roofline.interop.commands.served import Served, Speculation
 from roofline.interop.commands.words import split
+from tests.cases import examples
 from tests.interop.commands.serving import SITE, names
 
 HOSTILE = (
@@ -74,7 +75,7 @@ def test_a_shell_hands_names_on_as_they_are(tmp_path: Path, engine: str) -> None
     assert not list(tmp_path.iterdir())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(name=names)
 def test_our_words_are_those_of_a_shell(
     tmp_path_factory: pytest.TempPathFactory, name: str

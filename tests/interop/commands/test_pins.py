@@ -20,6 +20,7 @@ from roofline.cli.serve_command import Target
 from roofline.interop.commands import targets
 from roofline.interop.commands.pins import BENCHMARKS, PINS, Package
 from roofline.interop.commands.served import Served
+from tests.cases import examples
 from tests.interop.commands.serving import servers, written_or_refused
 
 FOLDER = Path(
@@ -44,7 +45,7 @@ def test_every_target_is_pinned() -> None:
     assert all(re.fullmatch(r"20\d\d-\d\d-\d\d", pin.checked) and pin.how for pin in PINS)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(served=servers())
 def test_every_flag_that_is_written_is_listed(served: Served) -> None:
     written = written_or_refused(served.engine, served)

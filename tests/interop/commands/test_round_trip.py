@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from roofline.interop.commands import targets
 from roofline.interop.commands.memory import converted, kept_outside
 from roofline.interop.commands.served import Served
+from tests.cases import examples
 from tests.interop.commands.serving import (
     ROOM,
     SITE,
@@ -44,7 +45,7 @@ def same(found: Served, asked: Served, lost: frozenset[str]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(served=servers())
 def test_a_server_is_read_back_from_its_command(served: Served) -> None:
     written = written_or_refused(served.engine, served)
@@ -55,7 +56,7 @@ def test_a_server_is_read_back_from_its_command(served: Served) -> None:
     assert found.unused == (f"--port {SITE.port}",)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(served=servers(names), target=st.sampled_from(AROUND))
 def test_a_server_is_read_back_from_the_file_around_its_command(
     served: Served, target: str
@@ -69,7 +70,7 @@ def test_a_server_is_read_back_from_the_file_around_its_command(
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(served=servers(), target=st.sampled_from(["", *AROUND]))
 def test_whatever_is_lost_is_in_a_note(served: Served, target: str) -> None:
     written = written_or_refused(target or served.engine, served)
@@ -96,7 +97,7 @@ def test_whatever_is_lost_is_in_a_note(served: Served, target: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(served=servers())
 def test_a_command_that_was_read_is_written_the_same(served: Served) -> None:
     written = written_or_refused(served.engine, served)

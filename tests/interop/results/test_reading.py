@@ -14,6 +14,7 @@ from roofline.errors import DocumentError, RooflineError, UnknownNameError
 from roofline.interop.results import MeasuredRun, formats, known_formats, read_results
 from roofline.interop.results import content as contents
 from roofline.interop.results.content import MOST_BYTES
+from tests.cases import examples
 from tests.interop.results.test_formats import DATA, FILES
 
 WIDE = "model,gpu,gpus,tp,engine,weights,kv,load,concurrency,prompt,output,ttft_s,p99_tpot_ms"
@@ -233,7 +234,9 @@ def test_a_format_is_known_by_being_there(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(300),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.sampled_from(sorted(FILES)), st.integers(0, 4000), st.binary(max_size=4),
        st.integers(0, 6))  # fmt: skip
@@ -257,7 +260,9 @@ JUNK = st.recursive(
 
 @pytest.mark.slow
 @settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(400),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.sampled_from(JSON), st.randoms(use_true_random=False), JUNK)
 def test_whatever_a_field_says_it_is_read_or_refused(

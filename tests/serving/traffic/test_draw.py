@@ -23,6 +23,7 @@ from roofline.serving.traffic.traffic import (
     offered_rate,
     together,
 )
+from tests.cases import examples
 
 CHAT = Traffic(Lognormal(300, 0.8), Lognormal(100, 0.9), Poisson(5.0), requests=400)
 SESSIONS = replace(CHAT, turns=Turns(Uniform(1, 5), 10.0), shared=Shared(100, 3, 1.0))
@@ -63,7 +64,7 @@ def test_what_is_drawn_can_be(name: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(sorted(EVERY)), st.integers(1, 300), st.integers(0, 5))
 def test_chunks_are_the_same_as_the_whole(name: str, chunk: int, seed: int) -> None:
     parts = list(stream(EVERY[name], seed, chunk=chunk))

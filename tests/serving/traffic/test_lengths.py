@@ -20,6 +20,7 @@ from roofline.serving.traffic.lengths import (
     said,
     spelled,
 )
+from tests.cases import examples
 
 EVEN = (np.arange(200_000) + 0.5) / 200_000
 TOKENS = st.integers(1, 100_000)
@@ -31,7 +32,7 @@ DISTRIBUTIONS = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(DISTRIBUTIONS, st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=20))
 def test_a_larger_number_never_gives_a_shorter_length(lengths: Lengths, sent: list[float]) -> None:
     made = drawn(lengths, np.sort(np.array(sent)))
@@ -73,7 +74,7 @@ def test_the_mean_of_what_is_cut_is_that_of_the_integral(most: int) -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(DISTRIBUTIONS)
 def test_the_mean_is_that_of_many_draws(lengths: Lengths) -> None:
     made = float(drawn(lengths, EVEN).mean())

@@ -25,6 +25,7 @@ from roofline.study.plan.scaling import (
     policy_of,
     reserve,
 )
+from tests.cases import examples
 
 HOUR, MINUTE = 3600.0, 60.0
 TWO = spelled_curve("0h 5, 12h 25")
@@ -134,7 +135,7 @@ def counted(need: list[int], start: int, ahead: int, keep: int) -> tuple[list[in
     ahead=st.integers(0, 150),
     keep=st.integers(0, 150),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @pytest.mark.slow
 def test_replicas_are_those_counted_minute_by_minute(
     need: list[int], start: int, ahead: int, keep: int
@@ -151,7 +152,7 @@ def test_replicas_are_those_counted_minute_by_minute(
 
 
 @given(st.lists(st.floats(0.0, 60.0), min_size=24, max_size=24), st.floats(0.0, 4_000.0))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_requests_are_conserved(rates: list[float], start: float) -> None:
     """Every request is served or waits; no more are late than came."""
     rates[3] = 1.0

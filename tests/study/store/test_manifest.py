@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from roofline.errors import DocumentError
 from roofline.study.store import manifest
 from roofline.study.store.manifest import Entry, Header
+from tests.cases import examples
 
 HEADER = Header("abc", 100, 10, {"roofline": "1", "pyarrow": "2"})
 ENTRIES = [Entry(number, 5 + number, 1000 + number, f"{number:064x}") for number in (0, 2, 1, 13)]
@@ -65,7 +66,7 @@ def test_a_changed_byte_costs_the_line_it_is_in_and_no_other(whole: bytes) -> No
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(data=st.data())
 def test_a_tail_of_anything_gives_no_entry_that_was_not_written(
     data: st.DataObject, whole: bytes

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from roofline.study.store import parts
 from roofline.study.store.parts import merge, reduced
+from tests.cases import examples
 from tests.study.store.works import Least
 
 ROWS = 100
@@ -47,7 +48,7 @@ def cut(total: int, places: list[int]) -> list[Any]:
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(total=st.integers(0, 450), places=st.lists(st.integers(0, 1000), max_size=12))
 def test_bytes_do_not_depend_on_how_rows_were_cut(
     total: int, places: list[int], tmp_path_factory: pytest.TempPathFactory
@@ -63,7 +64,7 @@ def test_bytes_do_not_depend_on_how_rows_were_cut(
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     total=st.integers(1, 450),
     places=st.lists(st.integers(0, 1000), max_size=12),
