@@ -67,6 +67,7 @@ def test_where_nothing_is_there_everything_has_a_hint_and_nothing_fails() -> Non
     assert "made when needed" in found["home"]["found"]
 
 
+@pytest.mark.slow
 def test_only_what_is_asked_for_is_absent() -> None:
     assert roofline.doctor().metadata["absent"] == []
     assert roofline.doctor(need=["gpu", "home", "ray"]).metadata["absent"] == ["gpu", "ray"]

@@ -38,6 +38,7 @@ def test_every_configuration_is_priced_as_an_analysis_of_it(
         assert row["fits"] == alone.metadata["fits"]
 
 
+@pytest.mark.slow
 def test_gpu_weights_and_degree_can_be_chosen_and_approximations_are_not_told() -> None:
     points = around(roofline.analyze("llama-3.1-70b", tp=8, weights="fp8")).tables["points"]
     assert {"b200-sxm", "h100-sxm"} <= set(points["gpu"])
@@ -46,6 +47,7 @@ def test_gpu_weights_and_degree_can_be_chosen_and_approximations_are_not_told() 
     assert not [name for name in points.columns if name.startswith(("ttft_idle", "tpot_steady"))]
 
 
+@pytest.mark.slow
 def test_the_price_that_was_given_is_the_price_of_that_gpu_alone() -> None:
     usual, cheap = (
         around(roofline.analyze("llama-3.1-8b", usd_per_hour=price)).rows("points")

@@ -62,6 +62,7 @@ def test_a_gpu_is_calibrated_from_probe_to_profile(
         assert float(value) == pytest.approx(whole * float(share[:-1]) / 100.0, rel=0.01)
 
 
+@pytest.mark.slow
 def test_probes_are_run_and_fitted_apart(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(home / "run")
     command = ["bench", "run", "copy", "--backend", "auto", "--records", folder, "--budget", "15s"]

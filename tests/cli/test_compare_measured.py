@@ -32,6 +32,7 @@ def ask(capsys: Captured, *arguments: object) -> tuple[int, str, str]:
     return code, out, err
 
 
+@pytest.mark.slow
 def test_a_table_says_what_ran_and_how_far_off_it_is(capsys: Captured) -> None:
     code, out, err = ask(capsys, DATA / "tidy.csv")
     assert code == 0

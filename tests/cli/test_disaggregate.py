@@ -169,6 +169,7 @@ def test_help_names_the_choices(capsys: Captured) -> None:
 FED = ["disaggregate", "qwen3-30b-a3b", "--decode", "tp1", "--ffn", "dp4-ep4", "--batch", "64"]
 
 
+@pytest.mark.slow
 def test_feed_forward_parts_have_a_pool_of_their_own(capsys: Captured) -> None:
     code, out, _ = ask(capsys, *FED, "--format", "json")
     found = json.loads(out)["result"]

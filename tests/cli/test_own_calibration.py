@@ -105,6 +105,7 @@ def test_it_says_which_kernels_are_own_and_which_are_shipped(home: Path, capsys:
     assert "cupy-h100-sxm" in "".join(capsys.readouterr())
 
 
+@pytest.mark.slow
 def test_a_calibration_of_another_device_is_left_alone(home: Path, capsys: Captured) -> None:
     shipped = seconds(answer(capsys, ""))
     mine(home, device="h200-sxm")

@@ -160,6 +160,7 @@ def test_csv_has_a_line_for_each_figure(capsys: Captured, file: Path) -> None:
     assert float(first["predicted"]) == pytest.approx(result["scores"][0]["predicted"])
 
 
+@pytest.mark.slow
 def test_markdown_is_no_markup_of_others(capsys: Captured) -> None:
     code, out, _ = ask(capsys, "--format", "md")
     assert code == 0
@@ -207,6 +208,7 @@ def test_the_question_is_one_of_the_api(file: Path) -> None:
     assert len(roofline.scoreboard().metadata["date"]) == len(DAY)
 
 
+@pytest.mark.slow
 def test_the_page_is_the_same_again_and_says_of_what_it_is(
     capsys: Captured, tmp_path: Path, file: Path
 ) -> None:

@@ -297,6 +297,7 @@ def test_networks_that_do_not_decode_are_refused(cli: Any) -> None:
     assert "does not decode token by token" in ran.err
 
 
+@pytest.mark.slow
 def test_prefixes_that_leave_the_gpu_wait_on_the_host(cli: Any) -> None:
     assert cli(f"{SMALL} --rate 5 --host-cache 10furlongs").code == 2
     assert cli(f"{SMALL} --rate 5 --host-cache 1GB --no-prefix-caching").code == 2

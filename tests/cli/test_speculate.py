@@ -114,6 +114,7 @@ def test_json_is_one_versioned_document(capsys: Captured) -> None:
     assert result["derivation"]["name"] == "TPOT"
 
 
+@pytest.mark.slow
 def test_csv_has_a_row_for_each_metric_and_nothing_else(capsys: Captured) -> None:
     _, out, _ = ask(capsys, *MAIN, "--format", "csv")
     rows = {row["metric"]: row for row in csv.DictReader(io.StringIO(out))}
@@ -126,6 +127,7 @@ def test_csv_has_a_row_for_each_metric_and_nothing_else(capsys: Captured) -> Non
     assert float(bare["tpot_s"]["value"]) <= float(bare["tpot_s"]["serial"])
 
 
+@pytest.mark.slow
 def test_markdown_has_tables(capsys: Captured) -> None:
     _, out, _ = ask(capsys, *FREE, "--format", "md")
     assert "**What users feel, as predicted**" in out
