@@ -7,12 +7,14 @@ import pytest
 
 from roofline.bench.predictors import left_out
 from roofline.bench.validation import validate
+from tests.cases import cases
 from tests.validation.measurements import file, measured, needs
 from tests.validation.test_left_out import shown
 
 if TYPE_CHECKING:
     import pandas
 
+DEVICES: Final = cases(("h100_sxm",), ("h100_sxm", "b200_sxm"))
 THINNED: Final = 0.25
 """Share of the rows that is read: a random sample, from a fixed seed."""
 
@@ -27,7 +29,7 @@ def few(frame: "pandas.DataFrame", device: str) -> "pandas.DataFrame":
 
 
 @needs(file("linear_attention"))
-@pytest.mark.parametrize("device", ["h100_sxm", "b200_sxm"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_recurrent_layers_of_a_shape_left_out_are_known(device: str) -> None:
     found = validate("linear-attention", few(measured("linear_attention"), device), left_out())
     print()
@@ -40,7 +42,7 @@ def test_recurrent_layers_of_a_shape_left_out_are_known(device: str) -> None:
 
 
 @needs(file("attention_encoder"))
-@pytest.mark.parametrize("device", ["h100_sxm", "b200_sxm"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_encoders_of_heads_left_out_are_known(device: str) -> None:
     found = validate("attention-encoder", few(measured("attention_encoder"), device), left_out())
     print()
