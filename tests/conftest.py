@@ -36,7 +36,7 @@ FIRST = ("tests/validation/", "tests/study/executors/test_ray.py", "tests/stress
 
 
 class _Examples:
-    """Modules are searched for examples where they have any, which takes a tenth of the time."""
+    """Modules are searched for doctests where they have any: it takes a tenth of collecting."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collect_file(
