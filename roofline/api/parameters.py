@@ -413,6 +413,20 @@ class Branched(Question):
     )
 
 
+class Denoised(Question):
+    """Options of diffusion language models."""
+
+    denoising_steps: int = parameter(
+        "Steps of a diffusion language model for an answer, under traffic one of mean length; 0 "
+        "decodes token by token.",
+        default=0,
+        unit="1",
+    )
+    block: int = parameter(
+        "Tokens denoised together, with a cache; 0 for the whole answer.", default=0, unit="token"
+    )
+
+
 class Ringed(Question):
     """Option of how context parallelism passes keys."""
 
@@ -493,6 +507,7 @@ class Offered(Question):
         default=None,
         unit="1",
     )
+    beams: int = Branched.beams
     slo: str | None = parameter(
         "Objectives, p99 unless said: ttft=500ms,tpot_p90=50ms,e2e_mean=10s.", default=None
     )
@@ -521,6 +536,7 @@ class Analysis(
     Batch,
     Pictured,
     Branched,
+    Denoised,
     Deployed,
     Housing,
     Profiled,
@@ -561,13 +577,6 @@ class Analysis(
         usual="",
         unit="B",
     )
-    denoising_steps: int = parameter(
-        "Steps of a diffusion language model; 0 decodes token by token.", default=0, unit="1"
-    )
-    block: int = parameter(
-        "Tokens denoised together, with a cache; 0 for the whole answer.", default=0, unit="token"
-    )
-
 
 class Layouts(
     Subject, Housed, Batch, Deployed, Sampled, Adapted, Overlapped, Attended, Ringed, Chosen, Ranked
@@ -777,7 +786,18 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned, Adapted):
 
 
 class Simulation(
-    Subject, Offered, Parallel, Deployed, Profiled, Housing, Sampled, Adapted, Exchanging, Caching
+    Subject,
+    Offered,
+    Pictured,
+    Denoised,
+    Parallel,
+    Deployed,
+    Profiled,
+    Housing,
+    Sampled,
+    Adapted,
+    Exchanging,
+    Caching,
 ):
     """Parameters of `roofline.simulate`."""
 
@@ -863,7 +883,17 @@ Placed = Analysis | Drafting | Layouts | Pools | Simulation
 
 
 class Planning(
-    Housed, Offered, Engined, Profiled, Computed, Housing, Sampled, Adapted, Overlapped, Caching
+    Housed,
+    Offered,
+    Pictured,
+    Engined,
+    Profiled,
+    Computed,
+    Housing,
+    Sampled,
+    Adapted,
+    Overlapped,
+    Caching,
 ):
     """Parameters of `roofline.plan`."""
 

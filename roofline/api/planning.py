@@ -14,7 +14,7 @@ from roofline.api.question import question
 from roofline.api.simulation import USUAL_DRAFT, check_undrafted, within_context
 from roofline.api.speculation import length_of, rates_of
 from roofline.api.steps import with_steps
-from roofline.api.workload import Wanted, drawn
+from roofline.api.workload import Wanted, drawn, pictured
 from roofline.bench.calibrations import profile_note
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
@@ -23,6 +23,7 @@ from roofline.serving.adapters import load_notes, price_notes
 from roofline.serving.asking import check_decodes, check_parts, refuse_unused
 from roofline.serving.draft_trees import chain
 from roofline.serving.facility import Facility
+from roofline.serving.notes import beam_notes
 from roofline.serving.objectives import Objective, parse_slo
 from roofline.serving.requests import Requests
 from roofline.serving.run.result import Load
@@ -54,7 +55,7 @@ REQUESTS: Final = 8000
 
 SIMULATED: Final = (
     "workload", "trace", "trace_sessions", "drop_over_length", "clip", "rate", "sessions_per_day",
-    "cv", "prompt", "output", "requests", "samples", "warmup", "slo", "seed", "engine",
+    "cv", "prompt", "output", "requests", "samples", "beams", "images", "image_size", "warmup", "slo", "seed", "engine",
     "calibration", "profile", "draft", "acceptance", "acceptance_spread", "draft_length",
     "temperature", "top_k", "top_p", "adapters", "lora_rank", "lora_targets", "max_loras",
     "adapter_skew", "mla", "routing_skew", "redundant_experts", "host_cache", "nvme_cache",
@@ -232,7 +233,9 @@ def _problem(asked: Planning) -> Problem:
     caches = (kv,) if isinstance(kv, str) else tuple(kv)
     prices = prices_of(asked.usd_per_hour, len(devices))
     requests = asked.requests or (None if asked.trace else REQUESTS)
-    wanted, curve = at_peak(Wanted(**shared(asked, Wanted) | {"requests": requests}))
+    wanted = Wanted(**shared(asked, Wanted) | {"requests": requests})
+    wanted, options = pictured(wanted, options, network)
+    wanted, curve = at_peak(wanted)
     follow = following(asked, curve, devices, prices_of(asked.reserved_price, len(devices)))
     paced = (asked.rate, asked.sessions_per_day, curve)
     rated = bool(asked.trace) or any(each is not None for each in paced)
@@ -246,7 +249,7 @@ def _problem(asked: Planning) -> Problem:
             hint="give `rate`: requests a second",
         )
     made, load, cut = within_context(network, made, load, asked)
-    said = (*said, *cut)
+    said = (*said, *cut, *beam_notes(options.sampling))
     check_number(made)
     objectives, left_out = meant(parse_slo(usual if asked.slo is None else asked.slo), made)
     accepted = rates_of(asked.acceptance, asked.acceptance_spread) if asked.draft else None

@@ -30,6 +30,7 @@ from roofline.hardware.machine import Gpu, Node
 from roofline.model import catalog as networks
 from roofline.model import parameters, precision
 from roofline.model.architecture import Architecture
+from roofline.model.checkpoint import mixes
 from roofline.model.tower import Pictures
 from roofline.serving.asking import check_parts, one_of
 from roofline.units import counted
@@ -318,6 +319,8 @@ def deployed(
         calibration: Measured kernels to price with: see
             `roofline.bench.calibrations.calibration_of`.
     """
+    if weights is not None and mixes.spelled(weights) in mixes.MIXES:
+        network, weights = mixes.mixed(network, weights), None
     stored = precision.named(weights or default_format(network)).name
     whole = weights is not None or stored != network.weight_format
     checkpoint = network.stored_as(stored) if whole else network

@@ -8,15 +8,18 @@ from roofline.api import setting
 from roofline.api.parameters import Offered, Planning, Simulation, shared
 from roofline.api.question import question
 from roofline.api.speculation import draft_of, length_of, rates_of
-from roofline.api.workload import Wanted, drawn
+from roofline.api.workload import Wanted, drawn, pictured
 from roofline.bench.calibrations import engine_misses, profile_note
+from roofline.cost.sampling import Sampling
 from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.architecture import Architecture
 from roofline.serving.asking import check_decodes, one_of, refuse_unused
+from roofline.serving.diffusion import seeing_both_ways
 from roofline.serving.draft_schedule import schedule
 from roofline.serving.draft_trees import chain
+from roofline.serving.notes import beam_notes
 from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import Requests, clipped, picked_rows
 from roofline.serving.run.intervals import Doubt, doubt_of, intervals
@@ -25,9 +28,14 @@ from roofline.serving.run.routing import ROUTERS
 from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
 from roofline.serving.run.sessions import cache_curve
 from roofline.serving.run.setup import Asked, page_of, server_of
+from roofline.serving.simulate.denoising import (
+    BlockDiffusion,
+    denoising_prices,
+    denoising_server,
+)
 from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import step_prices
-from roofline.serving.simulate.server import POLICIES
+from roofline.serving.simulate.server import BATCHED, POLICIES
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Traffic
 from roofline.serving.workload import Workload
@@ -58,7 +66,7 @@ def simulate(asked: Simulation) -> Result:
     check_undrafted(asked)
     objectives = parse_slo(asked.slo) if asked.slo is not None else None
     network, device, box = setting.subject_of(asked)
-    check_decodes(network)
+    check_decodes(network, denoised=asked.denoising_steps > 0)
     facility = setting.facility_of(asked)
     setting.check_powered(facility, device)
     if facility is not None:
@@ -70,7 +78,9 @@ def simulate(asked: Simulation) -> Result:
             hint="give one, like tp8: roofline layouts says which is best",
         )
     arranged, replicas = setting.layout_of(asked.gpus, degrees)
-    deployment = setting.deployed_as(asked, network, device, box, arranged)
+    options = setting.options_asked(asked)
+    load_asked, options = pictured(Wanted(**shared(asked, Wanted)), options, network)
+    deployment = setting.deployed_as(asked, network, device, box, arranged, options=options)
     deployment = setting.profiled(deployment, asked.profile)
     wanted = Asked(
         sharing=asked.prefix_caching,
@@ -79,17 +89,23 @@ def simulate(asked: Simulation) -> Result:
         **shared(asked, Asked),
     )
     page = page_of(engine_named(asked.engine), sharing=True)
-    made, load, usual, said = drawn(Wanted(**shared(asked, Wanted)), asked.seed, page)
+    made, load, usual, said = drawn(load_asked, asked.seed, page)
     made, load, cut = within_context(network, made, load, asked)
-    said = (*said, *cut)
+    said = (*said, *cut, *beam_notes(options.sampling))
     server = server_of(deployment, wanted, made, asked.memory_utilization)
-    measured = deployment.calibration
+    measured, rule = deployment.calibration, None
+    if asked.denoising_steps:
+        rule = block_diffusion(asked, made)
+        deployment = seeing_both_ways(deployment)
+        server = denoising_server(rule, server, made)
     prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
     if asked.router != "turns":
         one_of("router", asked.router, ROUTERS)
         unused = {"`concurrency`": bool(load.concurrency), "`gpus` of one replica": replicas == 1}
         refuse_unused("a router that weighs loads", unused)
-    fleet = Fleet(prices, server, replicas, router=asked.router)
+    if rule is not None:
+        prices = denoising_prices(rule, deployment, prices, made)
+    fleet = Fleet(prices, server, replicas, rule, router=asked.router)
     if asked.draft:
         drafts = draft_of(asked.draft, deployment, None, None, asked.calibration)
         rates = rates_of(asked.acceptance, asked.acceptance_spread)
@@ -134,12 +150,43 @@ def simulate(asked: Simulation) -> Result:
     return replace(result, notes=(*result.notes, note)) if note else result
 
 
+def block_diffusion(asked: Simulation, made: Requests) -> BlockDiffusion:
+    """Blocks of answers, and steps of each, as many as an answer of mean length takes in all."""
+    refuse_unused(
+        "`denoising_steps`",
+        {
+            "`draft`": bool(asked.draft),
+            "`beams`": asked.beams > 1,
+            "`adapters`": asked.adapters > 0,
+            "`temperature`, `top_k` or `top_p`": Sampling(**shared(asked, Sampling)).given,
+            "`pue`, `usd_per_kwh` or `carbon`": setting.facility_of(asked) is not None,
+            f"policy {asked.policy}": asked.policy in BATCHED,
+        },
+    )
+    if asked.block < 1:
+        raise InputError(
+            "an answer that is denoised as a whole keeps no cache, and has no place in a batch that "
+            "others join",
+            hint="give `block`, or ask `analyze` for a batch alone",
+        )
+    mean = float(made.output.mean())
+    return BlockDiffusion(asked.block, max(round(asked.denoising_steps * asked.block / mean), 1))
+
+
 def check_undrafted(asked: Simulation | Planning) -> None:
     """Refuse what is said about drafts where nothing drafts, and drafts beside adapters."""
     if asked.draft and asked.adapters:
         raise InputError(
             "drafts beside LoRA adapters are not priced", hint="leave out `draft` or `adapters`"
         )
+    if asked.beams > 1:
+        others = {"`samples`": bool(asked.samples and asked.samples > 1)}
+        others |= {"`draft`": bool(asked.draft), "`adapters`": asked.adapters > 0}
+        refuse_unused("beam search", others)
+        housed = {"`beams`": setting.facility_of(asked) is not None}
+        refuse_unused("a question of power and energy", housed)
+    if isinstance(asked, Simulation) and not asked.denoising_steps:
+        refuse_unused("decoding token by token", {"`block`": asked.block != 0})
     if not asked.draft:
         unused = {
             "`acceptance`": asked.acceptance != "",

@@ -26,6 +26,8 @@ from roofline.serving.traffic.traffic import Traffic, offered_rate
 from roofline.units import SECONDS_PER_DAY, counted, show
 
 if TYPE_CHECKING:
+    from roofline.cost.deployment import Options
+    from roofline.model.architecture import Architecture
     from roofline.serving.traffic.harnesses import Harness
 
 DEFAULT: Final = "chat"
@@ -61,6 +63,28 @@ class Wanted:
     prompt_pool: int | None = None
     samples: int | None = None
     harness: str = ""
+    pictures: int = 0
+
+
+def pictured(
+    wanted: Wanted, options: "Options", network: "Architecture"
+) -> "tuple[Wanted, Options]":
+    """A load with the tokens of its pictures, and where they begin: after what prompts share.
+
+    InputError where nobody says which of the prompts have them.
+    """
+    seen, tower = options.pictures, network.tower
+    if not seen.images or tower is None:
+        return wanted, options
+    refuse_unused("`trace`", {"`images`": bool(wanted.trace)})
+    traffic = changed(wanted)
+    if traffic.turns is not None and traffic.turns.tools is not None:
+        raise InputError(
+            "pictures in prompts of agents, whose tools hand on text", hint="leave out `images`"
+        )
+    after = traffic.shared.tokens if traffic.shared else 0
+    tokens = seen.images * tower.tokens(seen.image_size)
+    return replace(wanted, pictures=tokens), replace(options, pictures=replace(seen, after=after))
 
 
 def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:
@@ -156,6 +180,8 @@ def changed(wanted: Wanted) -> Traffic:
         traffic = replace(traffic, pool=wanted.prompt_pool)
     if wanted.samples is not None:
         traffic = replace(traffic, samples=wanted.samples)
+    if wanted.pictures:
+        traffic = replace(traffic, pictures=wanted.pictures)
     requests = traffic.requests if wanted.requests is None else wanted.requests
     if wanted.requests is not None and wanted.requests < 1:
         raise InputError(f"{wanted.requests} requests", hint="send 1 or more")
@@ -361,6 +387,9 @@ def _words(traffic: Traffic) -> str:
         shared = traffic.shared
         many = f"one of {shared.number:,}" if shared.number > 1 else "the same"
         words = f"{many} of {shared.tokens:,} tokens, then {words}"
+    if traffic.pictures:
+        of = "of the first of these" if traffic.turns is not None else "each"
+        words += f", pictures {of} of {traffic.pictures:,} tokens"
     if traffic.pool:
         words += f", {counted(traffic.pool, 'different prompt')} in turn"
     if traffic.samples > 1:

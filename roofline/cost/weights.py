@@ -80,27 +80,33 @@ def outside_parts(deployment: Deployment, first: bool, last: bool) -> Iterator[P
     """
     network, stored, tp = deployment.architecture, deployment.precision.head, deployment.tp
     rows, wide, tied = padded(network.vocab, tp), network.embedding_width, network.tied_embeddings
+    embedded = min(stored, named(network.plain_format), key=lambda each: each.width)
 
     def plain(name: str, parameters: Number) -> Part:
         symbols = {"parameters": parameters, "bytes": stored.width}
         return Part(name, parameters * stored.width, "parameters · bytes", symbols)
 
     def table(name: str) -> Part:
-        symbols = {"V": network.vocab, "TP": tp, "width": wide, "bytes": stored.width}
+        symbols = {"V": network.vocab, "TP": tp, "width": wide, "bytes": embedded.width}
         text = "ceil(V[ / TP]) · width · bytes"
-        return Part(name, rows * wide * stored.width, text, symbols, f"stored as {stored.name}")
+        return Part(name, rows * wide * embedded.width, text, symbols, f"stored as {embedded.name}")
 
     if first:
         yield table("embedding" + " and LM head" * (tied and last))
         yield plain("positions", network.position_rows * network.d_model)
         yield plain("norm of the embedding", network.embedding_norm_parameters)
         if network.seen_parameters:
-            seen = network.seen_parameters / tp
+            sharing = tp if network.tower is None else network.tower.devices(tp)
             yield Part(
                 "vision and audio towers",
-                seen * stored.width,
-                "parameters[ / TP] · bytes",
-                {"parameters": network.seen_parameters, "TP": tp, "bytes": stored.width},
+                network.seen_parameters / sharing * stored.width,
+                "parameters[ / sharing] · bytes",
+                {
+                    "parameters": network.seen_parameters,
+                    "sharing": sharing,
+                    "bytes": stored.width,
+                },
+                "TP where the heads of the tower divide over it, else 1",
             )
     for linear, here in zip(projections(network), (first, last), strict=False):
         if here:

@@ -348,19 +348,21 @@ class Op:
     by_group: bool = False
     """True for an operator on the caches or states of one group of sequences, False for one on all
     new tokens of a step at once."""
+    encodes: bool = False
+    """True for an operator on the pictures of a prompt, which the decoder's do not depend on."""
 
     # As `dataclasses.replace` would, in a third of its time: steps have hundreds of operators.
 
     def called(self, name: str, repeat: int) -> "Op":
         """The operator under a name, executed that many times."""
         same = self.arithmetic, self.dims, self.formats, self.wire_s
-        told = self.algorithm, self.kernel, self.by_group
+        told = self.algorithm, self.kernel, self.by_group, self.encodes
         return Op(name, self.kind, self.work, repeat, *same, *told)
 
     def sized(self, work: Work, dims: Mapping[str, Number], wire_s: Number) -> "Op":
         """The operator with other work, dimensions and time of the wires."""
         first = self.name, self.kind, work, self.repeat, self.arithmetic
-        told = self.algorithm, self.kernel, self.by_group
+        told = self.algorithm, self.kernel, self.by_group, self.encodes
         return Op(*first, dims, self.formats, wire_s, *told)
 
     @property

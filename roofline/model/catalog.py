@@ -14,7 +14,8 @@ from roofline.content import home, shipped, there
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.kept import kept
 from roofline.model.architecture import Architecture
-from roofline.model.checkpoint_names import GGUF_HEAD, readings
+from roofline.model.checkpoint.mixes import mixed
+from roofline.model.checkpoint_names import readings
 from roofline.sources import record
 
 if TYPE_CHECKING:
@@ -71,9 +72,7 @@ def _quantised(name: str) -> Architecture | None:
             + ("file" if reading.mixed else "folder")
             + " would say which layers are in another format."
         )
-        network = plain.stored_as(kind)
-        if reading.mixed and not network.tied_embeddings:
-            network = replace(network, head_format=GGUF_HEAD)
+        network = mixed(plain, reading.mix) if reading.mixed else plain.stored_as(kind)
         return replace(network, name=f"{plain.name}{reading.ending}", notes=(*plain.notes, note))
     return None
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from roofline.model.checkpoint.mixes import MIXES, spelled
 from roofline.model.precision.blocks import BLOCKS as IN_BLOCKS
 
 ENDINGS: Final = {
@@ -45,9 +46,6 @@ BLOCKS: Final = frozenset({"qwen", "deepseek-ai", "zai-org"})
 GGUF: Final = "-gguf"
 USUAL: Final = "q4_k_m"
 """File of a GGUF repository that llama.cpp takes where none is named (its ``-hf`` option)."""
-GGUF_HEAD: Final = "q6-k"
-"""Format of the LM head in files of llama.cpp's mixes. Source: ``llama_tensor_get_type`` of
-llama.cpp at 00dc8057."""
 _MIXES: Final = re.compile(r"(?:ud-)?(?P<format>(?:i?q|tq)\d_(?:k|\d|xxs|xs|s|m|nl))(?:_[smlx]+)?")
 _PLAIN: Final = {"bf16": "bf16", "f16": "fp16", "f32": "fp32"}
 _TUNED: Final = re.compile(r"-(?:instruct|chat|it|base|hf|preview|v\d(?:\.\d)?)$")
@@ -61,6 +59,12 @@ class CheckpointName(NamedTuple):
     ending: str
     mixed: bool
     """True where some matrices of such files are in another format."""
+
+    @property
+    def mix(self) -> str:
+        """Name of such a file as llama.cpp has it; its usual format where it has none."""
+        own = spelled(self.ending.removeprefix("-").removeprefix("ud-"))
+        return own if own in MIXES else self.weight_format
 
 
 def readings(name: str) -> Iterator[CheckpointName]:

@@ -1,11 +1,18 @@
 """Encoders of pictures, whose outputs stand among the tokens of a prompt."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from roofline.errors import InputError
 from roofline.model.architecture import Attention, Block, Linear, Mlp
+
+if TYPE_CHECKING:
+    from roofline.cost.work import Number
 
 MOST_IMAGES: Final = 10_000
 MOST_PIXELS: Final = 16_384
@@ -19,6 +26,8 @@ class Pictures:
     """Pictures. [1]"""
     image_size: int = 1024
     """Pixels of a side. [1]"""
+    after: int = 0
+    """Tokens of a prompt before the first of them, which others may share. [token]"""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -82,6 +91,36 @@ class Tower:
     def patches(self, pixels: int) -> int:
         """Patches of one tile that the tower sees. [1]"""
         return self.across(pixels) ** 2 + self.extra
+
+    def devices(self, tp: Number) -> Number:
+        """Devices that share it, of those that share every layer: one where its heads do not
+        divide over them, so that each has it whole. [1]
+
+        Source: ``intern_vit.py`` of vLLM, which then divides no attention of its tower; that its
+        other matrices are whole too is assumed.
+        """
+        return np.where(self.heads % np.asarray(tp) == 0, tp, 1)[()]
+
+    def share(self, seen: Pictures, new: Number, before: Number) -> Number:
+        """Share of the pictures of a prompt among some of its tokens. [1]
+
+        Source: tokens that two intervals have in common.
+
+        Args:
+            seen: Pictures of the prompt, one after the other.
+            new, before: Tokens, and those of the prompt before them. [token]
+
+        Examples:
+            Half of the 256 tokens of a picture that begins after 100 others:
+
+            >>> tower = Tower(1152, (), (), patch=14, merge=4, side=896)
+            >>> float(tower.share(Pictures(images=1, after=100), 228, 0))
+            0.5
+        """
+        tokens = seen.images * self.tokens(seen.image_size)
+        first, last = (np.clip(end - seen.after, 0, tokens) for end in (before, before + new))
+        found: Number = (last - first) / tokens
+        return found
 
     def tokens(self, pixels: int) -> int:
         """Tokens of the decoder that a picture becomes. [token]

@@ -45,9 +45,9 @@ def asked_of(deployment: Deployment) -> dict[str, Any]:
     }
 
 
-def check_decodes(network: Architecture) -> None:
-    """Refuse a network that does not answer token by token."""
-    if network.is_encoder or not network.causal:
+def check_decodes(network: Architecture, *, denoised: bool = False) -> None:
+    """Refuse a network that does not answer token by token, or block by block where it denoises."""
+    if network.is_encoder or not (network.causal or denoised):
         raise InputError(
             f"{network.name} does not decode token by token",
             hint="give a network that decodes; roofline analyze prices a batch of this one",

@@ -20,6 +20,7 @@ from roofline.errors import InputError
 from roofline.serving.asking import asked_of
 from roofline.serving.explain.parts import derived, given
 from roofline.serving.quadrature import mean
+from roofline.serving.rounds import verifying
 from roofline.serving.stages import through
 from roofline.serving.static import CENTRAL, check_context, static_batch
 from roofline.serving.workload import Workload
@@ -138,16 +139,12 @@ def denoise(
     check_context(deployment, workload)
     size = output if block is None else block
     _check(deployment, output, steps, size)
-    both_ways = replace(
-        deployment,
-        architecture=replace(deployment.architecture, causal=False),
-        options=replace(deployment.options, logits="all"),
-    )
+    silent = seeing_both_ways(deployment)
+    both_ways = verifying(silent)
     longest, costs = float(prompt + output), deployment.engine_costs
     software = float(costs.step_s + costs.sequence_s * batch)
     if cached:
         first, kernels, typical = _with_cache(both_ways, batch, prompt, output // size, size, steps)
-        silent = replace(both_ways, options=replace(both_ways.options, logits="last"))
         prompts = float(_parts(silent, prefill(float(batch), float(prompt))).seconds(silent))
         start = costs.arrival_s + float(costs.prefill_step(prompts))
         # The first step of a block carries the one that is finished.
@@ -190,6 +187,11 @@ def denoise(
         basis=BASES[int(np.max(typical.basis))],
         causal=deployment.architecture.causal,
     )
+
+
+def seeing_both_ways(deployment: Deployment) -> Deployment:
+    """The deployment of a network whose tokens see each other, before and after them."""
+    return replace(deployment, architecture=replace(deployment.architecture, causal=False))
 
 
 def denoising_step(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from roofline.cost.layout import pipeline
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.moe import touched
+from roofline.cost.sampling import Sampling
 from roofline.serving import layout_notes
 from roofline.serving.grid_steps import (
     remembering,
@@ -133,13 +134,18 @@ def _decoding(batch: StaticBatch) -> list[str]:
             "sequences. They share the prompt's prefill and whole pages, not its reads: each of "
             "them reads all of its cache."
         )
-    if sampling.beams > 1:
-        out.append(
-            "Each new beam is taken to come from any of the old ones alike; real ones descend from "
-            "fewer, so that they hold less and copy more. A page is copied where two beams would "
-            "write to it."
-        )
-    return out
+    return out + beam_notes(sampling)
+
+
+def beam_notes(sampling: Sampling) -> list[str]:
+    """Note on the ancestors of beams; nothing where there is one beam."""
+    if sampling.beams == 1:
+        return []
+    return [
+        "Each new beam is taken to come from any of the old ones alike; real ones descend from "
+        "fewer, so that they hold less and copy more. A page is copied where two beams would "
+        "write to it."
+    ]
 
 
 def _grounds(batch: StaticBatch) -> list[str]:

@@ -2,9 +2,11 @@
 
 import pytest
 
+import roofline
 from roofline.errors import UnknownNameError
 from roofline.model import parameters
 from roofline.model.catalog import architecture
+from roofline.model.checkpoint.mixes import MIXES, mixed
 from roofline.model.checkpoint_names import ENDINGS, readings
 from roofline.model.precision import named
 
@@ -46,3 +48,37 @@ def test_the_longest_ending_is_taken() -> None:
 def test_a_name_that_says_nothing_known_is_refused(name: str) -> None:
     with pytest.raises(UnknownNameError):
         architecture(name)
+
+
+PUBLISHED = {
+    "q2-k-s": 2.9697,
+    "q2-k": 3.1593,
+    "q3-k-s": 3.6429,
+    "q3-k-l": 4.2979,
+    "q4-k-s": 4.6672,
+    "q4-k-m": 4.8944,
+    "q5-k-s": 5.5704,
+    "q5-k-m": 5.7036,
+    "q6-k": 6.5633,
+    "q8-0": 8.5008,
+    "iq4-xs": 4.4597,
+}
+"""Bits a weight of files of Llama 3.1 8B: ``tools/quantize/README.md`` of llama.cpp, 311c2c9f."""
+
+
+@pytest.mark.parametrize(("mix", "bits"), PUBLISHED.items())
+def test_files_of_llama_cpp_weigh_what_it_publishes(mix: str, bits: float) -> None:
+    """Values of attention, an eighth of an eighth of the weights, are counted as queries."""
+    made = mixed(architecture("llama-3.1-8b"), mix)
+    own = float(parameters.weight_bytes(made)) * 8 / parameters.total(made)
+    assert 0.985 * bits < own < bits
+
+
+@pytest.mark.parametrize("mix", sorted(MIXES))
+def test_a_mix_is_a_format_of_weights(mix: str) -> None:
+    asked = mix.replace("-", "_").upper()
+    result = roofline.analyze("llama-3.1-8b", "l40s", weights=asked, calibration="none")
+    rows = {row["part"]: row["bytes"] for row in result.tables["memory"].rows()}
+    assert rows["weights"] == float(
+        parameters.weight_bytes(mixed(architecture("llama-3.1-8b"), mix))
+    )

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from roofline.cost.deployment import KEPT
 from roofline.cost.layers import blocks
 from roofline.cost.layers.common import Pass, is_one, split
@@ -29,8 +27,7 @@ def operators(p: Pass) -> Iterator[Op]:
     network = replace(
         deployment.architecture, d_model=tower.width, layers=tower.layers, causal=False, tower=None
     )
-    even = not isinstance(p.tp, np.ndarray) and tower.heads % p.tp == 0
-    shared = int(p.tp) if even else 1
+    shared = tower.devices(p.tp)
     alone = replace(deployment.options, pictures=replace(seen, images=0))
     inside = replace(
         deployment, architecture=network, options=alone, layout=Layout(tp=shared), offload=KEPT
@@ -46,7 +43,7 @@ def operators(p: Pass) -> Iterator[Op]:
             tokens=times(number, each),
             rows=number,
             everyone=times(number, each),
-            tp=float(shared),
+            tp=shared,
             copies=1.0,
         )
         apart = of_group
@@ -60,7 +57,7 @@ def operators(p: Pass) -> Iterator[Op]:
                 for op in blocks.block(own, _plain(block, tower.width, plain), repeat):
                     ending = told if op.kind == "prefill-attention" else ""
                     if repeat:
-                        yield op.called(f"vision-{op.name}{ending}", op.repeat)
+                        yield _seeing(op, ending)
         handed = times(count, float(seen.images)) * tokens
         last = replace(
             of_group,
@@ -69,7 +66,12 @@ def operators(p: Pass) -> Iterator[Op]:
         )
         for matrix in tower.projector:
             for op in split(last, matrix, 1):
-                yield op.called(f"vision-{op.name}", op.repeat)
+                yield _seeing(op)
+
+
+def _seeing(op: Op, ending: str = "") -> Op:
+    """An operator of the tower, under a name that says so."""
+    return replace(op, name=f"vision-{op.name}{ending}", encodes=True)
 
 
 def _plain(block: Block, width: int, plain: str) -> Block:

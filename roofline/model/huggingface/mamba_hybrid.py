@@ -4,6 +4,7 @@ Shapes and defaults are those of the ``transformers`` config classes of the same
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import (
@@ -167,7 +168,7 @@ FALCON_H1: Final = frozenset(_FALCON_H1.split())
 def falcon_h1(fields: Fields) -> Architecture:
     """Falcon-H1: attention and Mamba-2 read the same input in every layer, then an MLP."""
     fields.seen |= FALCON_H1
-    neutral(fields, projectors_bias=False, attn_layer_indices=None)
+    neutral(fields, attn_layer_indices=None)
     shape = geometry(fields, kv_heads=8)
     given = "mamba_d_ssm" in fields.data
     inner = fields.optional("inner", "mamba_d_ssm") if given else 1024
@@ -175,6 +176,9 @@ def falcon_h1(fields: Fields) -> Architecture:
     state = spelled(fields, shape.d_model, MAMBA, inner=inner, norm=normed)
     if inner not in (None, state.heads * state.value_dim):
         fields.refuse("mamba_d_ssm", f"{inner} channels are not those of the heads of Mamba")
+    into, out = state.projections
+    biased = fields.flag("output_bias", "projectors_bias", default=False)
+    state = replace(state, projections=(into, replace(out, biased=shape.d_model * biased)))
     mlp = gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False))
     width = shape.d_model
     # The norm before both is that of the second block.

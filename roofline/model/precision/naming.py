@@ -130,6 +130,8 @@ _GROUPED: Final = re.compile(
     r"(?:-g(?P<group>[1-9]\d{0,4})|(?P<row>-row))?(?P<zero>-sym|-asym|-zp16)?"
     r"(?:-keep(?P<kept>0?\.[0-9]{1,6}))?"
 )
+_MIX: Final = re.compile(r"(?P<block>q[2-5]-k)-[sml]")
+"""Files of llama.cpp that are mostly in one format: which matrices are not is known by network."""
 _ZERO: Final = {None: None, "-asym": None, "-sym": 0, "-zp16": 16}
 _EXAMPLES: Final = ("int4", "int4-awq", "int4-gptq", "awq", "gptq", "omniquant", "int3", "int2")
 """Grouped names that a misspelling may have meant."""
@@ -175,8 +177,10 @@ def _find(name: str) -> Format | None:
     name = ALIASES.get(name, name)
     if name in FORMATS:
         return FORMATS[name]
-    if name in BLOCKS:
-        return in_blocks(name)
+    mix = _MIX.fullmatch(name)
+    block = mix["block"] if mix else name
+    if block in BLOCKS:
+        return in_blocks(block)
     match = _GROUPED.fullmatch(name)
     if match is None or not any(word in name for word in ("int", "awq", "gptq", "omniquant")):
         return None

@@ -15,7 +15,8 @@ from roofline.serving.requests import Requests
 from roofline.serving.run import series, sessions, tables
 from roofline.serving.run.intervals import Intervals
 from roofline.serving.run.serve import Fleet
-from roofline.serving.simulate.drafting import Drafting, in_rounds
+from roofline.serving.simulate.denoising import BlockDiffusion
+from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.steady import ERRORS, arriving, lacking, share_of
 from roofline.serving.static import CENTRAL
@@ -99,6 +100,11 @@ class Run:
         return bool(self.load.rate) and self.load.rate >= self.saturation
 
     @property
+    def drafting(self) -> Drafting | None:
+        """Speculative decoding; None where nothing drafts."""
+        return self.fleet.drafting if isinstance(self.fleet.drafting, Drafting) else None
+
+    @property
     def in_sessions(self) -> bool:
         """Whether requests follow others."""
         return bool((self.requests.after >= 0).any())
@@ -131,7 +137,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
     full = None
     if (clients := series.by_clients(run)) is not None:
         every["by_clients"], full = clients, series.saturated_from(clients)
-    drafting = run.fleet.drafting
+    drafting = run.drafting
     if drafting is not None and drafting.lengths is not None:
         every["draft_lengths"] = tables.draft_lengths(drafting.lengths)
     if run.in_sessions:
@@ -317,8 +323,8 @@ def notes(run: Run) -> tuple[str, ...]:
             f"Prefixes are shared in pages of {server.page} tokens; {run.deployment.engine.title} "
             f"has pages of {run.deployment.engine.block_tokens:g}."
         )
-    if run.fleet.drafting is not None:
-        drafting = run.fleet.drafting
+    if run.drafting is not None:
+        drafting = run.drafting
         how = f"{drafting.tree}, of which {drafting.tree.tokens:.2f} tokens a round are expected"
         if drafting.lengths is not None:
             how = f"up to {drafting.tree}, as many as are best for the sequences that decode"
@@ -327,6 +333,13 @@ def notes(run: Run) -> tuple[str, ...]:
             f"{_unlike(drafting)}. A "
             "step is a round: each sequence has room for its drafted tokens in the cache, and they "
             "count in the token budget. Contexts and pages grow as they do on average."
+        )
+    if isinstance(run.fleet.drafting, BlockDiffusion):
+        rule = run.fleet.drafting
+        out.append(
+            f"Answers are denoised in blocks of {rule.block} tokens, in {rule.steps} steps each; a "
+            "first token is there with the whole first block. Keys and values of finished blocks "
+            "are kept; they are computed with the first step of the next."
         )
     if said := formed(run):
         out.append(said)
@@ -418,10 +431,12 @@ def formed(run: "Run") -> str:
     fleet, requests = run.fleet, run.requests
     if not run.load.rate or run.load.peak or lacking(requests, fleet.server):
         return ""
+    if fleet.drafting is not run.drafting:  # a block has no first token
+        return ""
     if fleet.drafting is not None and fleet.drafting.lengths is not None:
         return ""
     if fleet.drafting is not None:
-        requests = in_rounds(requests, fleet.drafting)
+        requests = fleet.drafting.in_rounds(requests)
     rate = run.load.rate / fleet.replicas
     share = share_of(requests, fleet.prices, fleet.server)
     most = float(arriving(share, rate * 2.0**-10).saturation_per_s[0]) if rate else 0.0

@@ -20,7 +20,8 @@ from roofline.serving.requests import (
 from roofline.serving.run.adapters import waited
 from roofline.serving.run.routing import Router, routed, turn, work_of
 from roofline.serving.simulate.compiled.state import Paced
-from roofline.serving.simulate.drafting import Drafting, in_rounds, in_tokens, reached, rounds_of
+from roofline.serving.simulate.denoising import BlockDiffusion
+from roofline.serving.simulate.drafting import Drafting, reached, rounds_of
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import UNPACED, simulate, stream
 from roofline.serving.simulate.served import Served, Totals, averaged
@@ -44,8 +45,9 @@ class Fleet:
     """Prices and policy of each replica."""
     replicas: int = 1
     """Replicas; those of a session go to the same. [1]"""
-    drafting: Drafting | None = None
-    """Speculative decoding, in which prices are of rounds; None where decoding is plain."""
+    drafting: Drafting | BlockDiffusion | None = None
+    """Speculative decoding, or denoising by blocks, in which prices are of rounds or of denoising
+    steps; None where decoding is plain."""
     router: Router = "turns"
     """Choice of the replica: in turn, by load, or by prefix and load."""
 
@@ -98,7 +100,7 @@ def serve(
         progress: Told how many requests are done, of how many.
     """
     whole = _run(fleet, requests, concurrency=concurrency, ramp_s=ramp_s, progress=progress)
-    return whole if fleet.drafting is None else in_tokens(whole, requests)
+    return whole if fleet.drafting is None else fleet.drafting.in_tokens(whole, requests)
 
 
 def _run(
@@ -113,7 +115,7 @@ def _run(
     every, done, pace = list[Served](), 0, UNPACED
     if fleet.drafting is not None:
         pace = fleet.drafting.paced(requests)
-        requests = in_rounds(requests, fleet.drafting)
+        requests = fleet.drafting.in_rounds(requests)
     work = work_of(fleet.prices, fleet.server, requests)
     where = routed(requests, fleet.replicas, fleet.router, work)
     for replica in range(fleet.replicas):
@@ -180,7 +182,7 @@ def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -
     pace = UNPACED
     if fleet.drafting is not None:
         pace = fleet.drafting.paced(ready)
-        ready = in_rounds(ready, fleet.drafting)
+        ready = fleet.drafting.in_rounds(ready)
     most = 2 * fleet.server.max_sequences
     tried = {most}
     if fleet.server.sharing and (ready.after >= 0).any():

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from roofline.cost.branching import beams_held
 from roofline.cost.deployment import Deployment, Offload
 from roofline.cost.memory import budget
 from roofline.cost.step import outside_bytes_per_s
@@ -16,7 +17,7 @@ from roofline.serving.adapters import load_s
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.server import BATCHED, Policy, Server
 from roofline.serving.workload import MOST_TOKENS
-from roofline.units import show_binary
+from roofline.units import counted, show_binary
 
 SHARED_PAGE: Final = 16
 """Least tokens of a page whose content is looked up by its hash."""
@@ -119,7 +120,35 @@ def server_of(
         tier_bytes=asked.tier_bytes,
         disk_bytes=asked.disk_bytes,
     )
-    return replace(placed, token_budget=server.token_budget)
+    return beaming(replace(placed, token_budget=server.token_budget), deployment, requests)
+
+
+def beaming(server: Server, deployment: Deployment, requests: Requests) -> Server:
+    """Server whose sequences are all beams of a prompt; as it is where there is one beam.
+
+    A search takes as many sequences, and tokens of a step, as it has beams. Pages that beams have
+    in common are held once: the cache is cut by what a search of mean length holds, over all its
+    steps, beyond what it is counted for. Source: `roofline.cost.branching.beams_held`.
+
+    Raises:
+        InfeasibleError: It does not run as many sequences as a search has beams.
+    """
+    beams = deployment.options.sampling.beams
+    if beams == 1:
+        return server
+    limit = min(server.max_sequences, server.token_budget or server.max_sequences)
+    if limit < beams:
+        raise InfeasibleError(
+            f"{counted(limit, 'sequence')} at once, and {beams} beams of each prompt",
+            hint="raise `max_sequences` or `token_budget`, or search with fewer beams",
+        )
+    wide = replace(server, drafted=beams - 1, max_sequences=limit // beams)
+    prompt = round(float(requests.prompt.mean()))
+    made = np.arange(1, max(round(float(requests.output.mean())), 2))
+    held = beams_held(beams, prompt, made, page=server.page)
+    known = np.ceil((prompt + made + wide.drafted) / server.page) * server.page
+    room = server.kv_tokens * float(np.sum(known)) / float(np.sum(held))
+    return replace(wide, kv_tokens=int(room))
 
 
 def until_all_have_one(groups: int) -> int:

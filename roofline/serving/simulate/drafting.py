@@ -92,37 +92,42 @@ class Drafting:
             np.zeros(len(given), np.int64),
         )
 
+    def in_rounds(self, given: Requests) -> Requests:
+        """Requests whose answers are counted in rounds, the prefill's token apart.
+
+        The last round is cut where the answer ends. Where drafts follow the batch nobody knows yet:
+        as many as tokens, at most.
+        """
+        if self.lengths is not None:
+            return given
+        random = np.random.default_rng(self.seed)
+        ends = self.ends(len(given))
+        left, rounds = given.output - 1, np.zeros(len(given), np.int64)
+        open_ = np.flatnonzero(left > 0)
+        while len(open_):
+            draws = random.random((len(open_), TOGETHER))
+            if ends.shape[1] == 1:
+                drawn = np.searchsorted(ends[:, 0], draws, side="right")
+            else:
+                drawn = (draws >= ends[:, open_, None]).sum(axis=0)
+            made = np.cumsum(1 + drawn, axis=1)
+            rounds[open_] += 1 + (made[:, :-1] < left[open_, None]).sum(axis=1)
+            left[open_] -= made[:, -1]
+            open_ = open_[left[open_] > 0]
+        return replace(given, output=1 + rounds)
+
+    def in_tokens(self, served: Served, given: Requests) -> Served:
+        """Requests that were served in rounds, with their tokens as they came."""
+        output = given.output[served.number]
+        totals = replace(served.totals, decoded_tokens=int((output - 1).sum()))
+        return replace(served, output=output, totals=totals)
+
     @property
     def chances(self) -> Array:
         """Probability of 1, 2, … tokens of a round. [1]"""
         reached = np.array([1.0, *(level.reached for level in self.tree.levels), 0.0])
         falls: Array = np.maximum(reached[:-1] - reached[1:], 0.0)
         return falls
-
-
-def in_rounds(given: Requests, drafting: Drafting) -> Requests:
-    """Requests whose answers are counted in rounds, the prefill's token apart.
-
-    The last round is cut where the answer ends. Where drafts follow the batch nobody knows yet:
-    as many as tokens, at most.
-    """
-    if drafting.lengths is not None:
-        return given
-    random = np.random.default_rng(drafting.seed)
-    ends = drafting.ends(len(given))
-    left, rounds = given.output - 1, np.zeros(len(given), np.int64)
-    open_ = np.flatnonzero(left > 0)
-    while len(open_):
-        draws = random.random((len(open_), TOGETHER))
-        if ends.shape[1] == 1:
-            drawn = np.searchsorted(ends[:, 0], draws, side="right")
-        else:
-            drawn = (draws >= ends[:, open_, None]).sum(axis=0)
-        made = np.cumsum(1 + drawn, axis=1)
-        rounds[open_] += 1 + (made[:, :-1] < left[open_, None]).sum(axis=1)
-        left[open_] -= made[:, -1]
-        open_ = open_[left[open_] > 0]
-    return replace(given, output=1 + rounds)
 
 
 def reached(prices: StepPrices, sequences: int, longest: int) -> StepPrices:
@@ -140,13 +145,6 @@ def reached(prices: StepPrices, sequences: int, longest: int) -> StepPrices:
         window_s=prices.window_s[batches],
         alone_s=prices.alone_s[batches],
     )
-
-
-def in_tokens(served: Served, given: Requests) -> Served:
-    """Requests that were served in rounds, with their tokens as they came."""
-    output = given.output[served.number]
-    totals = replace(served.totals, decoded_tokens=int((output - 1).sum()))
-    return replace(served, output=output, totals=totals)
 
 
 def ahead(given: Requests, rounds: Requests) -> float:
@@ -270,7 +268,7 @@ def rounds_of(
 
     Where drafts follow the batch, those of an earlier run say how many rounds that takes.
     """
-    rounds = in_rounds(requests, drafting) if rounds is None else rounds
+    rounds = drafting.in_rounds(requests) if rounds is None else rounds
     later, prompt = ahead(requests, rounds), float(requests.prompt.mean())
     context = prompt + float(rounds.output.mean()) / 2.0
     priced = round_prices(drafting, target, prices, later=later, prompt=prompt)

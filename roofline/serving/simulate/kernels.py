@@ -41,12 +41,17 @@ class StepPart:
 
 def attends(op: Op) -> bool:
     """Whether an operator is on one group of sequences: attention, and what brings its keys."""
-    return op.by_group
+    return op.by_group and not op.encodes
 
 
 def rest(op: Op) -> bool:
     """Whether an operator depends on the new tokens of a step alone."""
-    return not op.by_group
+    return not op.by_group and not op.encodes
+
+
+def encodes(op: Op) -> bool:
+    """Whether an operator is of the tower that pictures pass."""
+    return op.encodes
 
 
 def window_of(deployment: Deployment) -> int:
@@ -138,6 +143,12 @@ def chunk_part(deployment: Deployment, chunks: Array, cached: Array) -> StepPart
     # Micro-batches see more of the chunk one after the other, and half of it on average.
     context = before + (new + new / number) / 2.0
     return StepPart("chunks", Group(deployment.layout.dp, size, context), attends)
+
+
+def pictures_part(deployment: Deployment) -> StepPart:
+    """The tower over the pictures of a prompt of each group; a prompt has two tokens or more."""
+    alike = np.full(1, 2.0)
+    return StepPart("pictures", Group(deployment.layout.dp, alike, alike), encodes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from roofline.serving.simulate.kernels import (
     chunk_part,
     head_part,
     others_part,
+    pictures_part,
     window_of,
 )
 from roofline.serving.simulate.server import Server
@@ -79,8 +80,8 @@ class StepPrices:
     """Points of ``decode_s``: sequences [1], and keys that each of them sees, on average.
     [token]"""
     decode_s: Array
-    """A step that only decodes, of shape (batches, contexts), without what is in ``window_s``.
-    [s]"""
+    """A step that only decodes, of shape (batches, contexts), without what is in ``window_s``; of
+    beam search one of all beams. [s]"""
     window: int
     """Tokens that most of the layers with a window see, or choose; 0 where there are none.
     [token]"""
@@ -217,6 +218,10 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
     # Tables are as fine as the time of a whole step needs.
     alone = _alone(kernels, batches)
     beside = alone[np.searchsorted(batches, few), None]
+    # All beams of a prompt are one sequence here, whose steps are those of as many.
+    beams = float(deployment.options.sampling.beams)
+    decoding = beams * batches
+    busy = _alone(kernels, decoding) if beams > 1 else alone
     contexts = refine(
         lambda x: (_attended(kernels, few, x) + beside).T,
         _with_windows(deployment, spaced(1, most, 2)),
@@ -236,15 +241,15 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
     def at_batches(points: Array, window: int | None = None) -> Array:
         """Attention at every batch; between fewer of them it is a straight line."""
         if deployment.to_and_fro:
-            return _decoding(kernels, batches, points) - alone[:, None]
+            return _decoding(kernels, decoding, points) - busy[:, None]
         some = batches if _rounded(deployment) > 1 else spaced(1, sequences, 8, EVERY_FEW)
-        found = _attended(kernels, some, points, window)
+        found = _attended(kernels, beams * some, points, window)
         return np.stack([np.interp(batches, some, column) for column in found.T], axis=1)
 
     return StepPrices(
         batches=batches,
         contexts=contexts,
-        decode_s=at_batches(contexts) + alone[:, None],
+        decode_s=at_batches(contexts) + busy[:, None],
         window=window,
         windows=windows,
         window_s=at_batches(windows, window) if window else np.zeros((len(batches), len(windows))),
@@ -276,7 +281,7 @@ def _batches(
 
 def _check(deployment: Deployment, sequences: int) -> None:
     """Refuse deployments whose steps have no price by parts."""
-    check_decodes(deployment.architecture)
+    check_decodes(deployment.architecture, denoised=True)
     if sequences < 1:
         raise InputError(f"steps of {sequences} sequences", hint="give 1 or more")
     if deployment.to_and_fro and window_of(deployment):
@@ -466,18 +471,35 @@ def _chunked(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
         whole = finish(stages, number)
     else:
         whole = pace(stages)
-    return np.broadcast_to(whole, len(chunks) * len(cached)).reshape(shape) / (
-        groups * chunks[:, None]
-    )
+    each: Array = np.broadcast_to(whole, len(chunks) * len(cached)).reshape(shape)
+    return (each / groups + pictures_s(kernels, chunks, cached)) / chunks[:, None]
+
+
+def pictures_s(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
+    """Time of the tower over the pictures of every chunk, of shape (chunks, cached). [s]
+
+    Pictures that begin in a chunk and end in the next take their share of both.
+    """
+    deployment = kernels.deployment
+    tower, seen = deployment.architecture.tower, deployment.options.pictures
+    if tower is None or not seen.images:
+        return np.zeros((len(chunks), len(cached)))
+    stages = kernels.seconds(pictures_part(deployment))
+    whole = np.max(pace(stages)) / float(deployment.layout.dp)
+    return np.asarray(whole * tower.share(seen, chunks[:, None], cached))
 
 
 def _with_windows(deployment: Deployment, points: Array) -> Array:
-    """Points, and the lengths from which layers no longer see everything."""
+    """Points, and lengths from which layers no longer see everything, or there are no pictures."""
     bends = {
         float(getattr(block.mixer, name))
         for block in deployment.architecture.kinds
         for name in ("window", "chunk")
         if getattr(block.mixer, name, None)
     }
+    tower, seen = deployment.architecture.tower, deployment.options.pictures
+    if tower is not None and seen.images:
+        tokens = seen.images * tower.tokens(seen.image_size)
+        bends |= {float(seen.after), float(tokens), float(seen.after + tokens)}
     inside = [bend for bend in sorted(bends) if points[0] < bend < points[-1]]
     return distinct(np.append(points, inside))

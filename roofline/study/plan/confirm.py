@@ -13,7 +13,6 @@ from roofline.serving.objectives import Finished, Kept, counted, kept
 from roofline.serving.rounds import verification
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.simulate import disaggregated as pooled
-from roofline.serving.simulate.drafting import in_rounds
 from roofline.serving.stages import Priced, slowest, through
 from roofline.serving.static import CENTRAL
 from roofline.study.plan.candidate import PriceUncertainty
@@ -78,7 +77,7 @@ def _two(option: Option, demand: Demand, fleets: list[Fleet]) -> tuple[Finished,
     before, after = (pooled.Pool(each.prices, each.server, each.replicas) for each in fleets)
     coming, drafting = demand.at(demand.rate), fleets[-1].drafting
     if drafting is not None:
-        coming = in_rounds(coming, drafting)
+        coming = drafting.in_rounds(coming)
     served = pooled.disaggregated(coming, before, after, option.wires)
     span = float(served.finish.max() - served.arrival.min())
     busy = sum(

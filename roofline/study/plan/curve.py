@@ -10,7 +10,6 @@ from roofline.cost.work import Array
 from roofline.serving.objectives import Objective
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet
-from roofline.serving.simulate.drafting import in_rounds
 from roofline.serving.simulate.steady import Steady, arriving, share_of
 from roofline.serving.simulate.steady.pace import most
 from roofline.serving.simulate.steady.share import Share
@@ -109,7 +108,7 @@ def curve(role: Role, demand: Demand, fleet: Fleet, probes: Sequence[Objective])
         room = server.kv_tokens * demand.mean_context / demand.own_context
         server = replace(server, kv_tokens=int(room))
     if fleet.drafting is not None:
-        coming = in_rounds(coming, fleet.drafting)
+        coming = fleet.drafting.in_rounds(coming)
     share = share_of(coming, fleet.prices, server)
     if role == "decode":
         share = _handed(share)

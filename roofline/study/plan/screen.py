@@ -17,7 +17,7 @@ from roofline.cost.memory import held, memory_budget
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Op
 from roofline.serving.run.setup import typical
-from roofline.serving.simulate.kernels import attends, rest
+from roofline.serving.simulate.kernels import attends, encodes, rest
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.stages import laid_out
 from roofline.study.layouts import candidates, one_by_one
@@ -127,12 +127,18 @@ def _priced(
         (found,) = laid_out(replace(base, layout=axis), group).seconds(wanted)
         return np.broadcast_to(found, one.shape).reshape(count, len(first), len(second))
 
-    own = split(BATCHES, contexts, attends, prompts=False)
+    beams = base.options.sampling.beams
+    own = split(beams * BATCHES, contexts, attends, prompts=False)
     beside = split(BATCHES, contexts[:1], rest, prompts=False)
+    busy = split(beams * BATCHES, contexts[:1], rest, prompts=False) if beams > 1 else beside
     attention = split(TOKENS, cached, attends, prompts=True)
     others = split(TOKENS, cached[:1], rest, prompts=True)
     each = column("dp", 1)[:, None, None] * TOKENS[:, None]
-    return _Columns(own + beside, beside[:, :, 0], others[:, :, 0], attention / each)
+    tower, seen = base.architecture.tower, base.options.pictures
+    if tower is not None and seen.images:
+        pictures = split(TOKENS[1:2], cached[:1], encodes, prompts=True)
+        attention = attention + pictures * tower.share(seen, TOKENS[:, None], cached)
+    return _Columns(own + busy, beside[:, :, 0], others[:, :, 0], attention / each)
 
 
 def _prices(

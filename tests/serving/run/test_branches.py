@@ -1,0 +1,118 @@
+"""Pictures and beams under traffic, beside the same in a static batch, whose work is counted."""
+
+import numpy as np
+import pytest
+
+import roofline
+from roofline.cost.branching import beams_held
+from roofline.errors import RooflineError
+from roofline.model.catalog import architecture
+from roofline.model.tower import Pictures
+from roofline.serving.traffic.draw import draw
+from roofline.serving.traffic.lengths import Constant
+from roofline.serving.traffic.traffic import Traffic, Turns
+
+SEES = "qwen2.5-vl-7b-instruct"
+
+
+def simulated(model: str, **asked: object) -> dict[str, float]:
+    alone: dict[str, object] = {"calibration": "none", "concurrency": 1, "requests": 2}
+    result = roofline.simulate(model, "h100-sxm", **(alone | asked))  # type: ignore[arg-type]
+    rows = [*result.tables["headline"].rows(), *result.tables["throughput"].rows()]
+    rows += result.tables["server"].rows()
+    found = {row["metric"]: row.get("mean", row.get("value")) for row in rows}
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def test_pictures_add_their_tokens_and_the_towers_time() -> None:
+    """A client alone: its first token waits for the text, the pictures' tokens, and the tower."""
+    tower = architecture(SEES).tower
+    assert tower is not None
+    tokens = 2 * tower.tokens(1024)
+    seen = simulated(SEES, prompt=512, output=8, images=2)
+    text = simulated(SEES, prompt=512 + tokens, output=8)
+    static = roofline.analyze(
+        SEES, "h100-sxm", calibration="none", batch=1, prompt=512, output=8, images=2
+    )
+    rows = [row for row in static.tables["ops"].rows() if row["phase"] == "prefill"]
+    vision = sum(row["seconds"] for row in rows if row["op"].startswith("vision-"))
+    assert seen["prefilled"] == text["prefilled"] == 2 * (512 + tokens)
+    assert seen["ttft_s"] - text["ttft_s"] == pytest.approx(vision, rel=0.01)
+    assert seen["tpot_s"] == pytest.approx(text["tpot_s"], rel=1e-9)
+
+
+def test_chunks_of_a_prompt_take_their_shares_of_its_pictures() -> None:
+    tower = architecture(SEES).tower
+    assert tower is not None
+    pictures = Pictures(images=3, image_size=700, after=123)
+    random = np.random.default_rng(1)
+    cuts = np.unique([0, *random.integers(0, 9000, 40), 9000])
+    shares = [tower.share(pictures, b - a, a) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    assert sum(shares) == pytest.approx(1.0, rel=1e-12)
+    first, last = 123, 123 + 3 * tower.tokens(700)
+    at = [(max(min(b, last) - max(a, first), 0)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    assert shares == pytest.approx([each / (last - first) for each in at])
+
+
+def test_prompts_that_are_cut_take_the_whole_tower_once() -> None:
+    """In chunks of 512 tokens the pictures are in several steps, none of them twice."""
+    whole, cut = (
+        simulated(SEES, prompt=512, output=2, images=2, token_budget=budget)["busy"]
+        - simulated(SEES, prompt=512 + 2738, output=2, token_budget=budget)["busy"]
+        for budget in (8192, 512)
+    )
+    assert cut == pytest.approx(whole, rel=0.03)
+
+
+def test_a_session_has_its_pictures_in_its_first_message() -> None:
+    plain = Traffic(Constant(100), Constant(10), requests=6, turns=Turns(Constant(3)))
+    seen = Traffic(Constant(100), Constant(10), requests=6, turns=Turns(Constant(3)), pictures=50)
+    assert (draw(seen).prompt - draw(plain).prompt).tolist() == [50] * 6
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"model": "llama-3.1-8b", "images": 1}, "no vision tower"),
+        ({"model": SEES, "images": 1, "workload": "agent-coding", "rate": 0.1}, "agents"),
+        ({"model": "llama-3.1-8b", "beams": 4, "samples": 2}, "`samples`"),
+        ({"model": "llama-3.1-8b", "beams": 4, "max_sequences": 3}, "4 beams"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(asked: dict[str, object], said: str) -> None:
+    asked = {"calibration": "none", **asked}
+    with pytest.raises(RooflineError, match=said):
+        roofline.simulate(**asked)  # type: ignore[arg-type]
+
+
+def test_a_search_alone_has_the_steps_of_a_static_one() -> None:
+    asked = {"prompt": 1000, "output": 65, "beams": 4}
+    found = simulated("llama-3.1-8b", **asked)
+    result = roofline.analyze(
+        "llama-3.1-8b", "h100-sxm", calibration="none", batch=1, **asked  # type: ignore[arg-type]
+    )
+    static = {row["metric"]: row["value"] for row in result.tables["headline"].rows()}
+    assert found["tpot_s"] == pytest.approx(static["tpot_s"], rel=5e-3)
+    plain = simulated("llama-3.1-8b", prompt=1000, output=65)
+    assert found["tpot_s"] > plain["tpot_s"]
+
+
+def test_one_beam_is_no_search() -> None:
+    asked = {"prompt": 300, "output": 40, "concurrency": 8, "requests": 40}
+    assert simulated("llama-3.1-8b", beams=1, **asked) == simulated("llama-3.1-8b", **asked)
+
+
+def test_searches_hold_what_their_family_trees_do() -> None:
+    """Room for prompts: that of one, cut by the mean tokens that four beams hold."""
+    asked = {"prompt": 1000, "output": 65}
+    rows = {}
+    for beams in (1, 4):
+        result = roofline.simulate(
+            "llama-3.1-8b", "h100-sxm", calibration="none", concurrency=1, requests=2,
+            beams=beams, **asked,  # type: ignore[arg-type]
+        )  # fmt: skip
+        rows[beams] = {row["part"]: row["tokens"] for row in result.tables["cache"].rows()}
+    steps = np.arange(1, 65)
+    held = np.mean([beams_held(4, 1000, int(step), page=16) for step in steps])
+    known = np.mean(np.ceil((1000 + steps + 3) / 16) * 16)
+    assert rows[4]["room"] == pytest.approx(rows[1]["room"] * known / held, rel=1e-3)
