@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from roofline.api import setting
+from roofline.api.characters import in_characters
 from roofline.api.parameters import Analysis, Paging, shared
 from roofline.api.question import question
 from roofline.bench.calibrations import profile_note
@@ -37,17 +38,17 @@ def analyze(asked: Analysis) -> Result:
         _share(asked.offload_weights), asked.offload_kv, asked.offload_to, asked.prefetch
     )
     network, device, box = setting.subject_of(asked)
-    if asked.sram:
+    if asked.sram or not asked.split_kv:
         inert = not any(block.mixer is not None and block.mixer.sees_all for block in network.kinds)
         refuse_unused(
-            "`sram`",
+            "`sram`" if asked.sram else "`split_kv=False`",
             {
                 "`attention=naive`": asked.attention == "naive",
                 "measured kernels (say `calibration=none`)": asked.calibration != "none",
                 f"{network.name}, no layer of which attends to all keys": inert,
             },
         )
-        options = replace(options, sram_bytes=parse(asked.sram, "B"))
+        options = replace(options, sram_bytes=parse(asked.sram, "B") if asked.sram else 0.0)
     workload = Workload(**shared(asked, Workload))
     degrees = setting.degrees_of(asked)
     facility = setting.facility_of(asked)
@@ -120,6 +121,7 @@ def analyze(asked: Analysis) -> Result:
         },
     )
     unpriced = {
+        "`characters_per_token`": asked.characters_per_token != 0,
         "`images`": asked.images != 0,
         "`adapters`": asked.adapters > 0,
         "`samples` or `beams`": several,
@@ -143,6 +145,7 @@ def analyze(asked: Analysis) -> Result:
                 "`kv_cache=False`": not asked.kv_cache,
                 "`attention=naive`": asked.attention == "naive",
                 "`fusion`": asked.fusion != "engine",
+                "`split_kv=False`": not asked.split_kv,
                 "`mask=square`": asked.mask == "square",
                 "`memory_utilization`": asked.memory_utilization is not None,
                 "`cuda_graphs=False`": not asked.cuda_graphs,
@@ -182,6 +185,7 @@ def analyze(asked: Analysis) -> Result:
         deployment = enough(deployment, workload, asked.memory_utilization)
     batch_priced = static_batch(deployment, workload, utilization=asked.memory_utilization)
     result = result_of(batch_priced, replicas, reason, facility)
+    result = in_characters(result, "headline", asked.characters_per_token)
     if pictured:
         result = replace(result, notes=(*result.notes, _pictured(network, options.pictures)))
     if not asked.profile:

@@ -12,8 +12,10 @@ from roofline.cost.deployment import Deployment, Options
 from roofline.errors import MissingRateError, RooflineError
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import Architecture
+from roofline.serving.diffusion import seeing_both_ways
 from roofline.serving.drafts import Draft
 from roofline.serving.facility import Facility
+from roofline.serving.simulate.denoising import BlockDiffusion
 from roofline.study.plan.candidate import Kind, PriceUncertainty, Speculation
 from roofline.study.plan.hall import Ceiling
 
@@ -46,6 +48,7 @@ class Kinds:
     ceilings: Mapping[str, Ceiling]
     facility: Facility | None
     speculation: Speculation | None
+    blocks: BlockDiffusion | None = None
     refused: list[str] = field(default_factory=list)
     """Reasons why some are left out, as they are met."""
     formats: dict[str, tuple[str | None, str]] = field(default_factory=dict)
@@ -79,6 +82,8 @@ class Kinds:
                     errors.append(error)
                     continue
                 base = setting.profiled(base, asked.profile)
+                if self.blocks is not None:
+                    base = seeing_both_ways(base)
                 if self.speculation is not None:
                     self.speculation.draft(base)  # that there can be none is told at once
                 memory, sure = asked.memory_utilization, _uncertainty(base)
@@ -90,6 +95,7 @@ class Kinds:
                     self.speculation,
                     setting.cache_room("host_cache", asked.host_cache),
                     setting.cache_room("nvme_cache", asked.nvme_cache),
+                    self.blocks,
                 )
                 self.formats[kind.name] = stored, cache
                 out.append(kind)

@@ -427,6 +427,17 @@ class Denoised(Question):
     )
 
 
+class Spelled(Question):
+    """Text of a token, by which networks with other tokenizers compare."""
+
+    characters_per_token: float = parameter(
+        "Characters of a token of the network's tokenizer, like 4.2: throughput and price in "
+        "characters are told too.",
+        default=0.0,
+        unit="1",
+    )
+
+
 class Ringed(Question):
     """Option of how context parallelism passes keys."""
 
@@ -537,6 +548,7 @@ class Analysis(
     Pictured,
     Branched,
     Denoised,
+    Spelled,
     Deployed,
     Housing,
     Profiled,
@@ -570,6 +582,10 @@ class Analysis(
     prefetch: bool = parameter("Load the next layer while one computes.", default=True)
     convention: Convention = parameter(
         "What an engine does, or published closed forms.", default="engine"
+    )
+    split_kv: bool = parameter(
+        "Several blocks share the keys of a sequence in decode (FlashDecoding), or one has all.",
+        default=True,
     )
     sram: str = parameter(
         "On-chip memory that attention to prompts has, with no cache behind it: 100KiB.",
@@ -790,6 +806,7 @@ class Simulation(
     Offered,
     Pictured,
     Denoised,
+    Spelled,
     Parallel,
     Deployed,
     Profiled,
@@ -886,6 +903,7 @@ class Planning(
     Housed,
     Offered,
     Pictured,
+    Denoised,
     Engined,
     Profiled,
     Computed,

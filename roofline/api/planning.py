@@ -11,7 +11,12 @@ from roofline.api.halls import ceilings_of, check_owned, filled_halls, housed
 from roofline.api.kinds import Drafts, Kinds
 from roofline.api.parameters import Planning, parameters_of, shared
 from roofline.api.question import question
-from roofline.api.simulation import USUAL_DRAFT, check_undrafted, within_context
+from roofline.api.simulation import (
+    USUAL_DRAFT,
+    block_diffusion,
+    check_undrafted,
+    within_context,
+)
 from roofline.api.speculation import length_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.workload import Wanted, drawn, pictured
@@ -55,7 +60,7 @@ REQUESTS: Final = 8000
 
 SIMULATED: Final = (
     "workload", "trace", "trace_sessions", "drop_over_length", "clip", "rate", "sessions_per_day",
-    "cv", "prompt", "output", "requests", "samples", "beams", "images", "image_size", "warmup", "slo", "seed", "engine",
+    "cv", "prompt", "output", "requests", "samples", "beams", "denoising_steps", "block", "images", "image_size", "warmup", "slo", "seed", "engine",
     "calibration", "profile", "draft", "acceptance", "acceptance_spread", "draft_length",
     "temperature", "top_k", "top_p", "adapters", "lora_rank", "lora_targets", "max_loras",
     "adapter_skew", "mla", "routing_skew", "redundant_experts", "host_cache", "nvme_cache",
@@ -226,7 +231,7 @@ def _problem(asked: Planning) -> Problem:
     sure = share_of("confidence", asked.confidence, "write 90%")
     network = setting.network_of(asked.model)
     check_parts(network, asked.mla, asked.routing)
-    check_decodes(network)
+    check_decodes(network, denoised=asked.denoising_steps > 0)
     options = setting.options_asked(asked)
     devices = (gpu,) if gpu is None or isinstance(gpu, (str, Gpu)) else tuple(dict.fromkeys(gpu))
     stores = (weights,) if weights is None or isinstance(weights, str) else tuple(weights)
@@ -275,16 +280,29 @@ def _problem(asked: Planning) -> Problem:
         refuse_unused("a question of power and energy", {"`draft`": bool(asked.draft)})
     ceilings = ceilings_of(asked, facility, devices, prices)
     allowed = max((each.gpus for each in ceilings.values()), default=asked.gpus or MOST)
+    blocks = block_diffusion(asked, made) if asked.denoising_steps else None
     kinds = Kinds(
-        asked, network, options, devices, prices, stores, caches, ceilings, facility, speculation
+        asked,
+        network,
+        options,
+        devices,
+        prices,
+        stores,
+        caches,
+        ceilings,
+        facility,
+        speculation,
+        blocks,
     )
     every = kinds(allowed)
     most = {name: each.gpus for name, each in ceilings.items()}
     told = dict.fromkeys(profile_note(kind.base) for kind in every)
     notes = [*said, *left_out, *dict.fromkeys(kinds.refused), *filter(None, told)]
     lora = options.lora
-    if asked.disaggregated and lora.moves:
-        notes.append("Pools apart are not tried where adapters are loaded on demand.")
+    apart = asked.disaggregated and not lora.moves and blocks is None
+    if asked.disaggregated and not apart:
+        why = "adapters are loaded on demand" if lora.moves else "answers are denoised"
+        notes.append(f"Pools apart are not tried where {why}.")
     if lora.adapters:
         notes += load_notes(every[0].base)[:1]
         notes += price_notes(every[0].base)
@@ -301,7 +319,7 @@ def _problem(asked: Planning) -> Problem:
         filling,
         kinds,
         every,
-        asked.disaggregated and not lora.moves,
+        apart,
         tuple(notes),
     )
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from roofline.api import setting
+from roofline.api.characters import in_characters
 from roofline.api.parameters import Offered, Planning, Simulation, shared
 from roofline.api.question import question
 from roofline.api.speculation import draft_of, length_of, rates_of
@@ -28,11 +29,7 @@ from roofline.serving.run.routing import ROUTERS
 from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
 from roofline.serving.run.sessions import cache_curve
 from roofline.serving.run.setup import Asked, page_of, server_of
-from roofline.serving.simulate.denoising import (
-    BlockDiffusion,
-    denoising_prices,
-    denoising_server,
-)
+from roofline.serving.simulate.denoising import BlockDiffusion, denoising_steps
 from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.server import BATCHED, POLICIES
@@ -93,19 +90,19 @@ def simulate(asked: Simulation) -> Result:
     made, load, cut = within_context(network, made, load, asked)
     said = (*said, *cut, *beam_notes(options.sampling))
     server = server_of(deployment, wanted, made, asked.memory_utilization)
-    measured, rule = deployment.calibration, None
+    measured = deployment.calibration
     if asked.denoising_steps:
-        rule = block_diffusion(asked, made)
         deployment = seeing_both_ways(deployment)
-        server = denoising_server(rule, server, made)
     prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
     if asked.router != "turns":
         one_of("router", asked.router, ROUTERS)
         unused = {"`concurrency`": bool(load.concurrency), "`gpus` of one replica": replicas == 1}
         refuse_unused("a router that weighs loads", unused)
-    if rule is not None:
-        prices = denoising_prices(rule, deployment, prices, made)
-    fleet = Fleet(prices, server, replicas, rule, router=asked.router)
+    fleet = Fleet(prices, server, replicas, router=asked.router)
+    if asked.denoising_steps:
+        steps = denoising_steps(block_diffusion(asked, made), deployment, prices, made)
+        own = steps.server(server)
+        fleet = replace(fleet, prices=steps.prices, server=own, drafting=steps.drafting)
     if asked.draft:
         drafts = draft_of(asked.draft, deployment, None, None, asked.calibration)
         rates = rates_of(asked.acceptance, asked.acceptance_spread)
@@ -146,11 +143,12 @@ def simulate(asked: Simulation) -> Result:
     if measured is not None and asked.with_intervals and not load.peak:
         run = replace(run, sure=intervals(run, _doubt(run)))
     result = result_of(run, with_requests=asked.with_requests)
+    result = in_characters(result, "throughput", asked.characters_per_token)
     note = profile_note(deployment, *_mean_load(run))
     return replace(result, notes=(*result.notes, note)) if note else result
 
 
-def block_diffusion(asked: Simulation, made: Requests) -> BlockDiffusion:
+def block_diffusion(asked: Simulation | Planning, made: Requests) -> BlockDiffusion:
     """Blocks of answers, and steps of each, as many as an answer of mean length takes in all."""
     refuse_unused(
         "`denoising_steps`",
@@ -160,7 +158,7 @@ def block_diffusion(asked: Simulation, made: Requests) -> BlockDiffusion:
             "`adapters`": asked.adapters > 0,
             "`temperature`, `top_k` or `top_p`": Sampling(**shared(asked, Sampling)).given,
             "`pue`, `usd_per_kwh` or `carbon`": setting.facility_of(asked) is not None,
-            f"policy {asked.policy}": asked.policy in BATCHED,
+            "a policy of batches that nobody joins": getattr(asked, "policy", None) in BATCHED,
         },
     )
     if asked.block < 1:
@@ -185,7 +183,7 @@ def check_undrafted(asked: Simulation | Planning) -> None:
         refuse_unused("beam search", others)
         housed = {"`beams`": setting.facility_of(asked) is not None}
         refuse_unused("a question of power and energy", housed)
-    if isinstance(asked, Simulation) and not asked.denoising_steps:
+    if not asked.denoising_steps:
         refuse_unused("decoding token by token", {"`block`": asked.block != 0})
     if not asked.draft:
         unused = {

@@ -28,11 +28,11 @@ GROUPS: Final[Mapping[str, str]] = {
     "ring_attention overlap two_batch objective top over overlapped decode_gpu decode_node ffn "
     "ffn_gpu ffn_over disaggregated length_pools ffn_pools",
     "Formats": "weights kv draft_weights",
-    "Model and kernels": "mla routing_skew expert_loads redundant_experts attention sram fusion "
+    "Model and kernels": "mla routing_skew expert_loads redundant_experts attention split_kv sram fusion "
     "mask kv_cache offload_weights offload_kv offload_to prefetch convention calibration",
     "Traffic": "rate concurrency workload slo trace trace_sessions drop_over_length clip "
     "rate_curve sessions_per_day cv requests warmup seed length_spread ramp_up prompt_pool harness "
-    "prefill_batch prefix_hit images image_size cold timeout static",
+    "prefill_batch prefix_hit images image_size characters_per_token cold timeout static",
     "Engine": "engine engine_version cuda_graphs memory_utilization max_sequences max_context "
     "token_budget chunked_prefill prefix_caching policy first preemption contiguous "
     "host_cache nvme_cache cache_curve recv_interval stream_interval dp_timeout_iters router page "

@@ -150,6 +150,26 @@ ATTENTION: Final = Formula(
 )
 
 
+def occupied(blocks: Number, multiprocessors: float) -> Number:
+    """Share of the multiprocessors that have a block, mean over the waves. [1]
+
+    b / (⌈b/m⌉·m) of b blocks on m multiprocessors. Without FlashDecoding a step that decodes has
+    one for each sequence and cached head, whatever its context. Source: Dao, Haziza, Massa and
+    Sizov 2023, Flash-Decoding for long-context inference (Stanford CRFM).
+
+    Args:
+        blocks: Blocks of a kernel, all alike. [1]
+        multiprocessors: Multiprocessors of the device, one block on each at a time. [1]
+
+    Examples:
+        Eight heads of one sequence on 132 multiprocessors, and 17 sequences in two waves:
+
+        >>> [round(float(occupied(b, 132)), 3) for b in (8, 136)]
+        [0.061, 0.515]
+    """
+    return blocks / (np.ceil(blocks / multiprocessors) * multiprocessors)
+
+
 def tiled_rows(new: Number, context: Number, columns: Number, *, mask: Mask = "causal") -> Number:
     """Queries that blocks of keys meet, one block after the other, per sequence and head. [token]
 

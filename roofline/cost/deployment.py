@@ -65,6 +65,9 @@ class Options:
     """Adapters that requests ask for."""
     pictures: Pictures = NO_PICTURES
     """Pictures in each prompt."""
+    split_kv: bool = True
+    """Whether several blocks share the keys of a sequence in decode, so that no multiprocessor is
+    without work; False where a block has all keys of a sequence and head."""
     sram_bytes: float = 0.0
     """On-chip memory that attention to prompts has, with no cache behind it; 0 for the device's own
     with its last-level cache. [B]"""

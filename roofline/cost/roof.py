@@ -48,12 +48,18 @@ class Time:
         op = self.op
         if not op.arithmetic:
             return 0.0
-        return op.work.flops * (self.executions / self.gpu.rate(op.arithmetic))
+        return op.work.flops * (self.executions / self.gpu.rate(op.arithmetic)) / self._occupied
 
     @property
     def memory(self) -> Number:
         """Time of the traffic with device memory, likewise. [s]"""
-        return self.op.work.hbm_bytes * (self.executions / self.gpu.hbm_bytes_per_s)
+        moved = self.op.work.hbm_bytes * (self.executions / self.gpu.hbm_bytes_per_s)
+        return moved / self._occupied
+
+    @property
+    def _occupied(self) -> Number:
+        """Share of the multiprocessors that work, mean over its waves. [1]"""
+        return self.op.dims.get("occupied", 1.0)
 
     @property
     def wire(self) -> Number:

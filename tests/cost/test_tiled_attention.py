@@ -69,3 +69,26 @@ def test_prompts_take_longer_with_less_of_it_and_answers_as_long() -> None:
 def test_it_is_refused_where_it_would_change_nothing(asked: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         roofline.analyze(**({"model": "llama-3.1-8b"} | asked))
+
+
+def decode_attention(batch: int, **asked: object) -> float:
+    result = roofline.analyze(
+        "llama-3.1-8b", "h100-sxm", batch=batch, prompt=8192, output=2, calibration="none", **asked  # type: ignore[arg-type]
+    )  # fmt: skip
+    rows = result.tables["ops"].rows()
+    (row,) = (row for row in rows if row["phase"] == "decode" and row["op"] == "attention")
+    return float(row["seconds"])
+
+
+@pytest.mark.parametrize(("batch", "waves"), [(1, 1), (16, 1), (17, 2), (33, 2), (34, 3)])
+def test_a_block_for_each_head_leaves_most_multiprocessors_without_work(
+    batch: int, waves: int
+) -> None:
+    """Eight cached heads of each sequence on 132 multiprocessors."""
+    slower = decode_attention(batch, split_kv=False) / decode_attention(batch)
+    assert slower == pytest.approx(waves * 132 / (8 * batch))
+
+
+def test_blocks_are_of_no_account_where_measured_kernels_are() -> None:
+    with pytest.raises(InputError, match="`split_kv=False`"):
+        roofline.analyze("llama-3.1-8b", "h100-sxm", split_kv=False)

@@ -6,7 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from roofline.cost import latent
-from roofline.cost.attention import Mask, attention, naive_attention, tiled_attention
+from roofline.cost.attention import (
+    Mask,
+    attention,
+    naive_attention,
+    occupied,
+    tiled_attention,
+)
 from roofline.cost.collectives import all_gather, all_reduce, ring
 from roofline.cost.layers.common import (
     Pass,
@@ -102,7 +108,11 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
                 **widths,
             )
         dims = {**shape, "value_dim": v, "window": window or 0.0, "chunk": chunk or 0.0, **apart}
-        op = attending(p, told, group, work, layers, dims)
+        own = dims
+        if is_one(new) and not deployment.options.split_kv:
+            blocks = occupied(count * kv_heads, deployment.node.gpu.multiprocessors)
+            own = dims | {"occupied": blocks}
+        op = attending(p, told, group, work, layers, own)
         seen = _seen(part, context, deployment.layout.cp)
         cache = (kv_heads * (h + v) * precision.kv.width) * times(count, seen)
         yield from gathered(p, new, cache, layers)

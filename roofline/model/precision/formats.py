@@ -100,7 +100,7 @@ _INT8 = "8 bits with an fp32 scale per output; activations per token; SmoothQuan
 _CLAIM = (
     "LLM.int8() chooses its 16-bit columns at run time: its kernels are launched one by one, "
     "outside CUDA graphs, and each launch takes the host's time (assumed). Published: 15–23 % "
-    "slower than fp16 (BLOOM-176B, Hugging Face 2022), more in smaller networks (arXiv 2208.07339)"
+    "slower than fp16 (BLOOM-176B, Hugging Face 2022); up to 13B slower as well (arXiv 2208.07339)"
 )
 _TERNARY = "four of −1, 0 and 1 to a byte; Ma et al. 2025 (arXiv 2504.12285); "
 _MX8, _NV4, _MX4 = ((8, 32),), ((8, 16),), ((8, 32),)

@@ -88,15 +88,53 @@ class BlockDiffusion:
         return float((each * number).sum() / number.sum())
 
 
-def denoising_prices(
+@dataclass(frozen=True, slots=True)
+class DenoisingSteps:
+    """A deployment that denoises, whatever limits its server has."""
+
+    drafting: BlockDiffusion
+    """Blocks and steps."""
+    prices: StepPrices
+    """Prices with denoising steps in place of decode steps."""
+    requests: Requests
+    """Requests, whose lengths say how long contexts are."""
+
+    def server(self, plain: Server) -> Server:
+        """Server whose sequences have room for their blocks, and are longer than the loop knows.
+
+        InfeasibleError where no step, or no cache, has room for a block.
+        """
+        rule, given = self.drafting, self.requests
+        sequences = min(plain.max_sequences, (plain.token_budget or UNLIMITED) // rule.block)
+        if sequences < 1:
+            raise InfeasibleError(
+                f"a step of {plain.token_budget} tokens does not hold a block of {rule.block}",
+                hint="denoise smaller blocks, or raise `token_budget`",
+            )
+        drafted = rule.block - 1
+        server = replace(plain, drafted=drafted, max_sequences=sequences)
+        if plain.kv_tokens >= UNLIMITED:
+            return server
+        steps = rule.blocks(given.output) * rule.steps
+        context = float(given.prompt.mean() + steps.mean() / 2.0) + drafted
+        room = int(plain.kv_tokens * context / (context + rule.later(given)))
+        if room < plain.page:
+            raise InfeasibleError(
+                "blocks leave no room for a cache",
+                hint="denoise smaller blocks, or give more devices",
+            )
+        return replace(server, kv_tokens=room)
+
+
+def denoising_steps(
     rule: BlockDiffusion, deployment: Deployment, prices: StepPrices, given: Requests
-) -> StepPrices:
-    """Prices with denoising steps in place of decode steps.
+) -> DenoisingSteps:
+    """Denoising of requests on a deployment.
 
     Args:
         rule: Blocks and steps.
         deployment: Network that sees both ways; denoising computes logits of all its tokens.
-        prices: Of its steps with prompts.
+        prices: Prices of its steps with prompts.
         given: Requests, whose lengths say how long contexts are.
 
     Raises:
@@ -118,35 +156,11 @@ def denoising_prices(
     decode = seconds(0.0)
     if carried:
         decode = decode + carried * (seconds(np.full(len(batch), block)) - decode)
-    return replace(
+    steps = replace(
         prices,
         decode_s=np.array(decode),
         window=0,
         windows=np.ones(1),
         window_s=np.zeros((shape[0], 1)),
     )
-
-
-def denoising_server(rule: BlockDiffusion, plain: Server, given: Requests) -> Server:
-    """Server whose sequences have room for their blocks, and are longer than the loop knows.
-
-    InfeasibleError where no step, or no cache, has room for a block.
-    """
-    sequences = min(plain.max_sequences, (plain.token_budget or UNLIMITED) // rule.block)
-    if sequences < 1:
-        raise InfeasibleError(
-            f"a step of {plain.token_budget} tokens does not hold a block of {rule.block}",
-            hint="denoise smaller blocks, or raise `token_budget`",
-        )
-    drafted = rule.block - 1
-    server = replace(plain, drafted=drafted, max_sequences=sequences)
-    if plain.kv_tokens >= UNLIMITED:
-        return server
-    steps = rule.blocks(given.output) * rule.steps
-    context = float(given.prompt.mean() + steps.mean() / 2.0) + drafted
-    room = int(plain.kv_tokens * context / (context + rule.later(given)))
-    if room < plain.page:
-        raise InfeasibleError(
-            "blocks leave no room for a cache", hint="denoise smaller blocks, or give more devices"
-        )
-    return replace(server, kv_tokens=room)
+    return DenoisingSteps(rule, steps, given)

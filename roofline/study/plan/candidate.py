@@ -21,6 +21,7 @@ from roofline.serving.draft_trees import Tree, chain
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective
 from roofline.serving.run.intervals import Doubt as Misses
+from roofline.serving.simulate.denoising import BlockDiffusion
 from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.spacing import between
@@ -28,7 +29,9 @@ from roofline.study.plan.curve import SHARES, Role
 from roofline.study.plan.demand import Demand
 from roofline.units import show, show_binary
 
-UNDRAFTED: Final = "speculative decoding is not priced with pipelines or shared contexts"
+UNDRAFTED: Final = (
+    "speculative decoding and denoising are not priced with pipelines or shared contexts"
+)
 
 SLACK: Final = 0.9
 """Factor on times of a bound: estimates lie between few points, and steps are not quite convex.
@@ -92,6 +95,8 @@ class Kind:
     tier_bytes: float = 0.0
     disk_bytes: float = 0.0
     """Memory of the host and its drives, for prefixes of a replica that leave the GPU. [B]"""
+    blocks: BlockDiffusion | None = None
+    """Blocks that answers are denoised in; None where decoding is token by token."""
 
     @property
     def gpu(self) -> str:
@@ -120,11 +125,14 @@ class Kind:
 
     def round_tokens(self, demand: Demand) -> float:
         """Tokens that a decode step is expected to yield for each sequence. [token]"""
+        if self.blocks is not None:
+            return self.blocks.block / self.blocks.steps
         return 1.0 if self.speculation is None else self.speculation.tree(demand).tokens
 
     def drafts_on(self, layout: Layout) -> bool:
-        """True if nothing drafts, or drafts are priced for a layout."""
-        return self.speculation is None or bool(layout.pp == 1 and layout.cp == 1)
+        """True if decoding is plain, or its rounds are priced for a layout."""
+        plain = self.speculation is None and self.blocks is None
+        return plain or bool(layout.pp == 1 and layout.cp == 1)
 
     def deployed(self, layout: Layout) -> Deployment:
         """A replica of it; LayoutError where the layout cannot be, or its drafts are not priced."""

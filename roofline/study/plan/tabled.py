@@ -11,6 +11,7 @@ from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective
 from roofline.serving.run.serve import Fleet
 from roofline.serving.run.setup import Asked, server_of
+from roofline.serving.simulate.denoising import DenoisingSteps, denoising_steps
 from roofline.serving.simulate.drafting import Rounds, rounds_of
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.server import Server
@@ -41,7 +42,7 @@ class Replica:
     """Settings that it may be run with: first those of the engine."""
     draft: Draft | None = None
     """Draft on its devices; None where decoding is plain."""
-    _known: dict[tuple[str, bool], Rounds] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[tuple[str, bool], Rounds | DenoisingSteps] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def prices(self) -> StepPrices:
@@ -84,18 +85,17 @@ class Replica:
         estimate = self.candidate.estimate
         return self.prices if closely or estimate is None else estimate
 
-    def _rounds(self, demand: Demand, closely: bool) -> Rounds | None:
+    def _rounds(self, demand: Demand, closely: bool) -> Rounds | DenoisingSteps | None:
         """Rounds for what comes, priced once; None where decoding is plain."""
-        speculation = self.candidate.kind.speculation
-        if self.draft is None or speculation is None:
-            return None
-        key = (demand.name, closely)
-        if key not in self._known:
-            drafting = speculation.drafting(self.draft, demand)
-            self._known[key] = rounds_of(
-                drafting, self.deployment, self._steps(closely), demand.requests
-            )
-        return self._known[key]
+        kind, key = self.candidate.kind, (demand.name, closely)
+        if key in self._known:
+            return self._known[key]
+        priced = self.deployment, self._steps(closely), demand.requests
+        if kind.blocks is not None:
+            self._known[key] = denoising_steps(kind.blocks, *priced)
+        elif self.draft is not None and kind.speculation is not None:
+            self._known[key] = rounds_of(kind.speculation.drafting(self.draft, demand), *priced)
+        return self._known.get(key)
 
     def ways(self, role: Role) -> tuple[Server, ...]:
         """Settings for a role: prompts alone need no limit of sequences, answers no budget."""

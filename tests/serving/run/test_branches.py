@@ -116,3 +116,36 @@ def test_searches_hold_what_their_family_trees_do() -> None:
     held = np.mean([beams_held(4, 1000, int(step), page=16) for step in steps])
     known = np.mean(np.ceil((1000 + steps + 3) / 16) * 16)
     assert rows[4]["room"] == pytest.approx(rows[1]["room"] * known / held, rel=1e-3)
+
+
+def test_answers_alone_are_denoised_as_a_static_batch_is() -> None:
+    asked = {"prompt": 512, "output": 256, "denoising_steps": 128, "block": 32}
+    found = simulated("llada-8b-base", **asked)
+    result = roofline.analyze("llada-8b-base", "h100-sxm", calibration="none", batch=1, **asked)
+    static = {row["metric"]: row["value"] for row in result.tables["headline"].rows()}
+    assert found["latency_s"] == pytest.approx(static["latency_s"], rel=5e-3)
+    assert found["ttft_s"] == pytest.approx(static["first_block_s"], rel=1e-2)
+
+
+def test_answers_that_are_denoised_together_take_the_steps_of_a_batch() -> None:
+    """Eight clients start at once and go in step: eight prompts, then steps of eight blocks."""
+    asked = {"prompt": 512, "output": 256, "denoising_steps": 128, "block": 32}
+    found = simulated("llada-8b-base", concurrency=8, requests=8, **asked)
+    result = roofline.analyze("llada-8b-base", "h100-sxm", calibration="none", batch=8, **asked)
+    static = {row["metric"]: row["value"] for row in result.tables["headline"].rows()}
+    assert found["latency_s"] == pytest.approx(static["latency_s"], rel=2e-2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"denoising_steps": 128}, "give `block`"),
+        ({"block": 32}, "`block`"),
+        ({"denoising_steps": 600, "block": 32}, "every step fills in a token"),
+    ],
+)
+def test_steps_that_fill_in_nothing_are_refused(asked: dict[str, int], said: str) -> None:
+    model = "llada-8b-base" if "denoising_steps" in asked else "llama-3.1-8b"
+    with pytest.raises(RooflineError) as error:
+        roofline.simulate(model, prompt=512, output=256, rate=1.0, **asked)  # type: ignore[arg-type]
+    assert said in f"{error.value.message} {error.value.hint}"
