@@ -36,7 +36,7 @@ def test_pictures_add_their_tokens_and_the_towers_time() -> None:
     )
     rows = [row for row in static.tables["ops"].rows() if row["phase"] == "prefill"]
     vision = sum(row["seconds"] for row in rows if row["op"].startswith("vision-"))
-    assert seen["prefilled"] == text["prefilled"] == 2 * (512 + tokens)
+    assert seen["prefilled_tokens"] == text["prefilled_tokens"] == 2 * (512 + tokens)
     assert seen["ttft_s"] - text["ttft_s"] == pytest.approx(vision, rel=0.01)
     assert seen["tpot_s"] == pytest.approx(text["tpot_s"], rel=1e-9)
 
@@ -56,9 +56,14 @@ def test_chunks_of_a_prompt_take_their_shares_of_its_pictures() -> None:
 
 def test_prompts_that_are_cut_take_the_whole_tower_once() -> None:
     """In chunks of 512 tokens the pictures are in several steps, none of them twice."""
+
+    def busy(**asked: int) -> float:
+        found = simulated(SEES, output=2, **asked)
+        return found["steps"] * found["step_s"]
+
     whole, cut = (
-        simulated(SEES, prompt=512, output=2, images=2, token_budget=budget)["busy"]
-        - simulated(SEES, prompt=512 + 2738, output=2, token_budget=budget)["busy"]
+        busy(prompt=512, images=2, token_budget=budget)
+        - busy(prompt=512 + 2738, token_budget=budget)
         for budget in (8192, 512)
     )
     assert cut == pytest.approx(whole, rel=0.03)

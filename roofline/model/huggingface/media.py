@@ -1,0 +1,142 @@
+"""Encoders of pictures and sound by themselves: CLIP, SigLIP, and the encoder of Whisper.
+
+Shapes and defaults are those of the ``transformers`` config classes of the same names (5.24). An
+encoder is one pass over all tokens, so that its throughput is of whole pictures or recordings.
+"""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from roofline.model.architecture import Architecture, Linear
+from roofline.model.huggingface.common import Geometry, family, stack
+from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.vision import encoder_layer
+from roofline.model.tower import transformer
+
+ALONE: Final = frozenset({"clip_vision_model", "siglip_vision_model"})
+INITIAL: Final = frozenset({"logit_scale_init_value", "text_config_dict", "vision_config_dict"})
+TEXT: Final = {
+    "clip": {"vocab_size": 49408, "hidden_size": 512, "intermediate_size": 2048, "heads": 8},
+    "siglip": {"vocab_size": 32000, "hidden_size": 768, "intermediate_size": 3072, "heads": 12},
+}
+POSITIONS: Final = {"clip": 77, "siglip": 64}
+
+
+@family("clip", "clip_vision_model", "siglip", "siglip_vision_model")
+def picture_encoder(fields: Fields) -> Architecture:
+    """CLIP's and SigLIP's encoder of pictures, whose prompt is the patches of one.
+
+    The projection into the space that text shares is the head here. The tower for text is counted
+    apart.
+    """
+    clip = fields.model_type.startswith("clip")
+    alone = fields.model_type in ALONE
+    own = fields if alone else fields.part("vision_config")
+    if not alone and not isinstance(fields.data.get("vision_config"), dict):
+        fields.refuse("vision_config", "vision_config is missing or not a mapping")
+    fields.seen |= INITIAL | {"vision_config", "text_config", "projection_dim"}
+    own.seen |= {"projection_dim", "num_positions"}
+    width = own.integer("d_model", "hidden_size", default=768)
+    layers = own.integer("layers", "num_hidden_layers", default=12)
+    heads = own.integer("heads", "num_attention_heads", default=12)
+    inner = own.integer("mlp_width", "intermediate_size", default=3072)
+    side = own.integer("image_size", "image_size", default=224)
+    patch = own.integer("patch_size", "patch_size", default=32 if clip else 16)
+    channels = own.integer("channels", "num_channels", default=3)
+    pooled = not clip and own.flag("pooling_head", "vision_use_head", default=True)
+    if not alone:
+        own.finish()
+    if width % heads:
+        fields.refuse("vision_config", f"a width of {width} does not divide over {heads} heads")
+    rows = (side // patch) ** 2 + clip
+    blocks = transformer(
+        width=width, layers=layers, heads=heads, inner=inner, pixels=channels * patch**2
+    )
+    projected = clip and not alone
+    out = fields.integer("projection", "projection_dim", default=512) if projected else 1
+    # A row of the head is what remains single: CLIP's class, the probe or the bias of SigLIP.
+    others = {"pooling head": width + encoder_layer(width, inner) - 3 * width} if pooled else {}
+    if not alone:
+        others["text tower"] = _text_tower(fields, out if projected else 0)
+    fields.notes.append(
+        f"an encoder of pictures: a prompt is the {rows} patches of one of {side} × {side} pixels, "
+        "and an output token is a picture"
+    )
+    return stack(
+        fields,
+        Geometry(width, layers, heads, heads, width // heads, out, rows),
+        blocks,
+        tied=True,
+        position_rows=rows,
+        embedding_norm_parameters=(2 * width + width * projected) if clip else width * pooled,
+        final_norm_parameters=2 * width,
+        causal=False,
+        other_parameters=others,
+    )
+
+
+def _text_tower(fields: Fields, projection: int) -> int:
+    """Parameters of the tower for text, with the scales that compare both. [parameter]"""
+    kind: Any = fields.model_type
+    given = fields.data.get("text_config") or {}
+    known = TEXT[kind] | {key: value for key, value in given.items() if isinstance(value, int)}
+    width, inner = known["hidden_size"], known["intermediate_size"]
+    depth = known.get("num_hidden_layers", 12)
+    positions = known.get("max_position_embeddings", POSITIONS[kind])
+    tables = (known["vocab_size"] + positions) * width
+    # CLIP projects without a bias, SigLIP inside of its own width with one.
+    head = projection * width + 1 if projection else width * width + width + 2
+    return tables + depth * encoder_layer(width, inner) + 2 * width + head
+
+
+@family("whisper")
+def whisper(fields: Fields) -> Architecture:
+    """Whisper: the encoder of sound, which is all that prefill runs; the decoder is counted apart.
+
+    Each token is 20 ms: two convolutions turn two frames of a spectrogram into one. The first of
+    them, which runs on every frame, is counted once a token: half of 0.1 % of the work.
+    """
+    fields.only("is_encoder_decoder", True, reason="its decoder reads what the encoder wrote")
+    fields.seen |= {"use_weighted_layer_sum", "classifier_proj_size", "apply_spec_augment"}
+    fields.seen |= {key for key in fields.data if key.startswith("mask_")}
+    fields.seen |= {"scale_embedding", "median_filter_width", "encoder_layerdrop"}
+    fields.seen |= {"decoder_layerdrop", "num_hidden_layers", "max_length"}
+    width = fields.integer("d_model", "d_model", default=384)
+    heads = fields.integer("heads", "encoder_attention_heads", default=6)
+    if width % heads:
+        fields.refuse("encoder_attention_heads", f"{width} does not divide over {heads} heads")
+    fields.integer("decoder_heads", "decoder_attention_heads", default=6)
+    layers = fields.integer("layers", "encoder_layers", default=4)
+    depth = fields.integer("decoder_layers", "decoder_layers", default=4)
+    inner = fields.integer("mlp_width", "encoder_ffn_dim", default=1536)
+    wide = fields.integer("decoder_mlp_width", "decoder_ffn_dim", default=1536)
+    mel = fields.integer("mel_bins", "num_mel_bins", default=80)
+    frames = fields.integer("max_context", "max_source_positions", default=1500)
+    answers = fields.integer("decoder_context", "max_target_positions", default=448)
+    vocab = fields.integer("vocab", "vocab_size", default=51865)
+    first, *rest = transformer(width=width, layers=layers, heads=heads, inner=inner, pixels=1)
+    # Keys have no bias: three of the four matrices of attention do.
+    mixer = replace(first.mixer, qkv_biased=2 * width)  # type: ignore[type-var]
+    blocks = [replace(block, mixer=mixer) for block in (first, *rest)]
+    frontend = (
+        Linear("frames", width, 3 * mel, width, "none"),
+        Linear("frames-joined", width, 3 * width, width, "none"),
+    )
+    blocks[0] = replace(blocks[0], extra=frontend)
+    # A layer of the decoder attends to itself and to the sound, with a norm before each.
+    crossing = 4 * width * width + 3 * width + 2 * width
+    decoder = depth * (encoder_layer(width, wide) - width + crossing) + (answers + 2) * width
+    fields.notes.append(
+        f"the encoder is costed, whose prompt is {frames} tokens for 30 s of sound; the decoder, "
+        "whose layers also attend to the encoder's output, is counted under other parameters"
+    )
+    return stack(
+        fields,
+        Geometry(width, layers, heads, heads, width // heads, vocab, frames),
+        blocks,
+        tied=True,
+        position_rows=frames,
+        final_norm_parameters=2 * width,
+        causal=False,
+        other_parameters={"decoder": decoder},
+    )
