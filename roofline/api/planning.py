@@ -157,7 +157,7 @@ def simulation(
         "node": pool.kind.base.node.name,
         "gpus": pool.gpus,
         "layout": pool.candidate.spelled,
-        "max_sequences": pool.server.max_sequences,
+        "max_sequences": pool.server.max_sequences * pool.kind.base.options.sampling.beams,
         "token_budget": pool.server.token_budget,
         "weights": weights,
         "kv": cache,

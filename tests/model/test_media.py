@@ -54,6 +54,24 @@ def test_parameters_are_those_that_are_published(config: dict[str, Any], publish
     assert whole(load(config)) == published
 
 
+@pytest.mark.parametrize(
+    ("width", "layers", "heads", "millions"), [(768, 12, 12, 979.0), (1024, 24, 16, 3446.0)]
+)
+def test_v_moe_has_the_parameters_of_its_paper(
+    width: int, layers: int, heads: int, millions: float
+) -> None:
+    """V-MoE-B/16 and L/16, experts in every other layer: table 8 of arXiv 2106.05974."""
+    network = load(
+        {
+            "model_type": "vmoe",
+            "hidden_size": width,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+        }
+    )
+    assert whole(network) / 1e6 == pytest.approx(millions, abs=0.06)
+
+
 def test_a_pooling_head_is_told_by_the_config() -> None:
     """The probe, its attention, a norm and two matrices, all with biases."""
     config = {"model_type": "siglip_vision_model", "vision_use_head": False}

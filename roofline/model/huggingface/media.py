@@ -1,4 +1,4 @@
-"""Encoders of pictures and sound by themselves: CLIP, SigLIP, and the encoder of Whisper.
+"""Encoders of pictures and sound by themselves: CLIP, SigLIP, V-MoE, and the encoder of Whisper.
 
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.24). An
 encoder is one pass over all tokens, so that its throughput is of whole pictures or recordings.
@@ -7,7 +7,7 @@ encoder is one pass over all tokens, so that its throughput is of whole pictures
 from dataclasses import replace
 from typing import Any, Final
 
-from roofline.model.architecture import Architecture, Linear
+from roofline.model.architecture import Architecture, Block, Linear, Moe
 from roofline.model.huggingface.common import Geometry, family, stack
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.vision import encoder_layer
@@ -49,9 +49,7 @@ def picture_encoder(fields: Fields) -> Architecture:
     if width % heads:
         fields.refuse("vision_config", f"a width of {width} does not divide over {heads} heads")
     rows = (side // patch) ** 2 + clip
-    blocks = transformer(
-        width=width, layers=layers, heads=heads, inner=inner, pixels=channels * patch**2
-    )
+    blocks = _layers(width, layers, heads, inner, channels * patch**2)
     projected = clip and not alone
     out = fields.integer("projection", "projection_dim", default=512) if projected else 1
     # A row of the head is what remains single: CLIP's class, the probe or the bias of SigLIP.
@@ -75,6 +73,12 @@ def picture_encoder(fields: Fields) -> Architecture:
     )
 
 
+def _layers(width: int, layers: int, heads: int, inner: int, pixels: int) -> list[Block]:
+    """Layers of an encoder, with weights and biases of both norms."""
+    made = transformer(width=width, layers=layers, heads=heads, inner=inner, pixels=pixels)
+    return [replace(block, norm_parameters=4 * width) for block in made]
+
+
 def _text_tower(fields: Fields, projection: int) -> int:
     """Parameters of the tower for text, with the scales that compare both. [parameter]"""
     kind: Any = fields.model_type
@@ -87,6 +91,52 @@ def _text_tower(fields: Fields, projection: int) -> int:
     # CLIP projects without a bias, SigLIP inside of its own width with one.
     head = projection * width + 1 if projection else width * width + width + 2
     return tables + depth * encoder_layer(width, inner) + 2 * width + head
+
+
+@family("vmoe")
+def vision_moe(fields: Fields) -> Architecture:
+    """V-MoE: a vision transformer with experts in every other layer, and a head of classes.
+
+    Source: Riquelme et al. 2021 (arXiv 2106.05974), section 2; nobody published a config, so that
+    the names of its fields are those that other networks use.
+    """
+    width = fields.integer("d_model", "hidden_size")
+    layers = fields.integer("layers", "num_hidden_layers")
+    heads = fields.integer("heads", "num_attention_heads")
+    if width % heads:
+        fields.refuse("num_attention_heads", f"{width} does not divide over {heads} heads")
+    inner = fields.integer("mlp_width", "intermediate_size", default=4 * width)
+    side = fields.integer("image_size", "image_size", default=224)
+    patch = fields.integer("patch_size", "patch_size", default=16)
+    experts = fields.integer("experts", "num_experts", default=32)
+    active = fields.integer("active", "num_experts_per_tok", default=2, high=experts)
+    every = fields.integer("every", "decoder_sparse_step", default=2, high=layers)
+    classes = fields.integer("classes", "num_labels", default=18_291)
+    dense = _layers(width, layers, heads, inner, 3 * patch**2)
+    mixture = Moe(experts, active, inner, False, True, True, "gelu")
+    blocks = [
+        replace(block, feedforward=mixture) if place % every == every - 1 else block
+        for place, block in enumerate(dense)
+    ]
+    rows = (side // patch) ** 2 + 1
+    fields.notes.append(
+        f"an encoder of pictures: a prompt is the {rows} patches of one of {side} × {side} pixels, "
+        "and an output token is a picture"
+    )
+    return stack(
+        fields,
+        Geometry(width, layers, heads, heads, width // heads, classes, rows),
+        blocks,
+        tied=True,
+        position_rows=rows,
+        # The class, and the bias of the patches.
+        embedding_norm_parameters=2 * width,
+        final_norm_parameters=2 * width,
+        head_bias=True,
+        causal=False,
+        # On the class alone, before the head.
+        other_parameters={"pre-logits": width * width + width},
+    )
 
 
 @family("whisper")
@@ -114,7 +164,7 @@ def whisper(fields: Fields) -> Architecture:
     frames = fields.integer("max_context", "max_source_positions", default=1500)
     answers = fields.integer("decoder_context", "max_target_positions", default=448)
     vocab = fields.integer("vocab", "vocab_size", default=51865)
-    first, *rest = transformer(width=width, layers=layers, heads=heads, inner=inner, pixels=1)
+    first, *rest = _layers(width, layers, heads, inner, 1)
     # Keys have no bias: three of the four matrices of attention do.
     mixer = replace(first.mixer, qkv_biased=2 * width)  # type: ignore[type-var]
     blocks = [replace(block, mixer=mixer) for block in (first, *rest)]

@@ -211,7 +211,7 @@ def _flags(plan: Plan, pool: Pool, given: Mapping[str, Any]) -> dict[str, Any]:
         "engine": given["engine"],
         "weights": pool.kind.weights,
         "kv": pool.kind.kv,
-        "max_sequences": pool.server.max_sequences,
+        "max_sequences": pool.server.max_sequences * pool.kind.base.options.sampling.beams,
         "token_budget": pool.server.token_budget,
         "memory_utilization": pool.kind.utilization,
         "no_cuda_graphs": None if pool.kind.base.options.cuda_graphs else True,
