@@ -165,7 +165,7 @@ def block_diffusion(asked: Simulation | Planning, made: Requests) -> BlockDiffus
         raise InputError(
             "an answer that is denoised as a whole keeps no cache, and has no place in a batch that "
             "others join",
-            hint="give `block`, or ask `analyze` for a batch alone",
+            hint="give `block`, or ask about a static batch",
         )
     mean = float(made.output.mean())
     return BlockDiffusion(asked.block, max(round(asked.denoising_steps * asked.block / mean), 1))

@@ -1,18 +1,16 @@
 """Encoders of pictures, whose outputs stand among the tokens of a prompt."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.errors import InputError
 from roofline.model.architecture import Attention, Block, Linear, Mlp
 
-if TYPE_CHECKING:
-    from roofline.cost.work import Number
+Number: TypeAlias = float | NDArray[np.float64]
 
 MOST_IMAGES: Final = 10_000
 MOST_PIXELS: Final = 16_384

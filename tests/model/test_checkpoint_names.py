@@ -79,6 +79,5 @@ def test_a_mix_is_a_format_of_weights(mix: str) -> None:
     asked = mix.replace("-", "_").upper()
     result = roofline.analyze("llama-3.1-8b", "l40s", weights=asked, calibration="none")
     rows = {row["part"]: row["bytes"] for row in result.tables["memory"].rows()}
-    assert rows["weights"] == float(
-        parameters.weight_bytes(mixed(architecture("llama-3.1-8b"), mix))
-    )
+    counted = parameters.weight_bytes(mixed(architecture("llama-3.1-8b"), mix))
+    assert rows["weights"] == pytest.approx(float(counted), rel=2e-4)  # norms in 16 bits
