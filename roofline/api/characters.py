@@ -28,7 +28,7 @@ def in_characters(result: Result, name: str, characters: float) -> Result:
             f"{characters:g} characters of a token",
             hint="give a mean of the text, such as 4.2: English takes 4 to 5 in large vocabularies",
         )
-    rows, more = result.tables[name].rows(), []
+    rows, more = list(result.tables[name].rows()), []
     for metric, new, unit, factor, meaning in (
         ("throughput_tok_s", "throughput_char_s", "char/s", characters, "output in characters"),
         ("usd_per_mtok", "usd_per_mchar", "$", 1.0 / characters, "per million characters of it"),
