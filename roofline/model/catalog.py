@@ -71,6 +71,8 @@ def _quantised(name: str) -> Architecture | None:
             f"Weights are taken to be {kind} throughout, by the name of the checkpoint; its "
             + ("file" if reading.mixed else "folder")
             + " would say which layers are in another format."
+            if reading.mix == kind
+            else f"Each matrix is in the format that llama.cpp's mix {reading.mix} has for it."
         )
         network = mixed(plain, reading.mix) if reading.mixed else plain.stored_as(kind)
         return replace(network, name=f"{plain.name}{reading.ending}", notes=(*plain.notes, note))

@@ -34,6 +34,8 @@ HEADINGS: Final[Mapping[str, str]] = {
     "table_bytes": "A block table",
     "tables_bytes": "Block tables",
     "tables_s": "Reading them",
+    "throughput_char_s": "Throughput of text",
+    "usd_per_mchar": "Cost per million characters",
     "wh_per_mtok": "Energy drawn per Mtok",
     "wh_per_request": "Energy drawn per request",
     "ep": "EP",

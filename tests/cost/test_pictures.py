@@ -72,6 +72,26 @@ def test_devices_share_a_tower() -> None:
     assert one == 4 * four
 
 
+def test_a_tower_whose_heads_do_not_divide_is_whole_on_each_device() -> None:
+    """Half of its 676,550,144 parameters more on each of two devices, in 16 bits."""
+    network = architecture("qwen2.5-vl-7b-instruct")
+    assert network.tower is not None
+    odd = replace(network, tower=replace(network.tower, heads=15))
+    shared, whole = (
+        next(
+            row["bytes"]
+            for row in roofline.analyze(
+                each, "h100-sxm", gpus=2, tp=2, batch=1, prompt=10, output=2, calibration="none"
+            )
+            .tables["memory"]
+            .rows()
+            if row["part"] == "weights"
+        )
+        for each in (network, odd)
+    )
+    assert whole - shared == 676_550_144
+
+
 def test_towers_take_memory_whether_there_are_pictures_or_not() -> None:
     network = architecture("qwen2.5-vl-7b-instruct")
     result = roofline.analyze(network, "h100-sxm", batch=1, prompt=10, output=2)

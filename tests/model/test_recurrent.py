@@ -180,6 +180,16 @@ def test_both_mixers_of_falcon_h1_share_a_norm() -> None:
     assert [block.norms for block in load(FALCON).layers] == [0, 2] * 3
 
 
+def test_matrices_of_falcon_h1_have_their_own_biases() -> None:
+    """In: values, gates, keys and queries, and steps; out: the width. Both in each of three."""
+    plain = parameters.total(load(FALCON))
+    state = load(FALCON).layers[1].mixer
+    into, out = state.projections  # type: ignore[union-attr]
+    for key, outputs in (("mamba_proj_bias", into.n), ("projectors_bias", out.n)):
+        assert parameters.total(load(FALCON | {key: True})) - plain == 3 * outputs
+    assert out.n == 32
+
+
 def test_a_layer_of_falcon_h1_that_is_left_alone_is_both_of_its_halves() -> None:
     kept = ["model.layers.1.self_attn", "model.layers.1.mamba.in_proj"]
     quantised = {"quant_method": "fp8", "modules_to_not_convert": kept}
