@@ -594,6 +594,7 @@ class Analysis(
         unit="B",
     )
 
+
 class Layouts(
     Subject, Housed, Batch, Deployed, Sampled, Adapted, Overlapped, Attended, Ringed, Chosen, Ranked
 ):

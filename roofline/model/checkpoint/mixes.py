@@ -11,10 +11,12 @@ from typing import Final
 
 from roofline.model.architecture import UNQUANTISED, Architecture, Block
 
-MIXES: Final = frozenset("q2-k-s q3-k-s q3-k-m q3-k-l q4-k-s q4-k-m q5-k-s q5-k-m".split())
+MIXES: Final = frozenset(
+    ["q2-k-s", "q3-k-s", "q3-k-m", "q3-k-l", "q4-k-s", "q4-k-m", "q5-k-s", "q5-k-m"]
+)
 """Names of files whose matrices are not all in the one format that they are called by."""
 OUTPUT_OF_FEWEST: Final = re.compile(r"iq[12]-|iq3-xxs")
-EIGHT: Final = frozenset("q2-k q3-k-s q3-k-m q4-k-s q4-k-m".split())
+EIGHT: Final = frozenset(["q2-k", "q3-k-s", "q3-k-m", "q4-k-s", "q4-k-m"])
 """Mixes in which eight experts are beside an output of attention with more bits."""
 
 
@@ -73,7 +75,8 @@ def _more(place: int, number: int) -> bool:
 
 def _down(mix: str, place: int, number: int) -> str:
     """Format of the matrix that goes down in the feed-forward part of a layer; empty for the
-    usual."""
+    usual.
+    """
     match mix:
         case "q2-k":
             return "q3-k"

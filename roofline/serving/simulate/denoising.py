@@ -51,7 +51,7 @@ class BlockDiffusion:
 
     @property
     def lengths(self) -> None:
-        """None: no draft follows the batch."""
+        """Lengths of drafts that follow the batch, of which there are none."""
         return None
 
     def blocks(self, output: Integers) -> Integers:
@@ -69,7 +69,8 @@ class BlockDiffusion:
 
     def in_tokens(self, served: Served, given: Requests) -> Served:
         """Requests that were served in steps, with their tokens: the first block is there as a
-        whole, when as large a share of the steps has run."""
+        whole, when as large a share of the steps has run.
+        """
         output = given.output[served.number]
         first = (served.finish - served.first_token) / self.blocks(output)
         totals = replace(served.totals, decoded_tokens=int(output.sum()))

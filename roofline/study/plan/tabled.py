@@ -42,7 +42,9 @@ class Replica:
     """Settings that it may be run with: first those of the engine."""
     draft: Draft | None = None
     """Draft on its devices; None where decoding is plain."""
-    _known: dict[tuple[str, bool], Rounds | DenoisingSteps] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[tuple[str, bool], Rounds | DenoisingSteps] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @cached_property
     def prices(self) -> StepPrices:

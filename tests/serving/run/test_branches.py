@@ -1,5 +1,7 @@
 """Pictures and beams under traffic, beside the same in a static batch, whose work is counted."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -47,10 +49,10 @@ def test_chunks_of_a_prompt_take_their_shares_of_its_pictures() -> None:
     pictures = Pictures(images=3, image_size=700, after=123)
     random = np.random.default_rng(1)
     cuts = np.unique([0, *random.integers(0, 9000, 40), 9000])
-    shares = [tower.share(pictures, b - a, a) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    shares = [tower.share(pictures, b - a, a) for a, b in itertools.pairwise(cuts)]
     assert sum(shares) == pytest.approx(1.0, rel=1e-12)
     first, last = 123, 123 + 3 * tower.tokens(700)
-    at = [(max(min(b, last) - max(a, first), 0)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    at = [(max(min(b, last) - max(a, first), 0)) for a, b in itertools.pairwise(cuts)]
     assert shares == pytest.approx([each / (last - first) for each in at])
 
 
@@ -94,7 +96,11 @@ def test_a_search_alone_has_the_steps_of_a_static_one() -> None:
     asked = {"prompt": 1000, "output": 65, "beams": 4}
     found = simulated("llama-3.1-8b", **asked)
     result = roofline.analyze(
-        "llama-3.1-8b", "h100-sxm", calibration="none", batch=1, **asked  # type: ignore[arg-type]
+        "llama-3.1-8b",
+        "h100-sxm",
+        calibration="none",
+        batch=1,
+        **asked,  # type: ignore[arg-type]
     )
     static = {row["metric"]: row["value"] for row in result.tables["headline"].rows()}
     assert found["tpot_s"] == pytest.approx(static["tpot_s"], rel=5e-3)
