@@ -163,8 +163,8 @@ def block_diffusion(asked: Simulation | Planning, made: Requests) -> BlockDiffus
     )
     if asked.block < 1:
         raise InputError(
-            "an answer that is denoised as a whole keeps no cache, and has no place in a batch that "
-            "others join",
+            "an answer that is denoised as a whole keeps no cache, and has no place in a batch "
+            "that others join",
             hint="give `block`, or ask about a static batch",
         )
     mean = float(made.output.mean())

@@ -91,8 +91,9 @@ class Tower:
         return self.across(pixels) ** 2 + self.extra
 
     def devices(self, tp: Number) -> Number:
-        """Devices that share it, of those that share every layer: one where its heads do not
-        divide over them, so that each has it whole. [1]
+        """Devices that share it, of those that share every layer. [1]
+
+        One where its heads do not divide over them, so that each has it whole.
 
         Source: ``intern_vit.py`` of vLLM, which then divides no attention of its tower; that its
         other matrices are whole too is assumed.

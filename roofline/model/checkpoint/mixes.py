@@ -74,9 +74,7 @@ def _more(place: int, number: int) -> bool:
 
 
 def _down(mix: str, place: int, number: int) -> str:
-    """Format of the matrix that goes down in the feed-forward part of a layer; empty for the
-    usual.
-    """
+    """Format of the matrix that goes down in a feed-forward part; empty for the usual."""
     match mix:
         case "q2-k":
             return "q3-k"

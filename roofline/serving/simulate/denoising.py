@@ -68,8 +68,9 @@ class BlockDiffusion:
         return replace(given, output=1 + self.blocks(given.output) * self.steps)
 
     def in_tokens(self, served: Served, given: Requests) -> Served:
-        """Requests that were served in steps, with their tokens: the first block is there as a
-        whole, when as large a share of the steps has run.
+        """Requests that were served in steps, with their tokens.
+
+        The first block is there as a whole, when as large a share of the steps has run.
         """
         output = given.output[served.number]
         first = (served.finish - served.first_token) / self.blocks(output)
