@@ -29,7 +29,8 @@ GROUPS: Final[Mapping[str, str]] = {
     "ffn_gpu ffn_over disaggregated length_pools ffn_pools",
     "Formats": "weights kv draft_weights",
     "Model and kernels": "mla routing_skew expert_loads redundant_experts attention split_kv "
-    "sram fusion mask kv_cache offload_weights offload_kv offload_to prefetch convention calibration",
+    "sram fusion mask kv_cache offload_weights offload_kv offload_to prefetch convention "
+    "calibration",
     "Traffic": "rate concurrency workload slo trace trace_sessions drop_over_length clip "
     "rate_curve sessions_per_day cv requests warmup seed length_spread ramp_up prompt_pool harness "
     "prefill_batch prefix_hit images image_size characters_per_token cold timeout static",
