@@ -114,11 +114,12 @@ def filled_halls(
     goal: Goal,
     *,
     pools: bool,
+    ffn: bool,
     tell: Tell,
 ) -> tuple[dict[str, Hall], Hall]:
     """Hall of each GPU by its name, and the one that makes most tokens."""
     halls = {
-        name: filled(some, demand, goal, ceiling, pools=pools, tell=tell)
+        name: filled(some, demand, goal, ceiling, pools=pools, ffn=ffn, tell=tell)
         for name, ceiling in ceilings.items()
         if (some := [kind for kind in kinds if kind.gpu == name])
     }

@@ -304,6 +304,10 @@ def _problem(asked: Planning) -> Problem:
     if asked.disaggregated and not apart:
         why = "adapters are loaded on demand" if lora.moves else "answers are denoised"
         notes.append(f"Pools apart are not tried where {why}.")
+    if asked.ffn_pools:
+        unused = {"`disaggregated=False`": not asked.disaggregated, "`draft`": bool(asked.draft)}
+        unused |= {"`max_loras`": lora.moves, "`denoising_steps`": blocks is not None}
+        refuse_unused("a plan with pools of feed-forward parts", unused)
     if lora.adapters:
         notes += load_notes(every[0].base)[:1]
         notes += price_notes(every[0].base)
@@ -328,12 +332,13 @@ def _problem(asked: Planning) -> Problem:
 def _search(problem: Problem) -> Search:
     """Cheapest plan at the rate that is asked, or at the most that fills the hall."""
     asked, demand, goal = problem.asked, problem.demand, problem.goal
-    pools, tell = problem.pools, asked.progress or (lambda _: None)
+    tell = asked.progress or (lambda _: None)
+    apart = {"pools": problem.pools, "ffn": asked.ffn_pools}
     if not problem.filling:
-        found = planned(problem.every, demand, goal, pools=pools, ffn=asked.ffn_pools, tell=tell)
+        found = planned(problem.every, demand, goal, tell=tell, **apart)
         return Search(found, problem.load)
     halls, chosen = filled_halls(
-        problem.every, problem.ceilings, demand, goal, pools=pools, tell=tell
+        problem.every, problem.ceilings, demand, goal, tell=tell, **apart
     )
     at = replace(problem.wanted, rate=chosen.plan.demand.rate)
     _, load, _, _ = drawn(at, asked.seed, _page(asked))
@@ -391,7 +396,8 @@ def _answer(problem: Problem, search: Search) -> Result:
     )
     if asked.length_pools:
         whole, tell = search.plan, asked.progress or (lambda _: None)
-        splits = by_length(every, whole.demand, problem.goal, pools=problem.pools, tell=tell)
+        apart = {"pools": problem.pools, "ffn": asked.ffn_pools}
+        splits = by_length(every, whole.demand, problem.goal, tell=tell, **apart)
         summary = (*result.metadata["summary"], length_said(splits, whole))
         result = replace(
             result,

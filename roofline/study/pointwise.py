@@ -181,7 +181,7 @@ def _pools(
             groups=groups,
             microbatches=pools.microbatches,
             utilization=share,
-            over=pools.over,
+            over=pools.ffn_over,
         )
         decode = best.deployment
     both = disaggregated(

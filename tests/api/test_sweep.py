@@ -120,7 +120,16 @@ def test_a_row_whose_requests_differ_is_their_mean() -> None:
     assert requests["p99 of TPOT"]["tpot_s"] > 1.3 * mean
 
 
-@pytest.mark.parametrize("more", [{}, {"ffn": "tp4", "microbatches": 2}], ids=["whole", "apart"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"ffn": "tp4", "microbatches": 2},
+        {"ffn": "tp4", "microbatches": 2, "over": "link"},
+        {"ffn": "tp4", "microbatches": 2, "ffn_over": "link"},
+    ],
+    ids=["whole", "apart", "caches over links", "activations over links"],
+)
 def test_a_row_of_pools_is_what_disaggregate_says(more: dict[str, Any]) -> None:
     pools = {"name": "p", "disaggregation": {"prefill": "tp1", **more}}
     found = sweep(BATCH, techniques=pools, layouts="tp2", batch=32, prompt=1000, output=200)

@@ -98,12 +98,13 @@ def by_length(
     goal: Goal,
     *,
     pools: bool = True,
+    ffn: bool = False,
     tell: Tell = lambda _: None,
 ) -> tuple[Split, ...]:
     """Two pools for each threshold, those that cost least first.
 
     Args:
-        kinds, demand, goal, pools, tell: As of `roofline.study.plan.plan.plan`.
+        kinds, demand, goal, pools, ffn, tell: As of `roofline.study.plan.plan.plan`.
 
     Raises:
         InputError: Requests follow others, so that prompts of a session grow from one pool into
@@ -129,7 +130,7 @@ def by_length(
     for each in lengths:
         tell(f"pools for prompts up to {each:,} tokens, and for longer ones")
         short, long = (
-            planned(kinds, part, goal, pools=pools, least=1, kept=0, tell=tell)
+            planned(kinds, part, goal, pools=pools, ffn=ffn, least=1, kept=0, tell=tell)
             for part in parted(demand, each)
         )
         out.append(Split(each, short, long))

@@ -86,6 +86,7 @@ def filled(
     ceiling: Ceiling,
     *,
     pools: bool = True,
+    ffn: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Hall:
     """Fill a hall with the deployment that carries most on a block of its GPUs.
@@ -95,19 +96,24 @@ def filled(
         demand: Traffic, at any rate.
         goal: Limits that have to hold.
         ceiling: Devices that the hall holds.
-        pools: True if prefill and decode may have instances of their own.
+        pools, ffn: As of `roofline.study.plan.plan.plan`.
     """
     (gpu,) = {kind.gpu for kind in kinds}
     size = BLOCK if ceiling.gpus > LARGEST else ceiling.gpus
     while True:
-        found = _block(kinds, demand, replace(goal, gpus=size, held={gpu: size}), pools, tell)
+        limited = replace(goal, gpus=size, held={gpu: size})
+        found = _block(kinds, demand, limited, tell, pools=pools, ffn=ffn)
         if found.best is not None or 2 * size > min(LARGEST, ceiling.gpus):
             return Hall(ceiling, found)
         size *= 2
 
 
 def _block(
-    kinds: Sequence[Kind], demand: Demand, goal: Goal, pools: bool, tell: Callable[[str], None]
+    kinds: Sequence[Kind],
+    demand: Demand,
+    goal: Goal,
+    tell: Callable[[str], None],
+    **pools: bool,
 ) -> Plan:
     """Plan of a block for nearly all that its strongest layout carries."""
     tables = Tables(probes_of(goal.objectives), tell, Budget())
@@ -118,11 +124,11 @@ def _block(
     found = None
     for _ in range(TRIES if most else 0):
         at = replace(demand, rate=float(significant(rate).replace(",", "")))
-        found = planned(kinds, at, goal, pools=pools, tell=tell)
+        found = planned(kinds, at, goal, tell=tell, **pools)
         if found.best is not None:
             return found
         rate *= SLOWER
-    return found or planned(kinds, demand, goal, pools=pools, tell=tell)
+    return found or planned(kinds, demand, goal, tell=tell, **pools)
 
 
 def consumers(

@@ -97,6 +97,7 @@ class DisaggregationFile(Strict):
     over: Literal["network", "link"] = "network"
     overlapped: bool = False
     ffn: Word | None = None
+    ffn_over: Literal["network", "link"] = "network"
     microbatches: Annotated[int, Field(ge=0, le=64)] = 0
 
 

@@ -217,6 +217,7 @@ def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
             pools.over,
             pools.overlapped,
             "" if pools.ffn is None else layout(pools.ffn),
+            pools.ffn_over,
             pools.microbatches,
         ),
     )

@@ -58,6 +58,8 @@ class Disaggregation:
     """True if each layer's cache is sent while the next is computed."""
     ffn: str = ""
     """Layout of a pool of the feed-forward parts of the instances that decode; empty for none."""
+    ffn_over: Literal["network", "link"] = "network"
+    """Interconnect that activations go over to that pool."""
     microbatches: int = 0
     """Micro-batches between both; 0 for the best of a few. [1]"""
 

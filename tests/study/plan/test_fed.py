@@ -1,14 +1,20 @@
 """Instances that decode with a pool of feed-forward parts, as candidates of a plan."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
+import pytest
 
+import roofline
+from roofline.errors import InputError
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
+from roofline.study.plan.by_length import by_length
 from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.demand import Goal
 from roofline.study.plan.fed import KEPT, fed_candidates
+from roofline.study.plan.hall import Ceiling, filled
 from roofline.study.plan.option import Question
 from roofline.study.plan.plan import plan, probes_of
 from roofline.study.plan.search import disaggregated
@@ -67,3 +73,20 @@ def test_a_plan_tries_them_only_where_it_is_asked_to() -> None:
     # What else is tried never makes a plan dearer.
     question = asked.question
     assert question.cost(asked.best.option) <= question.cost(plain.best.option)
+
+
+@pytest.mark.slow
+def test_halls_and_pools_by_length_try_them_too() -> None:
+    kinds, goal = (cases.kind(MODEL),), Goal(cases.SLO, 16)
+    hall = filled(kinds, cases.demand(), goal, Ceiling(16, "gpus", "16 allow"), ffn=True)
+    splits = by_length(kinds, cases.demand(), goal, ffn=True)
+    for each in (hall.plan, *(one for split in splits for one in split.plans)):
+        assert any(candidate.ffn for candidate in each.candidates)
+
+
+@pytest.mark.parametrize(
+    "given", [{"disaggregated": False}, {"draft": "mtp", "acceptance": 0.7}], ids=str
+)
+def test_what_leaves_no_room_for_them_is_refused_beside_them(given: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="pools of feed-forward parts does not take"):
+        roofline.plan("deepseek-v3", gpus=8, rate=1.0, ffn_pools=True, **given)
