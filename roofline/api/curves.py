@@ -1,18 +1,25 @@
-"""Rate curves of a plan: the load at their peak, and fleets that follow them."""
+"""Rate curves: the load at their peak, and replicas that follow them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from roofline.api import setting
 from roofline.api.parameters import Planning
 from roofline.api.workload import Wanted, changed, curve_of
+from roofline.cost.deployment import Deployment
+from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
 from roofline.serving.asking import refuse_unused
-from roofline.serving.traffic.rate_curve import RateCurve
+from roofline.serving.requests import Requests
+from roofline.serving.run.result import Load
+from roofline.serving.run.routing import Schedule
+from roofline.serving.traffic.rate_curve import RateCurve, recorded_curve
 from roofline.serving.traffic.traffic import Poisson
 from roofline.study.plan.day import Follow
-from roofline.study.plan.scaling import policy_of
-from roofline.study.plan.start_up import check_start
+from roofline.study.plan.scaling import LOAD, Scaled, followed, policy_of
+from roofline.study.plan.start_up import check_start, start_up
 
 
 def at_peak(wanted: Wanted) -> tuple[Wanted, RateCurve | None]:
@@ -65,5 +72,40 @@ def following(
         if usd is not None
     }
     policy = policy_of(asked.scaling)
+    refuse_unused("a plan, whose replicas carry what keeps the SLO", {"`load`": bool(policy.load)})
     check_start(policy.start)
     return Follow(curve, policy, known)
+
+
+def scheduled(
+    scaling: str, load: Load, made: Requests, deployment: Deployment, saturation: float
+) -> tuple[Load, Schedule]:
+    """Load with its rate curve, and the replicas of a simulation that follow it.
+
+    Args:
+        scaling: Policy, in words.
+        load, made: Load and its requests, whose hourly rates are the curve of a recording.
+        deployment: A replica.
+        saturation: Requests a second of a replica beyond which its queue grows. [1/s]
+
+    Raises:
+        InputError: The load has no rates, or the policy no replica at some time.
+    """
+    if load.concurrency:
+        raise InputError(
+            "replicas that follow clients, who wait for answers",
+            hint="give `rate_curve`, or a `trace` of a day or more",
+        )
+    policy = policy_of(scaling)
+    check_start(policy.start)
+    if policy.least < 1:
+        raise InputError("a simulation without a replica at some time", hint="write min=1 or more")
+    curve = load.curve or recorded_curve(made.arrival, load.name)
+    carries = saturation * (policy.load or LOAD)
+    start_s = start_up(deployment, policy.start).seconds
+    hours = followed(curve, Scaled(carries, saturation, deployment.devices, start_s), policy)
+    last = float(made.arrival[-1])
+    periods = np.arange(np.ceil(last / curve.period_s) or 1.0)[:, None] * curve.period_s
+    starts = (periods + hours.ready.starts_s).ravel()
+    counts = np.tile(np.maximum(hours.ready.values, 1.0), len(periods)).astype(np.int64)
+    return replace(load, curve=curve), Schedule(starts, counts, hours.paid.until(last))

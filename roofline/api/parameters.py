@@ -877,6 +877,17 @@ class Simulation(
         "Replica a request is sent to: in turn, by load, or by load and known prefix.",
         default="turns",
     )
+    scaling: str = parameter(
+        "Replicas that follow the hourly rates: start=nvme,look-ahead=2min,cool-down=5min,min=1,"
+        "max=8,load=70%; start is a time, or where weights are.",
+        text="How replicas follow the hourly rates of a curve or a trace, in words of "
+        "``start=nvme,look-ahead=2min,cool-down=5min,min=1,max=8,load=70%``: see "
+        "`roofline.plan`; each is meant to carry that share of its saturation.",
+        default="",
+    )
+    workers: int = parameter(
+        "Threads that serve replicas side by side; figures are the same.", default=1, unit="1"
+    )
     contiguous: bool = parameter("A region for the longest request each, no pages.", default=False)
     prefix_caching: bool | None = parameter("Keep equal prefixes once.", default=None)
     cache_curve: bool = parameter(
@@ -944,6 +955,21 @@ class Planning(
         default=None,
         unit="$/h",
         called="budget_per_hour",
+    )
+    job: float | None = parameter(
+        "Tokens of a job, prompts and answers, that all wait at its start: 10G; with `within`.",
+        default=None,
+        unit="token",
+        kind=str | None,
+    )
+    within: str | float = parameter(
+        "Time in which the job has to be done: 24h; its GPUs are then given back.",
+        text='Time in which the job has to be done, a number [s] or ``"24h"``; its GPUs are then '
+        "given back.",
+        default="",
+        unit="s",
+        usual="",
+        kind=str,
     )
     own: float | None = parameter(
         "Dollars for a whole server, to compare owning with renting.", default=None, unit="$"

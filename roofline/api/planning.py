@@ -21,7 +21,7 @@ from roofline.api.speculation import length_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.workload import Wanted, drawn, pictured
 from roofline.bench.calibrations import profile_note
-from roofline.errors import InputError
+from roofline.errors import InputError, QuantityError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu
 from roofline.serving.adapters import load_notes, price_notes
@@ -44,17 +44,22 @@ from roofline.study.plan.candidate import Kind, Speculation
 from roofline.study.plan.day import Follow
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.hall import Ceiling, Hall
+from roofline.study.plan.job import Job
+from roofline.study.plan.job import said as job_said
+from roofline.study.plan.job import tabulated as job_table
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.result import result_of
 from roofline.table import Result
-from roofline.units import counted
+from roofline.units import counted, duration
 
 FEWEST: Final = 100
 """Requests that a plan takes at least: of fewer, a 99th percentile is just the slowest one."""
 
 MOST: Final = 8
 """Devices that a plan has at most where nothing is said. [1]"""
+JOBS: Final = 4
+"""Deployments beside the recommended one that a job is timed on. [1]"""
 REQUESTS: Final = 8000
 """Requests that a plan is confirmed with."""
 
@@ -208,6 +213,8 @@ class Problem:
     pools: bool
     """Whether prefill and decode may have pools of their own."""
     notes: tuple[str, ...]
+    job: Job | None = None
+    """Tokens that have to be through in a time; None for traffic that goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +236,7 @@ def _problem(asked: Planning) -> Problem:
     check_undrafted(asked)
     setting.check_share(asked.memory_utilization)
     share, spares = headroom_of(asked.headroom)
+    job = job_of(asked)
     sure = share_of("confidence", asked.confidence, "write 90%")
     network = setting.network_of(asked.model)
     check_parts(network, asked.mla, asked.routing)
@@ -245,9 +253,11 @@ def _problem(asked: Planning) -> Problem:
     follow = following(asked, curve, devices, prices_of(asked.reserved_price, len(devices)))
     paced = (asked.rate, asked.sessions_per_day, curve)
     rated = bool(asked.trace) or any(each is not None for each in paced)
-    filling = (asked.power != "" or asked.budget is not None) and not rated
-    if filling:  # at any rate, until it is known what fills the hall
+    filling = (asked.power != "" or asked.budget is not None) and not rated and job is None
+    if filling or job is not None:  # at any rate, until that of the hall or the job is known
         wanted = replace(wanted, rate=1.0)
+    if job is not None:
+        wanted = replace(wanted, rate=job.rate(drawn(wanted, asked.seed, _page(asked))[0]))
     made, load, usual, said = drawn(wanted, asked.seed, _page(asked))
     if load.concurrency:
         raise InputError(
@@ -257,7 +267,10 @@ def _problem(asked: Planning) -> Problem:
     made, load, cut = within_context(network, made, load, asked)
     said = (*said, *cut, *beam_notes(options.sampling))
     check_number(made)
-    objectives, left_out = meant(parse_slo(usual if asked.slo is None else asked.slo), made)
+    objectives: tuple[Objective, ...] = ()
+    left_out: tuple[str, ...] = ()
+    if job is None:
+        objectives, left_out = meant(parse_slo(usual if asked.slo is None else asked.slo), made)
     accepted = rates_of(asked.acceptance, asked.acceptance_spread) if asked.draft else None
     demand = Demand(made, load.rate, load.rate, load.warmup, load.name, accepted)
     speculation = None
@@ -318,7 +331,7 @@ def _problem(asked: Planning) -> Problem:
         curve,
         follow,
         demand,
-        Goal(objectives, allowed, share, spares, sure, most),
+        Goal(objectives, allowed, share, spares, sure, most, job is not None),
         facility,
         ceilings,
         filling,
@@ -326,6 +339,7 @@ def _problem(asked: Planning) -> Problem:
         every,
         apart,
         tuple(notes),
+        job,
     )
 
 
@@ -350,7 +364,7 @@ def _answer(problem: Problem, search: Search) -> Result:
     asked, curve, load, every = problem.asked, problem.curve, search.load, problem.every
     model, routing = problem.kinds.network.name, asked.routing
     values = vars(asked) | {
-        "rate": load.rate if problem.filling else asked.rate if curve is None else curve.peak,
+        "rate": load.rate if problem.filling or problem.job is not None else asked.rate if curve is None else curve.peak,
         "requests": problem.wanted.requests,
         "lora_rank": asked.lora_rank if asked.adapters else None,
         "routing_skew": (routing if routing.loads else routing.skew) or None,
@@ -404,6 +418,8 @@ def _answer(problem: Problem, search: Search) -> Result:
             tables={**result.tables, "length_pools": length_table(splits, whole)},
             metadata={**result.metadata, "summary": summary},
         )
+    if problem.job is not None and search.plan.best is not None:
+        result = _worked(problem.job, search.plan, result)
     if problem.facility is not None or problem.ceilings:
         result = housed(
             asked,
@@ -415,6 +431,49 @@ def _answer(problem: Problem, search: Search) -> Result:
             problem.ceilings,
         )
     return with_steps(result, search.plan)
+
+
+def job_of(asked: Planning) -> Job | None:
+    """Job of a plan; None where there is none, and RooflineError where it has no meaning."""
+    if asked.job is None:
+        refuse_unused("traffic that goes on", {"`within`": asked.within != ""})
+        return None
+    other = {
+        "`rate`": asked.rate is not None,
+        "`sessions_per_day`": asked.sessions_per_day is not None,
+        "`rate_curve`": bool(asked.rate_curve),
+        "`cv`": asked.cv is not None,
+        "`slo`": asked.slo is not None,
+        "`length_pools`": asked.length_pools,
+    }
+    refuse_unused("a job, whose requests all wait at its start,", other)
+    hint = "give both: `job=10G` and `within=24h`"
+    if asked.within == "":
+        raise InputError("a job without a time in which it has to be done", hint=hint)
+    try:
+        seconds = float(asked.within)
+    except ValueError:
+        try:
+            seconds = duration(str(asked.within))
+        except QuantityError as error:
+            raise InputError(f"within: {error.message}", hint=hint) from None
+    return Job(asked.job, seconds)
+
+
+def _worked(job: Job, plan: Plan, result: Result) -> Result:
+    """The result of a plan with the time and price of a job."""
+    others = [
+        each
+        for each in (*plan.found.options, *plan.pooled)
+        if plan.best is not None and not each.same(plan.best.option)
+    ]
+    found = job_table(job, plan, sorted(others, key=plan.question.order)[:JOBS])
+    summary = (*job_said(job, plan, found), *result.metadata["summary"])
+    return replace(
+        result,
+        tables={**result.tables, "job": found},
+        metadata={**result.metadata, "summary": summary},
+    )
 
 
 def _page(asked: Planning) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 
 from roofline.api import setting
 from roofline.api.characters import in_characters
+from roofline.api.curves import scheduled
 from roofline.api.parameters import Offered, Planning, Simulation, shared
 from roofline.api.question import question
 from roofline.api.speculation import draft_of, length_of, rates_of
@@ -38,6 +39,8 @@ from roofline.serving.traffic.traffic import Traffic
 from roofline.serving.workload import Workload
 from roofline.table import Result
 
+MOST_WORKERS = 64
+"""Threads at most. [1]"""
 USUAL_DRAFT = 4
 """Tokens drafted in a row, if nothing is said."""
 
@@ -98,11 +101,20 @@ def simulate(asked: Simulation) -> Result:
         one_of("router", asked.router, ROUTERS)
         unused = {"`concurrency`": bool(load.concurrency), "`gpus` of one replica": replicas == 1}
         refuse_unused("a router that weighs loads", unused)
-    fleet = Fleet(prices, server, replicas, router=asked.router)
+    if not 1 <= asked.workers <= MOST_WORKERS:
+        raise InputError(f"{asked.workers} workers", hint=f"give 1 to {MOST_WORKERS}")
+    fleet = Fleet(prices, server, replicas, router=asked.router, workers=asked.workers)
     if asked.denoising_steps:
         steps = denoising_steps(block_diffusion(asked, made), deployment, prices, made)
         own = steps.server(server)
         fleet = replace(fleet, prices=steps.prices, server=own, drafting=steps.drafting)
+    if asked.scaling:
+        unused = {"`gpus` of several replicas": replicas > 1, "`draft`": bool(asked.draft)}
+        unused |= {"`denoising_steps`": asked.denoising_steps > 0}
+        unused |= {"`router`": asked.router != "turns", "`pue`": facility is not None}
+        refuse_unused("a load that replicas follow", unused)
+        load, serving = scheduled(asked.scaling, load, made, deployment, saturation(fleet, made))
+        fleet = replace(fleet, replicas=serving.most, schedule=serving)
     if asked.draft:
         drafts = draft_of(asked.draft, deployment, None, None, asked.calibration)
         rates = rates_of(asked.acceptance, asked.acceptance_spread)

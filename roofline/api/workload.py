@@ -126,8 +126,7 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
         warmup=traffic.warmup,
         statistic=traffic.statistic,
         ramp_s=traffic.ramp_s,
-        peak=traffic.arrivals.peak if isinstance(traffic.arrivals, RateCurve) else 0.0,
-        period_s=traffic.arrivals.period_s if isinstance(traffic.arrivals, RateCurve) else 0.0,
+        curve=traffic.arrivals if isinstance(traffic.arrivals, RateCurve) else None,
     )
     how = _harness(wanted)
     notes = () if how is None else (how.words,)

@@ -36,13 +36,13 @@ GROUPS: Final[Mapping[str, str]] = {
     "prefill_batch prefix_hit images image_size characters_per_token cold timeout static",
     "Engine": "engine engine_version cuda_graphs memory_utilization max_sequences max_context "
     "token_budget chunked_prefill prefix_caching policy first preemption contiguous "
-    "host_cache nvme_cache cache_curve recv_interval stream_interval dp_timeout_iters router page "
+    "host_cache nvme_cache cache_curve recv_interval stream_interval dp_timeout_iters router workers page "
     "reserved profile port",
     "Decoding": "samples beams temperature top_k top_p denoising_steps block",
     "LoRA adapters": "adapters lora_rank lora_targets max_loras adapter_skew",
     "Drafts": "draft acceptance acceptance_spread draft_length draft_tokens draft_model draft_tp "
     "length tree tokens",
-    "Cost": "price reserved_price power budget_per_hour scaling pue usd_per_kwh carbon own years "
+    "Cost": "price reserved_price power budget_per_hour job within scaling pue usd_per_kwh carbon own years "
     "training_tokens headroom confidence intervals",
 }
 """Options by group, in the order of the help; those of no group are under `OTHERS`."""

@@ -66,8 +66,9 @@ def asked(context: typer.Context, record: type[Question]) -> dict[str, Any]:
     for name in ("stages", "tree"):
         if name in out:
             out[name] = numbers(f"--{name}", out[name])
-    if isinstance(out.get("training_tokens"), str):
-        out["training_tokens"] = tokens("--training-tokens", out["training_tokens"])
+    for name in ("training_tokens", "job"):
+        if isinstance(out.get(name), str):
+            out[name] = tokens(f"--{name.replace('_', '-')}", out[name])
     return out
 
 

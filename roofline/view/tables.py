@@ -223,6 +223,11 @@ SHOWN: Final[Mapping[str, Shown]] = {
             "prefix_hits": lambda row: Cell(percent(row["prefix_hits"])),
         },
     ),
+    "job": Shown(
+        "The job, done",
+        "shape=Deployment, gpu, weights, gpus, requests_per_s=Served, hours=Time, "
+        "latest_hours=At the latest, gpu_hours=GPU hours, job_usd=Price | usd_per_mtok_all, chosen",
+    ),
     "length_pools": Shown(
         "Pools by prompt length; the last row is one for all",
         "threshold=Up to, share=Of requests, short=Short prompts, long=Long prompts, gpus, "

@@ -20,6 +20,7 @@ from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.steady import ERRORS, arriving, lacking, share_of
 from roofline.serving.static import CENTRAL
+from roofline.serving.traffic.rate_curve import RateCurve
 from roofline.table import Result, Table
 from roofline.units import chance, show, significant
 
@@ -46,8 +47,7 @@ class Load:
         concurrency, ramp_s: Clients; 0 in an open loop. Time over which they start. [1] [s]
         warmup: First requests that do not count. [1]
         statistic: ``"mean"`` or ``"median"``: meaning of a single figure.
-        peak, period_s: Largest rate of a rate curve, and time after which it begins again; 0 where
-            the rate does not change. [1/s] [s]
+        curve: Rates by the time of a day or week; None where they do not change.
     """
 
     name: str
@@ -60,8 +60,17 @@ class Load:
     warmup: int = 0
     statistic: str = "mean"
     ramp_s: float = 0.0
-    peak: float = 0.0
-    period_s: float = 0.0
+    curve: RateCurve | None = None
+
+    @property
+    def peak(self) -> float:
+        """Largest rate of the curve; 0 without one. [1/s]"""
+        return 0.0 if self.curve is None else self.curve.peak
+
+    @property
+    def period_s(self) -> float:
+        """Time after which the curve begins again; 0 without one. [s]"""
+        return 0.0 if self.curve is None else self.curve.period_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +120,22 @@ class Run:
 
     @property
     def devices(self) -> int:
-        """Devices of all replicas. [1]"""
+        """Devices of all replicas, of the most at once where they come and go. [1]"""
         return self.fleet.replicas * self.deployment.devices
+
+    @property
+    def paid_s(self) -> float:
+        """Time for which replicas are paid, all together. [s]"""
+        if self.fleet.schedule is not None:
+            return self.fleet.schedule.paid_s
+        return self.served.totals.makespan_s * self.fleet.replicas
+
+    @property
+    def mean_devices(self) -> float:
+        """Devices that are paid, mean over the run. [1]"""
+        if self.fleet.schedule is None:
+            return float(self.devices)
+        return self.paid_s / self.served.totals.makespan_s * self.deployment.devices
 
 
 def result_of(run: Run, *, with_requests: bool = False) -> Result:
@@ -206,6 +229,13 @@ def sentences(
         full: Clients from which on throughput hardly grows; None where that is not known. [1]
     """
     out = [_load(run)]
+    if (schedule := run.fleet.schedule) is not None:
+        always = run.fleet.replicas * run.served.totals.makespan_s
+        out.append(
+            f"Replicas follow it: {schedule.replicas.min()} to {schedule.most} serve, "
+            f"{run.mean_devices / run.deployment.devices:.1f} are paid on the mean, "
+            f"{run.paid_s / always:.0%} of what the most would cost all the time."
+        )
     if full is not None:
         out.append(f"From {full:,} clients on, throughput is within 5% of its most.")
     spreads = {"TTFT": spread(done.ttft_s), "TPOT": spread(done.tpot_s)}

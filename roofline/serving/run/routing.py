@@ -19,6 +19,7 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
+from roofline.cost.work import Array
 from roofline.serving.requests import Integers, Requests
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import Server
@@ -36,6 +37,23 @@ class Work:
     """For each token of a prompt, and of an answer. [s]"""
     room: int
     """Tokens of prefixes that a replica is believed to keep. [token]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Replicas that serve over time."""
+
+    starts_s: Array
+    """Times from which they are so many, ascending; the first is 0. [s]"""
+    replicas: Integers
+    """Number of them, 1 or more. [1]"""
+    paid_s: float
+    """Time for which replicas are paid, all together, those that start included. [s]"""
+
+    @property
+    def most(self) -> int:
+        """Most of them at once. [1]"""
+        return int(self.replicas.max())
 
 
 def work_of(prices: StepPrices, server: Server, requests: Requests) -> Work:
@@ -111,6 +129,24 @@ def routed(requests: Requests, replicas: int, router: Router, work: Work) -> Int
         _remember(known[best], blocks, pages)
     out: Integers = chosen[sessions]
     return out
+
+
+def scheduled(requests: Requests, schedule: Schedule) -> Integers:
+    """Replica of each request: in turn among those that serve when its session begins. [1]
+
+    Replicas are counted from 0, and the last of them are those that come and go; one that goes
+    finishes what it has.
+
+    Examples:
+        >>> from roofline.serving.requests import requests
+        >>> more = Schedule(np.array([0.0, 5.0]), np.array([1, 2]), 0.0)
+        >>> scheduled(requests([0.0, 1.0, 6.0, 7.0], 9, 1), more).tolist()
+        [0, 0, 0, 1]
+    """
+    heads = np.flatnonzero(requests.after < 0)
+    place = np.searchsorted(schedule.starts_s, requests.arrival[heads], side="right") - 1
+    chosen = np.arange(len(heads)) % schedule.replicas[np.maximum(place, 0)]
+    return chosen if len(heads) == len(requests) else chosen[turn(requests)]
 
 
 def turn(requests: Requests) -> Integers:

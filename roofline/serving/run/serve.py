@@ -1,7 +1,9 @@
 """Traffic through one or several replicas, and the rate beyond which no queue is stable."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
+from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -18,13 +20,13 @@ from roofline.serving.requests import (
     picked_rows,
 )
 from roofline.serving.run.adapters import waited
-from roofline.serving.run.routing import Router, routed, turn, work_of
+from roofline.serving.run.routing import Router, Schedule, routed, scheduled, turn, work_of
 from roofline.serving.simulate.compiled.state import Paced
 from roofline.serving.simulate.denoising import BlockDiffusion
 from roofline.serving.simulate.drafting import Drafting, reached, rounds_of
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import UNPACED, simulate, stream
-from roofline.serving.simulate.served import Served, Totals, averaged
+from roofline.serving.simulate.served import Course, Served, Totals, averaged
 from roofline.serving.simulate.served import joined as served_joined
 from roofline.serving.simulate.server import Server
 
@@ -32,6 +34,10 @@ Progress = Callable[[int, int], None]
 PART: Final = 4096
 FULL: Final = 12
 """Times that a server is filled to find its rate: the first and last of them do not count."""
+SERVED: Final = tuple(
+    field.name for field in fields(Served) if field.name not in ("totals", "course")
+)
+"""Columns of requests that were served."""
 SAMPLE: Final = 8192
 """Requests whose lengths are taken for those of all."""
 
@@ -50,6 +56,10 @@ class Fleet:
     steps; None where decoding is plain."""
     router: Router = "turns"
     """Choice of the replica: in turn, by load, or by prefix and load."""
+    schedule: Schedule | None = None
+    """Replicas that serve over time, at most as many as there are; None for all of them always."""
+    workers: int = 1
+    """Threads that serve replicas side by side. [1]"""
 
 
 def drafting_fleet(
@@ -112,16 +122,23 @@ def _run(
     progress: Progress | None = None,
 ) -> Served:
     """Requests as served, those of a fleet that drafts in rounds."""
-    every, done, pace = list[Served](), 0, UNPACED
+    pace = UNPACED
     if fleet.drafting is not None:
         pace = fleet.drafting.paced(requests)
         requests = fleet.drafting.in_rounds(requests)
-    work = work_of(fleet.prices, fleet.server, requests)
-    where = routed(requests, fleet.replicas, fleet.router, work)
-    for replica in range(fleet.replicas):
-        rows = np.flatnonzero(where == replica)
+    if fleet.schedule is not None:
+        where = scheduled(requests, fleet.schedule)
+    else:
+        work = work_of(fleet.prices, fleet.server, requests)
+        where = routed(requests, fleet.replicas, fleet.router, work)
+    order = np.argsort(where, kind="stable")
+    ends = np.cumsum(np.bincount(where, minlength=fleet.replicas))
+    told, finished = Lock(), [0]
+
+    def one(replica: int) -> Served | None:
+        rows = order[ends[replica - 1] if replica else 0 : ends[replica]]
         if not len(rows):
-            continue
+            return None
         own = picked_rows(requests, rows) if fleet.replicas > 1 else requests
         clients = _share(concurrency, replica, fleet.replicas)
         parts = []
@@ -134,15 +151,29 @@ def _run(
             paced=picked(pace, rows),
         ):
             parts.append(served)
-            done += len(served)
             if progress is not None:
-                progress(done, len(requests))
+                with told:
+                    finished[0] += len(served)
+                    progress(finished[0], len(requests))
         whole = served_joined(parts)
         if fleet.server.adapter_load_s:
             sessions = turn(requests)[rows[whole.number]]
             whole = waited(whole, fleet.server.lora, fleet.server.adapter_load_s, sessions)
-        every.append(replace(whole, number=rows[whole.number]))
-    return _together(every)
+        return replace(whole, number=rows[whole.number])
+
+    return _together(_each(one, fleet), len(requests))
+
+
+def _each(one: Callable[[int], Served | None], fleet: Fleet) -> Iterator[Served]:
+    """Replicas as they were served, one after the other or side by side; those without requests
+    are left out.
+    """
+    numbers = range(fleet.replicas)
+    if min(fleet.workers, fleet.replicas) < 2:
+        yield from filter(None, map(one, numbers))
+        return
+    with ThreadPoolExecutor(fleet.workers) as threads:
+        yield from filter(None, threads.map(one, numbers))
 
 
 def picked(pace: Paced, rows: Integers) -> Paced:
@@ -265,18 +296,25 @@ def repeated(requests: Requests, number: int) -> Requests:
     return first_rows(every, number)
 
 
-def _together(every: list[Served]) -> Served:
-    if len(every) == 1:
-        return every[0]
-    whole = served_joined(every)
-    last = max(float(served.finish.max()) for served in every)
-    first = min(float(served.arrival.min()) for served in every)
+def _together(replicas: Iterator[Served], number: int) -> Served:
+    """So many requests [1] as all replicas served them, each of which is forgotten then."""
+    columns: dict[str, Any] = {}
+    totals, courses = list[Totals](), list[Course]()
+    for served in replicas:
+        totals.append(served.totals)
+        courses.append(served.course)
+        if len(served) == number:
+            return served
+        for name in SERVED:
+            column = getattr(served, name)
+            columns.setdefault(name, np.empty(number, column.dtype))[served.number] = column
+    last, first = float(columns["finish"].max()), float(columns["arrival"].min())
     values = {}
     for name in (field.name for field in fields(Totals)):
-        column = [getattr(served.totals, name) for served in every]
+        column = [getattr(each, name) for each in totals]
         if name == "kv_peak_tokens":
             values[name] = max(column)
         else:
             values[name] = sum(column) / len(column) if name.startswith("kv_") else sum(column)
-    totals = Totals(**{**values, "makespan_s": last - first})
-    return replace(whole, totals=totals, course=averaged([served.course for served in every]))
+    whole = Totals(**{**values, "makespan_s": last - first})
+    return Served(**columns, totals=whole, course=averaged(courses))

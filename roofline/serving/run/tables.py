@@ -18,7 +18,7 @@ from roofline.serving.simulate.server import UNLIMITED
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from roofline.table import Column, Table, table, units_of
-from roofline.units import MILLION
+from roofline.units import MILLION, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from roofline.serving.run.intervals import Intervals
@@ -82,17 +82,20 @@ def throughput(run: "Run", done: Finished) -> Table:
         good = goodput(done, run.objectives)
         add("goodput_requests_per_s", good, "request/s", "within all limits of the SLO")
     add("throughput_tok_s", tokens / seconds, "token/s", "output tokens, all GPUs")
-    each = tokens / seconds / run.devices
+    each = tokens / seconds / run.mean_devices
     add("throughput_tok_s_per_gpu", each, "token/s", "output tokens, each GPU")
     whole = tokens + float(done.prompt.sum())
     add("total_tok_s", whole / seconds, "token/s", "prompts and answers")
+    if run.fleet.schedule is not None:
+        hours = run.paid_s * run.deployment.devices / SECONDS_PER_HOUR
+        add("gpu_hours", hours, "h", "paid, starts of replicas included")
     if gpu.usd_per_hour:
-        hourly = gpu.usd_per_hour * run.devices
+        hourly = gpu.usd_per_hour * run.mean_devices
         price = float(usd_per_mtok(hourly, seconds, tokens))
         add("usd_per_mtok", price, "$", "per million output tokens")
         add("tokens_per_usd", MILLION / price, "token", "output tokens for a dollar")
     if gpu.tdp_w:
-        watts = power(gpu.tdp_w * run.devices, run.served.totals.busy_s / _paid(run))
+        watts = power(gpu.tdp_w * run.mean_devices, run.served.totals.busy_s / run.paid_s)
         joule = float(joule_per_token(watts, seconds, tokens))
         add("joule_per_token", joule, "J", "per output token, idle time included")
     if run.sure is not None:
@@ -121,16 +124,11 @@ def drawn(run: "Run", done: Finished, facility: Facility) -> Consumption:
     return Consumption(
         facility,
         run.deployment.node,
-        energy.power(rate / run.fleet.replicas, totals.busy_s / _paid(run)),
+        energy.power(rate / run.fleet.replicas, totals.busy_s / run.paid_s),
         run.devices,
         rate,
         float(done.output.sum()) / seconds,
     )
-
-
-def _paid(run: "Run") -> float:
-    """Time of all replicas from the first arrival to the last token. [s]"""
-    return run.served.totals.makespan_s * run.fleet.replicas
 
 
 def objectives(reached: tuple[Kept, ...], sure: "Intervals | None" = None) -> Table:
@@ -175,7 +173,7 @@ def server(run: "Run") -> Table:
     whose = "the replica" if replicas == 1 else f"all {replicas} replicas"
     rows: list[dict[str, Any]] = []
     add = partial(_add, rows)
-    add("utilisation", totals.busy_s / _paid(run), "", "share of the time in which steps run")
+    add("utilisation", totals.busy_s / run.paid_s, "", "share of the time in which steps run")
     add("steps", totals.steps, "step", f"of {whose}")
     add("step_s", totals.busy_s / totals.steps, "s", "mean of all steps")
     add("running", active, "request", "begun and not finished, mean")

@@ -157,6 +157,9 @@ class Goal:
     """Least probability that all limits hold; 0 to plan for what is expected. [1]"""
     held: Mapping[str, int] = field(default_factory=dict)
     """Most devices of a GPU by its name, where a ceiling on power or cost allows fewer. [1]"""
+    returned: bool = False
+    """True if devices are given back when all is served, as those of a job are, so that their price
+    is that of the work."""
 
     def most(self, gpu: str) -> int:
         """Most devices of a GPU, by its name. [1]"""

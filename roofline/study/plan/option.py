@@ -10,7 +10,7 @@ from roofline.serving.objectives import Objective
 from roofline.serving.simulate.disaggregated import Handover
 from roofline.serving.simulate.server import Server
 from roofline.study.plan.candidate import Candidate, Kind
-from roofline.study.plan.curve import Curve, Role
+from roofline.study.plan.curve import SHARES, Curve, Role
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.tabled import Replica
 
@@ -218,12 +218,18 @@ class Question:
         return option.gpus <= self.goal.gpus and used <= 1.0 + ROUNDING
 
     def cost(self, option: Option) -> float:
-        """Dollars for an hour; devices where no kind has a price. [$/h]"""
-        return option.cost(self.prices)
+        """Dollars for an hour; devices where no kind has a price. [$/h]
 
-    def least_cost(self, candidate: Candidate, replicas: int) -> float:
-        """Dollars for an hour of so many replicas of a candidate. [$/h]"""
-        kind = candidate.kind
+        Devices that are given back cost the share of it in which they serve.
+        """
+        share = self.demand.rate / option.saturation if self.goal.returned else 1.0
+        return option.cost(self.prices) * share
+
+    def least_cost(self, candidate: Candidate, carries: float) -> float:
+        """Dollars for an hour of a candidate whose replicas carry so much at best [1/s]. [$/h]"""
+        kind, replicas = candidate.kind, float(self.replicas(carries))
+        if self.goal.returned:
+            replicas = self.demand.rate * SHARES[-1] / (carries * self.slowness(kind))
         each = self.prices.get(kind.name, kind.usd_per_hour) or UNPRICED
         return replicas * candidate.devices * each
 

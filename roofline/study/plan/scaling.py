@@ -15,6 +15,9 @@ from roofline.units import SECONDS_PER_HOUR, duration
 COOL_DOWN: Final = 300.0
 """Time for which replicas are kept that are needed no more. [s] Source: Kubernetes, HPA scaling
 rules, ``scaleDown.stabilizationWindowSeconds``: the highest recommendation of the last 300 s."""
+LOAD: Final = 0.7
+"""Share of its saturation that a simulated replica is meant to carry: queues are short there.
+Assumed. [1]"""
 HINT: Final = "write start=nvme,look-ahead=2min,cool-down=5min,min=1,max=8, or some of it"
 
 
@@ -32,6 +35,9 @@ class Policy:
     least: int = 1
     most: int | None = None
     """Replicas of a pool; None for what the peak needs. [1]"""
+    load: float | None = None
+    """Share of its saturation that a simulated replica is meant to carry; None for `LOAD`. A plan's
+    carries what keeps its SLO. [1]"""
 
 
 def policy_of(asked: str) -> Policy:
@@ -59,12 +65,21 @@ def policy_of(asked: str) -> Policy:
     return made
 
 
+def _share(text: str) -> float:
+    """A share, in percent or as such; ValueError where it is none above 0."""
+    value = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    if not 0.0 < value <= 1.0:
+        raise ValueError
+    return value
+
+
 _WORDS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "start": ("start", str),
     "look-ahead": ("look_ahead_s", duration),
     "cool-down": ("cool_down_s", duration),
     "min": ("least", int),
     "max": ("most", int),
+    "load": ("load", _share),
 }
 
 
@@ -82,6 +97,17 @@ class Steps:
     def lasting_s(self) -> Array:
         """Time for which each holds. [s]"""
         return np.diff(np.append(self.starts_s, self.period_s))
+
+    def until(self, time: float) -> float:
+        """Integral over time from 0 to a time of any period. [value · s]
+
+        Examples:
+            >>> Steps(np.array([0.0, 2.0]), np.array([1.0, 3.0]), 4.0).until(7.0)
+            13.0
+        """
+        rounds, rest = divmod(time, self.period_s)
+        part = np.clip(rest - self.starts_s, 0.0, self.lasting_s) @ self.values
+        return float(rounds * self.period_s * self.mean + part)
 
     @property
     def mean(self) -> float:

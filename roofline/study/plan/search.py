@@ -112,9 +112,9 @@ def _bounded(
         if reason:
             dropped[key_of(candidate)] = reason
         else:
-            least = question.least_cost(candidate, question.replicas(carries))
+            least = question.least_cost(candidate, carries)
             guess = question.bound(candidate, likely=True)
-            likely = question.least_cost(candidate, question.replicas(guess))
+            likely = question.least_cost(candidate, guess)
             found.append(
                 (likely, candidate.plainness, -guess / candidate.devices, least, candidate)
             )
@@ -243,7 +243,7 @@ def _bounds(
         each = question.bound(replica.candidate, role)
         if each:
             number = question.replicas(each)
-            yield question.least_cost(replica.candidate, number), each * number, replica
+            yield question.least_cost(replica.candidate, each), each * number, replica
 
 
 def _order(pool: Pool, question: Question) -> tuple[float, tuple[bool, bool, bool], float]:

@@ -30,8 +30,9 @@ def _compile(function: Compiled, **options: bool) -> Compiled:
     """Compile a function, once for a machine where it has a place to be kept.
 
     Nothing in the loop makes an array, so none is counted: counting references to those that are
-    passed around takes four times as long as everything else.
+    passed around takes four times as long as everything else. Python's lock is let go, so that
+    replicas are served side by side.
     """
     # Options that numba's own types leave out.
-    options |= {"_nrt": False, "no_cfunc_wrapper": True}
+    options |= {"_nrt": False, "no_cfunc_wrapper": True, "nogil": True}
     return compile_once(function, DIGEST, **options)
