@@ -1042,6 +1042,14 @@ class Planning(
         default=None,
         unit="$/h",
     )
+    what_if: Sequence[str] = parameter(
+        "The plan again with changes, beside it: gpu=FILE.yaml, price=-30%, model=, weights=, kv=, "
+        "engine=, rate=+50%, gpus=; several with commas. Repeat it.",
+        text='Plans again with changes, beside it: ``"gpu=b200-sxm"``, ``"price=-30%"``, '
+        '``"model=qwen3-8b,weights=fp8"``; also ``kv``, ``engine``, ``rate``, ``gpus``.',
+        default=(),
+        usual=None,
+    )
     progress: Callable[[str], None] | None = parameter("Told what is being done.", default=None)
 
 

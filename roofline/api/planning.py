@@ -20,8 +20,10 @@ from roofline.api.simulation import (
 from roofline.api.speculation import length_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.workload import Wanted, drawn, pictured
+from roofline.api.what_ifs import changed
+from roofline.api.workload import Wanted, drawn
 from roofline.bench.calibrations import profile_note
-from roofline.errors import InputError, QuantityError
+from roofline.errors import InfeasibleError, InputError, QuantityError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu
 from roofline.serving.adapters import load_notes, price_notes
@@ -50,6 +52,9 @@ from roofline.study.plan.job import tabulated as job_table
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.result import result_of
+from roofline.study.plan.what_if import WhatIf
+from roofline.study.plan.what_if import said as what_ifs_said
+from roofline.study.plan.what_if import tabulated as beside
 from roofline.table import Result
 from roofline.units import counted, duration
 
@@ -187,7 +192,9 @@ def plan(asked: Planning) -> Result:
             Derivations of ``gpus``, ``price``, ``cost``, ``capacity``, ``headroom``.
     """
     problem = _problem(asked)
-    return _answer(problem, _search(problem))
+    search = _search(problem)
+    result = _answer(problem, search)
+    return _compared(problem, search.plan, result) if asked.what_if else result
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,6 +479,30 @@ def _worked(job: Job, plan: Plan, result: Result) -> Result:
     return replace(
         result,
         tables={**result.tables, "job": found},
+        metadata={**result.metadata, "summary": summary},
+    )
+
+
+def _compared(problem: Problem, base: Plan, result: Result) -> Result:
+    """The result of a plan beside plans of changed questions."""
+    asked, every = problem.asked, [WhatIf("", base)]
+    if problem.filling or problem.curve is not None:
+        raise InputError(
+            "what-ifs of a hall that is filled, or over a rate curve",
+            hint="give `rate` for `what_if`",
+        )
+    texts = (asked.what_if,) if isinstance(asked.what_if, str) else asked.what_if
+    for text in texts:
+        try:
+            other = _problem(changed(asked, text, problem.load.rate))
+            every.append(WhatIf(text, _search(other).plan))
+        except InfeasibleError as error:
+            every.append(WhatIf(text, None, error.message))
+    found = beside(every)
+    summary = (*result.metadata["summary"], *what_ifs_said(every, found))
+    return replace(
+        result,
+        tables={**result.tables, "what_ifs": found},
         metadata={**result.metadata, "summary": summary},
     )
 

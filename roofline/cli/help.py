@@ -43,7 +43,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "Drafts": "draft acceptance acceptance_spread draft_length draft_tokens draft_model draft_tp "
     "length tree tokens",
     "Cost": "price reserved_price power budget_per_hour job within scaling pue usd_per_kwh carbon own years "
-    "training_tokens headroom confidence intervals",
+    "training_tokens headroom confidence what_if intervals",
 }
 """Options by group, in the order of the help; those of no group are under `OTHERS`."""
 OTHERS: Final = "Output"

@@ -46,7 +46,7 @@ ASKED: Final[Mapping[str, str]] = {
     "layouts": "layouts",
     "simulate": "latencies objectives places sessions throughput facility draft_lengths server "
     "cache tiers cache_curve workload",
-    "plan": "halls job objectives facility owned confidences relaxations deployments length_pools "
+    "plan": "halls job what_ifs objectives facility owned confidences relaxations deployments length_pools "
     "bounds frontier fleets by_hour gpus_by_rate sensitivity break_even candidates",
 }
 """Tables that answer a question, in the order of the terminal."""

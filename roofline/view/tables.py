@@ -310,6 +310,14 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "Summary", "metric, n, median=Median error, inside=Inside the interval | with interval"
     ),
     "throughput": Shown("Throughput and price", FIGURES),
+    "what_ifs": Shown(
+        "What if",
+        "change=Change, gpus, gpu, shape=Deployment, usd_per_hour=Price, usd_per_mtok, more=Beside "
+        "it, tpot_s, probability, known=Known by | weights, ttft_s",
+        writers={
+            "more": lambda row: Cell("" if row["more"] is None else f"{row['more']:+.0%}"),
+        },
+    ),
     "visits": Shown(
         "Where a micro-batch goes in a decode step",
         "visit, layout, gpus, visit_s=Time, busy, weight_bytes, kv_bytes, free_bytes | gpu",

@@ -1,0 +1,80 @@
+"""The simulator's policy of each engine against that engine's own scheduler, on random traces."""
+
+import os
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from roofline.serving.requests import Requests
+from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.run import simulate
+from roofline.serving.simulate.server import Server
+from tests.serving.simulate.cases import prices, requests
+from tests.serving.simulate.engine_schedulers import Engine, LlamaCpp, Sglang, Trtllm, Vllm
+
+TRACES: Final = int(os.environ.get("ROOFLINE_TRACES", "150"))
+CUT: Final[dict[str, Any]] = {"policy": "chunked"}
+WHOLE: Final[dict[str, Any]] = {"policy": "continuous"}
+LONG, SHORT = 60, 12
+FAMILIES: Final[dict[str, tuple[type[Engine], dict[str, Any], dict[str, Any]]]] = {
+    # Longest prompt, whether memory is short, and the least budget of a step beside the sequences.
+    "vLLM, prompts cut": (Vllm, CUT, {"longest": LONG, "least": 1}),
+    "vLLM, memory short": (Vllm, CUT, {"longest": SHORT, "least": 2000, "short": True}),
+    "SGLang, prompts cut": (Sglang, {**CUT, "first": "prefill"}, {"longest": LONG, "least": 1}),
+    "TensorRT-LLM": (Trtllm, {**WHOLE, "reservation": 1.0}, {"longest": SHORT, "least": SHORT}),
+    "TensorRT-LLM, memory short": (
+        Trtllm,
+        {**WHOLE, "reservation": 1.0},
+        {"longest": SHORT, "least": SHORT, "short": True},
+    ),
+    "llama.cpp, prompts of a batch": (LlamaCpp, CUT, {"longest": SHORT, "least": 8 * SHORT}),
+    "llama.cpp, one slot": (LlamaCpp, CUT, {"longest": LONG, "least": 1, "most": 1}),
+}
+"""Engine, its policy in the simulator, and traces on which nothing matters that is left out."""
+
+
+def case(
+    seed: int, *, longest: int, least: int, short: bool = False, most: int = 8
+) -> tuple[Requests, StepPrices, dict[str, int]]:
+    random = np.random.default_rng(seed)
+    count = int(random.integers(2, 40))
+    gaps = random.exponential(random.choice([0.1, 1.0, 5.0]), count)
+    gaps[random.random(count) < 0.3] = 0.0
+    given = requests(
+        np.cumsum(gaps), random.integers(1, longest + 1, count), random.integers(1, 25, count)
+    )
+    running = int(random.integers(1, most + 1))
+    page = int(random.choice([1, 2, 4]))
+    whole = int((given.prompt + given.output).max()) + page
+    pages = int(random.integers(whole, 3 * whole)) // page if short else 2**40
+    budget = running + int(random.integers(least, least + 30))
+    return given, prices(random), {
+        "max_running": running, "budget": budget, "pages": pages, "page": page,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_random_traces_are_served_as_the_engine_serves_them(name: str) -> None:
+    kind, policy, traces = FAMILIES[name]
+    preempted = cut = 0
+    for seed in range(TRACES):
+        given, table, sizes = case(seed, **traces)
+        theirs = kind(given, table, **sizes).run()
+        server = Server(
+            **policy,
+            max_sequences=sizes["max_running"],
+            token_budget=sizes["budget"],
+            kv_tokens=sizes["pages"] * sizes["page"],
+            page=sizes["page"],
+        )
+        ours = simulate(given, table, server)
+        for mine, other in (("admitted", "admitted"), ("first_token", "first"), ("finish",) * 2):
+            wanted = np.array([getattr(each, other) for each in theirs.requests])
+            np.testing.assert_allclose(getattr(ours, mine), wanted, rtol=1e-9, err_msg=str(seed))
+        assert ours.totals.steps == theirs.steps
+        assert ours.totals.preemptions == theirs.preemptions
+        preempted += theirs.preemptions
+        cut += bool((given.prompt > sizes["budget"]).any())
+    assert preempted > 100 or kind is not Vllm or "short" not in traces
+    assert cut > TRACES // 4 or traces["longest"] == SHORT
