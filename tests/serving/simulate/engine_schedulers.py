@@ -92,11 +92,12 @@ class Engine:
         assert scheduled, "a step without tokens"
         decoding = [each for each in scheduled if each.decodes]
         chunks = [(n, each.computed) for each, n in scheduled.items() if not each.decodes]
-        seen = sum(each.computed + 1 for each in decoding)
+        context = [each.computed + 1 for each in decoding]
+        seen = sum(min(keys, self.prices.window) for keys in context)
         for each in scheduled:
             if math.isnan(each.admitted):
                 each.admitted = self.now
-        self.now += step_s(self.prices, len(decoding), seen, chunks)
+        self.now += step_s(self.prices, len(decoding), sum(context), chunks, seen)
         self.steps += 1
         for each, tokens in scheduled.items():
             each.computed += tokens

@@ -17,6 +17,7 @@ TRACES: Final = int(os.environ.get("ROOFLINE_TRACES", "150"))
 CUT: Final[dict[str, Any]] = {"policy": "chunked"}
 WHOLE: Final[dict[str, Any]] = {"policy": "continuous"}
 LONG, SHORT = 60, 12
+"""Longest prompts. [token]"""
 FAMILIES: Final[dict[str, tuple[type[Engine], dict[str, Any], dict[str, Any]]]] = {
     # Longest prompt, whether memory is short, and the least budget of a step beside the sequences.
     "vLLM, prompts cut": (Vllm, CUT, {"longest": LONG, "least": 1}),
@@ -78,3 +79,20 @@ def test_random_traces_are_served_as_the_engine_serves_them(name: str) -> None:
         cut += bool((given.prompt > sizes["budget"]).any())
     assert preempted > 100 or kind is not Vllm or "short" not in traces
     assert cut > TRACES // 4 or traces["longest"] == SHORT
+
+
+def test_an_engine_that_is_told_another_policy_is_served_otherwise() -> None:
+    """Prompts first told as decoding first, and whole prompts told as cut ones."""
+    kind, policy, traces = FAMILIES["SGLang, prompts cut"]
+    for wrong in ({"first": "decode"}, {"policy": "continuous"}):
+        differs = 0
+        for seed in range(20):
+            given, table, sizes = case(seed, **traces)
+            theirs = kind(given, table, **sizes).run()
+            server = Server(
+                **policy | wrong, max_sequences=sizes["max_running"], token_budget=sizes["budget"]
+            )
+            ours = simulate(given, table, server)
+            wanted = np.array([each.first for each in theirs.requests])
+            differs += not np.allclose(ours.first_token, wanted, rtol=1e-9)
+        assert differs > 10
