@@ -1,6 +1,6 @@
 """Prefill and decode on pools of their own, and published results of single pools."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.api import setting
@@ -8,15 +8,19 @@ from roofline.api.parameters import Pools
 from roofline.api.question import question
 from roofline.bench.end_to_end.naming import number_format
 from roofline.bench.end_to_end.published_results import PublishedResult
-from roofline.cost.deployment import Deployment
+from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import parse
 from roofline.errors import InputError, RooflineError, described, prefixed
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine_of
 from roofline.hardware.machine import Gpu, Node
-from roofline.serving.asking import one_of
+from roofline.model.tower import NO_PICTURES
+from roofline.serving.asking import one_of, refuse_unused
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.disaggregated_result import result_of
+from roofline.serving.encoders import encoders
+from roofline.serving.encoders import said as encoders_said
+from roofline.serving.encoders import tabulated as encoders_table
 from roofline.serving.ffn_pools import Ratio, attention_of, ratios
 from roofline.serving.kv_transfer import WIRES
 from roofline.serving.workload import Workload
@@ -53,11 +57,22 @@ def disaggregate(asked: Pools) -> Result:
         both = sum(int(layout.devices) for layout in layouts.values())
         box = other_box = hardware.default_node(device, asked.gpus or both)
 
-    def instance(phase: str, on: Gpu, where: Node | None) -> Deployment:
+    seen, text = options, replace(options, pictures=NO_PICTURES)
+
+    def instance(phase: str, on: Gpu, where: Node | None, options: Options = text) -> Deployment:
         with prefixed(f"{phase} pool"):
             return setting.deployed_as(asked, network, on, where, layouts[phase], options=options)
 
-    workload = Workload(asked.batch, asked.prompt, asked.output, prefix_hit=asked.prefix_hit)
+    # The tower is where prompts are prefilled unless it has a pool of its own.
+    inside = text if asked.encode else seen
+    pictured = 0
+    if seen.pictures.images and network.tower is not None:
+        pictured = seen.pictures.images * network.tower.tokens(seen.pictures.image_size)
+        refuse_unused(
+            "pictures, of which no prefix is known,", {"`prefix_hit`": asked.prefix_hit > 0}
+        )
+    prompt = asked.prompt + pictured
+    workload = Workload(asked.batch, prompt, asked.output, prefix_hit=asked.prefix_hit)
     compared: list[Ratio] = []
     if asked.ffn:
         layouts["decode"], groups = attention_of(layouts["decode"])
@@ -69,9 +84,10 @@ def disaggregate(asked: Pools) -> Result:
             hint="give `ffn`, the layout of that pool",
         )
     else:
-        decode = instance("decode", other, other_box)
+        decode = instance("decode", other, other_box, inside)
+    before = instance("prefill", device, box, inside)
     priced = disaggregated(
-        instance("prefill", device, box),
+        before,
         decode,
         workload,
         prefill_batch=asked.prefill_batch,
@@ -81,7 +97,25 @@ def disaggregate(asked: Pools) -> Result:
         utilization=asked.memory_utilization,
         ratios=compared,
     )
-    return result_of(priced)
+    result = result_of(priced)
+    if not asked.encode:
+        refuse_unused(
+            "a pool that nothing encodes in", {"`encode_gpu`": asked.encode_gpu is not None}
+        )
+        return result
+    layouts["encode"] = parse(asked.encode)
+    encoding = (
+        device if asked.encode_gpu is None else setting.machine_of(asked.encode_gpu, None, None)[0]
+    )
+    where = box if asked.encode_gpu is None else None
+    rate = priced.split.requests_per_s(priced.overlap)
+    found = encoders(instance("encode", encoding, where, seen), before, priced, rate)
+    summary = (*encoders_said(found, priced), *result.metadata["summary"])
+    return replace(
+        result,
+        tables={**result.tables, "encoders": encoders_table(found, priced)},
+        metadata={**result.metadata, "summary": summary},
+    )
 
 
 def _fed(asked: Pools, whole: Deployment, groups: int, workload: Workload) -> list[Ratio]:

@@ -649,7 +649,7 @@ class Comparison(Batch, Deployed, Sampled, Attended, Ranked):
     )
 
 
-class Pools(Subject, Housed, Batch, Deployed, Sampled, Exchanging):
+class Pools(Subject, Housed, Batch, Pictured, Deployed, Sampled, Exchanging):
     """Parameters of `roofline.disaggregate`."""
 
     model: str | Architecture = network(usual=DEFAULT_MODEL, kw_only=False)
@@ -659,6 +659,11 @@ class Pools(Subject, Housed, Batch, Deployed, Sampled, Exchanging):
     decode_node: str | Node | None = parameter(
         "Node of the decode pool; else the same.", default=None
     )
+    encode: str = parameter(
+        "Layout of an instance that encodes the pictures of prompts before their prefill: tp1.",
+        default="",
+    )
+    encode_gpu: str | Gpu | None = parameter("GPU of that pool; else the same.", default=None)
     ffn: str = parameter(
         "Layout of a pool of its own for the feed-forward parts of a decode instance: dp16-ep16, "
         "tp8; `decode` is then one of attention, as many as are best unless it says dp.",

@@ -358,9 +358,7 @@ def _search(problem: Problem) -> Search:
     if not problem.filling:
         found = planned(problem.every, demand, goal, tell=tell, **apart)
         return Search(found, problem.load)
-    halls, chosen = filled_halls(
-        problem.every, problem.ceilings, demand, goal, tell=tell, **apart
-    )
+    halls, chosen = filled_halls(problem.every, problem.ceilings, demand, goal, tell=tell, **apart)
     at = replace(problem.wanted, rate=chosen.plan.demand.rate)
     _, load, _, _ = drawn(at, asked.seed, _page(asked))
     return Search(chosen.plan, load, chosen, halls)
@@ -371,7 +369,11 @@ def _answer(problem: Problem, search: Search) -> Result:
     asked, curve, load, every = problem.asked, problem.curve, search.load, problem.every
     model, routing = problem.kinds.network.name, asked.routing
     values = vars(asked) | {
-        "rate": load.rate if problem.filling or problem.job is not None else asked.rate if curve is None else curve.peak,
+        "rate": load.rate
+        if problem.filling or problem.job is not None
+        else asked.rate
+        if curve is None
+        else curve.peak,
         "requests": problem.wanted.requests,
         "lora_rank": asked.lora_rank if asked.adapters else None,
         "routing_skew": (routing if routing.loads else routing.skew) or None,

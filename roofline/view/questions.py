@@ -39,15 +39,15 @@ ASKED: Final[Mapping[str, str]] = {
     "calibrate": "constants errors logged",
     "scoreboard": "group published_results",
     "analyze": "headline static_batch facility memory capacity adapters ops",
-    "disaggregate": "headline pools pools_memory visits ratios transfer alternatives",
+    "disaggregate": "headline pools pools_memory encoders visits ratios transfer alternatives",
     "speculate": "headline schedule by_request round_work drafts batches memory published",
     "paging": "headline schemes",
     "compare": "variants speed factors training",
     "layouts": "layouts",
     "simulate": "latencies objectives places sessions throughput facility draft_lengths server "
     "cache tiers cache_curve workload",
-    "plan": "halls job what_ifs objectives facility owned confidences relaxations deployments length_pools "
-    "bounds frontier fleets by_hour gpus_by_rate sensitivity break_even candidates",
+    "plan": "halls job what_ifs objectives facility owned confidences relaxations deployments "
+    "length_pools bounds frontier fleets by_hour gpus_by_rate sensitivity break_even candidates",
 }
 """Tables that answer a question, in the order of the terminal."""
 MADE: Final[Mapping[str, Callable[[Result], Grid | Sequence[Grid] | None]]] = {

@@ -223,6 +223,11 @@ SHOWN: Final[Mapping[str, Shown]] = {
             "prefix_hits": lambda row: Cell(percent(row["prefix_hits"])),
         },
     ),
+    "encoders": Shown(
+        "Pictures encoded on instances of their own, or in the prefill pool",
+        "where=Tower, layout, instances, encode_s=Pictures, send_s=Sent, ttft_s, "
+        "requests_per_s=Served, gpus, usd_per_mtok",
+    ),
     "job": Shown(
         "The job, done",
         "shape=Deployment, gpu, weights, gpus, requests_per_s=Served, hours=Time, "

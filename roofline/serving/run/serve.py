@@ -165,9 +165,7 @@ def _run(
 
 
 def _each(one: Callable[[int], Served | None], fleet: Fleet) -> Iterator[Served]:
-    """Replicas as they were served, one after the other or side by side; those without requests
-    are left out.
-    """
+    """Replicas that had requests, one after the other or side by side, in order."""
     numbers = range(fleet.replicas)
     if min(fleet.workers, fleet.replicas) < 2:
         yield from filter(None, map(one, numbers))

@@ -96,7 +96,9 @@ def plan(
         first = _ranked(known, demand, goal, Tables(probes, tell, budget), pools, least, kept, ffn)
         # Nobody can say how likely a bound is.
         least_goal = replace(goal, confidence=0.0)
-        last = _ranked(bare, demand, least_goal, Tables(probes, tell, budget), pools, 1, kept // 2, ffn)
+        last = _ranked(
+            bare, demand, least_goal, Tables(probes, tell, budget), pools, 1, kept // 2, ffn
+        )
         if first.best is None and last.best is not None and not goal.confidence:
             return _joined(last, first)
         return replace(first, left=bare, bounds=last)

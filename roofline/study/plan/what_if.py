@@ -45,7 +45,7 @@ def _figures(each: WhatIf, base: Plan) -> dict[str, Any]:
     """Figures of a question's best deployment, and its cost over that of the plan."""
     best = None if each.plan is None else each.plan.best
     if each.plan is None or best is None:
-        empty = {name: None for name in COLUMNS} | {"gpu": "", "shape": "", "weights": ""}
+        empty = dict.fromkeys(COLUMNS) | {"gpu": "", "shape": "", "weights": ""}
         return {**empty, "more": None, "known": each.refusal or "nothing fits"}
     row = simulated(best, each.plan.demand.output, named(each.plan.goal.objectives))
     paid = None if base.best is None else _per_token(base)

@@ -7,15 +7,25 @@ import numpy as np
 import pytest
 
 from roofline.api import parameters
-from roofline.serving.requests import Requests, requests
-from roofline.serving.run.routing import ROUTERS, Router, Work, routed, work_of
+from roofline.serving.requests import Requests, picked_rows, requests
+from roofline.serving.run.routing import (
+    ROUTERS,
+    Router,
+    Schedule,
+    Work,
+    routed,
+    scheduled,
+    work_of,
+)
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.simulate.prices import step_prices
+from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.server import Server
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lognormal
 from roofline.serving.traffic.traffic import Poisson, Traffic
 from tests.serving.deployments import on
+from tests.serving.simulate.cases import chat
 
 PRICES = step_prices(on(), sequences=64)
 SERVER = Server(max_sequences=64, token_budget=2048, kv_tokens=200_000, sharing=True)
@@ -137,3 +147,31 @@ def test_work_is_that_of_the_prices() -> None:
     )
     assert work.prefill_s * 1024 == pytest.approx(whole)
     assert work.room == 200_000
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_schedule_sends_in_turn_to_those_that_serve(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    changes = np.concatenate([[0.0], np.sort(random.uniform(1.0, 50.0, 5))])
+    counts = random.integers(1, 6, 6)
+    made = requests(np.sort(random.uniform(0.0, 60.0, 200)), 100, 10)
+    chosen = scheduled(made, Schedule(changes, counts, 0.0))
+    for place, (arrival, replica) in enumerate(zip(made.arrival, chosen, strict=True)):
+        serving = [n for start, n in zip(changes, counts, strict=True) if start <= arrival][-1]
+        assert replica == place % serving
+
+
+def test_replicas_side_by_side_serve_as_one_after_the_other() -> None:
+    made = chat(600, 40.0)
+    schedule = Schedule(np.array([0.0, 5.0, 9.0]), np.array([1, 4, 2]), 30.0)
+    server = replace(SERVER, sharing=False)
+    fleet = Fleet(PRICES, server, 4, schedule=schedule)
+    alone, beside = serve(fleet, made), serve(replace(fleet, workers=3), made)
+    where = scheduled(made, schedule)
+    for name in ("number", "arrival", "admitted", "first_token", "finish"):
+        assert getattr(alone, name).tolist() == getattr(beside, name).tolist()
+    assert alone.totals == beside.totals
+    for replica in range(4):
+        rows = np.flatnonzero(where == replica)
+        own = simulate(picked_rows(made, rows), fleet.prices, server)
+        assert own.finish.tolist() == alone.finish[rows].tolist()
