@@ -9,7 +9,7 @@ import roofline
 from roofline.errors import InputError
 from roofline.serving.run.serve import repeated, serve
 from roofline.study.plan.demand import Goal
-from roofline.study.plan.job import BUSY, Job, served_per_s, tabulated
+from roofline.study.plan.job import BUSY, Job, tabulated
 from roofline.study.plan.plan import Plan, plan
 from tests.study.plan import cases
 
