@@ -72,7 +72,10 @@ def following(
         if usd is not None
     }
     policy = policy_of(asked.scaling)
-    refuse_unused("a plan, whose replicas carry what keeps the SLO", {"`load`": bool(policy.load)})
+    refuse_unused(
+        "a plan, whose replicas carry what keeps the SLO,",
+        {"a load in `scaling`": bool(policy.load)},
+    )
     check_start(policy.start)
     return Follow(curve, policy, known)
 

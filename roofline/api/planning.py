@@ -19,9 +19,8 @@ from roofline.api.simulation import (
 )
 from roofline.api.speculation import length_of, rates_of
 from roofline.api.steps import with_steps
-from roofline.api.workload import Wanted, drawn, pictured
 from roofline.api.what_ifs import changed
-from roofline.api.workload import Wanted, drawn
+from roofline.api.workload import Wanted, drawn, pictured
 from roofline.bench.calibrations import profile_note
 from roofline.errors import InfeasibleError, InputError, QuantityError
 from roofline.hardware.engine import engine as engine_named
@@ -354,11 +353,13 @@ def _search(problem: Problem) -> Search:
     """Cheapest plan at the rate that is asked, or at the most that fills the hall."""
     asked, demand, goal = problem.asked, problem.demand, problem.goal
     tell = asked.progress or (lambda _: None)
-    apart = {"pools": problem.pools, "ffn": asked.ffn_pools}
+    pools, ffn = problem.pools, asked.ffn_pools
     if not problem.filling:
-        found = planned(problem.every, demand, goal, tell=tell, **apart)
+        found = planned(problem.every, demand, goal, pools=pools, ffn=ffn, tell=tell)
         return Search(found, problem.load)
-    halls, chosen = filled_halls(problem.every, problem.ceilings, demand, goal, tell=tell, **apart)
+    halls, chosen = filled_halls(
+        problem.every, problem.ceilings, demand, goal, pools=pools, ffn=ffn, tell=tell
+    )
     at = replace(problem.wanted, rate=chosen.plan.demand.rate)
     _, load, _, _ = drawn(at, asked.seed, _page(asked))
     return Search(chosen.plan, load, chosen, halls)
@@ -419,8 +420,14 @@ def _answer(problem: Problem, search: Search) -> Result:
     )
     if asked.length_pools:
         whole, tell = search.plan, asked.progress or (lambda _: None)
-        apart = {"pools": problem.pools, "ffn": asked.ffn_pools}
-        splits = by_length(every, whole.demand, problem.goal, tell=tell, **apart)
+        splits = by_length(
+            every,
+            whole.demand,
+            problem.goal,
+            pools=problem.pools,
+            ffn=asked.ffn_pools,
+            tell=tell,
+        )
         summary = (*result.metadata["summary"], length_said(splits, whole))
         result = replace(
             result,

@@ -102,7 +102,7 @@ def filled(
     size = BLOCK if ceiling.gpus > LARGEST else ceiling.gpus
     while True:
         limited = replace(goal, gpus=size, held={gpu: size})
-        found = _block(kinds, demand, limited, tell, pools=pools, ffn=ffn)
+        found = _block(kinds, demand, limited, tell, pools, ffn)
         if found.best is not None or 2 * size > min(LARGEST, ceiling.gpus):
             return Hall(ceiling, found)
         size *= 2
@@ -113,7 +113,8 @@ def _block(
     demand: Demand,
     goal: Goal,
     tell: Callable[[str], None],
-    **pools: bool,
+    pools: bool,
+    ffn: bool,
 ) -> Plan:
     """Plan of a block for nearly all that its strongest layout carries."""
     tables = Tables(probes_of(goal.objectives), tell, Budget())
@@ -124,11 +125,11 @@ def _block(
     found = None
     for _ in range(TRIES if most else 0):
         at = replace(demand, rate=float(significant(rate).replace(",", "")))
-        found = planned(kinds, at, goal, tell=tell, **pools)
+        found = planned(kinds, at, goal, pools=pools, ffn=ffn, tell=tell)
         if found.best is not None:
             return found
         rate *= SLOWER
-    return found or planned(kinds, demand, goal, tell=tell, **pools)
+    return found or planned(kinds, demand, goal, pools=pools, ffn=ffn, tell=tell)
 
 
 def consumers(
