@@ -180,12 +180,22 @@ def chance(probability: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """So many of something, with a noun whose plural takes an s.
+    """So many of something, with a noun whose plural takes an s, or es after ch.
 
-    >>> counted(1, "GPU"), counted(55313796, "GPU")
-    ('1 GPU', '55,313,796 GPUs')
+    >>> counted(1, "GPU"), counted(55313796, "GPU"), counted(2, "micro-batch")
+    ('1 GPU', '55,313,796 GPUs', '2 micro-batches')
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
+
+
+def dollars(value: float) -> str:
+    """Write an amount of money to the cent, and less than ten cents with two digits.
+
+    >>> dollars(0.3), dollars(1234.5), dollars(0.00456)
+    ('$0.30', '$1,234.50', '$0.0046')
+    """
+    return f"${value:,.2f}" if abs(value) >= 0.1 or not value else f"${significant(value, 2)}"
 
 
 def count(value: float) -> str:

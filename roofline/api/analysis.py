@@ -13,7 +13,7 @@ from roofline.errors import UnknownNameError
 from roofline.model import precision
 from roofline.model.architecture import Architecture
 from roofline.model.tower import Pictures
-from roofline.serving.asking import one_of, refuse_unused
+from roofline.serving.asking import check_groups, one_of, refuse_unused
 from roofline.serving.result import result_of
 from roofline.serving.room import enough
 from roofline.serving.static import static_batch
@@ -161,6 +161,8 @@ def analyze(asked: Analysis) -> Result:
     deployment = setting.deployed_as(
         asked, network, device, box, arranged, options=options, offload=offload
     )
+    if not degrees.automatic:
+        check_groups(asked.routing, asked.two_batch, deployment)
     if asked.profile:
         refuse_unused("`denoising_steps`", {"`profile`": asked.denoising_steps != 0})
         deployment = setting.profiled(deployment, asked.profile)

@@ -15,7 +15,7 @@ from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine_of
 from roofline.hardware.machine import Gpu, Node
 from roofline.model.tower import NO_PICTURES
-from roofline.serving.asking import one_of, refuse_unused
+from roofline.serving.asking import check_groups, one_of, refuse_unused
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.disaggregated_result import result_of
 from roofline.serving.encoders import encoders
@@ -86,6 +86,7 @@ def disaggregate(asked: Pools) -> Result:
     else:
         decode = instance("decode", other, other_box, inside)
     before = instance("prefill", device, box, inside)
+    check_groups(asked.routing, asked.two_batch, before, decode)
     priced = disaggregated(
         before,
         decode,

@@ -27,7 +27,7 @@ from roofline.study.plan.option import ROUNDING
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.tabled import Tell
 from roofline.table import Result
-from roofline.units import counted, parse, show
+from roofline.units import counted, dollars, parse, show
 
 MOST_YEARS: Final = 50
 """Years beyond which no server is written off. [a]"""
@@ -86,10 +86,10 @@ def ceilings_of(
             number = int(asked.budget / device.usd_per_hour * (1.0 + ROUNDING))
             if number < 1:
                 raise InputError(
-                    f"{asked.budget:g} $/h pay for no {device.name} at {device.usd_per_hour:g} $/h",
+                    f"{dollars(asked.budget)}/h pay for no {device.name} at {dollars(device.usd_per_hour)}/h",
                     hint="give more `budget`, or another `gpu`",
                 )
-            found.append(Ceiling(number, "budget", f"{asked.budget:,g} $/h pay for"))
+            found.append(Ceiling(number, "budget", f"{dollars(asked.budget)}/h pay for"))
         least = min(found, key=lambda one: one.gpus)
         setting.check_gpus(least.gpus)
         out[device.name] = least
@@ -102,7 +102,7 @@ def check_owned(asked: Planning) -> None:
         refuse_unused("a rented server", {"`years`": asked.years != USUAL_YEARS})
         return
     if not 0 < asked.own < inf:
-        raise InputError(f"a server for {asked.own:g} $", hint="give dollars, like `own=280000`")
+        raise InputError(f"a server for ${asked.own:,g}", hint="give dollars, like `own=280000`")
     if not 0 < asked.years <= MOST_YEARS:
         raise InputError(f"{asked.years:g} years", hint=f"give a number up to {MOST_YEARS}")
 
@@ -167,7 +167,7 @@ def _owning(asked: Planning, facility: Facility) -> str:
     if facility.usd_per_kwh is None:
         paid = "without electricity: give `usd_per_kwh`"
     return (
-        f"Owned: {asked.own:,g} $ a server, worth nothing after {asked.years:g} years of 8,766 "
+        f"Owned: ${asked.own:,g} a server, worth nothing after {asked.years:g} years of 8,766 "
         f"hours, {paid}; interest, space and staff are left out. It costs all hours, a rented GPU "
         "those in use."
     )

@@ -17,7 +17,7 @@ from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.architecture import Architecture
-from roofline.serving.asking import check_decodes, one_of, refuse_unused
+from roofline.serving.asking import check_decodes, check_groups, one_of, refuse_unused
 from roofline.serving.diffusion import seeing_both_ways
 from roofline.serving.draft_schedule import schedule
 from roofline.serving.draft_trees import chain
@@ -81,6 +81,7 @@ def simulate(asked: Simulation) -> Result:
     options = setting.options_asked(asked)
     load_asked, options = pictured(Wanted(**shared(asked, Wanted)), options, network)
     deployment = setting.deployed_as(asked, network, device, box, arranged, options=options)
+    check_groups(asked.routing, asked.two_batch, deployment)
     deployment = setting.profiled(deployment, asked.profile)
     wanted = Asked(
         sharing=asked.prefix_caching,
@@ -101,6 +102,8 @@ def simulate(asked: Simulation) -> Result:
         one_of("router", asked.router, ROUTERS)
         unused = {"`concurrency`": bool(load.concurrency), "`gpus` of one replica": replicas == 1}
         refuse_unused("a router that weighs loads", unused)
+        unknown = {"`prefix_caching=False`": not asked.prefix_caching}
+        refuse_unused("`router=prefix`", unknown if asked.router == "prefix" else {})
     if not 1 <= asked.workers <= MOST_WORKERS:
         raise InputError(f"{asked.workers} workers", hint=f"give 1 to {MOST_WORKERS}")
     fleet = Fleet(prices, server, replicas, router=asked.router, workers=asked.workers)

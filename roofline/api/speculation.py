@@ -10,7 +10,7 @@ from roofline.errors import InputError, prefixed
 from roofline.model.architecture import Architecture
 from roofline.serving import drafts
 from roofline.serving.acceptance import PUBLISHED, Acceptance, parse
-from roofline.serving.asking import refuse_unused
+from roofline.serving.asking import check_groups, refuse_unused
 from roofline.serving.draft_schedule import schedule
 from roofline.serving.drafts import Draft
 from roofline.serving.request_acceptance import spread_out
@@ -42,6 +42,7 @@ def speculate(asked: Drafting) -> Result:
     network, device, box = setting.subject_of(asked)
     layout = setting.one_replica(asked.gpus, asked.layout)
     target = setting.deployed_as(asked, network, device, box, layout, options=options)
+    check_groups(asked.routing, False, target)
     draft = draft_of(asked.draft, target, asked.draft_weights, asked.draft_tp, asked.calibration)
     work, length, scheduled = Workload(**shared(asked, Workload)), length_of(asked.length), None
     if length is None:

@@ -22,10 +22,11 @@ SPELLED: Final = {
     "every": "--all",
     "format_": "--as",
     "rank": "--static",
+    "redundant": "--redundant-experts",
     "routing": "--routing-skew or --expert-loads",
     "target": "--for",
 }
-"""Options that are not called as their parameters are."""
+"""Options that are not called as their parameters, or fields of these, are."""
 ALIASES: Final[dict[str, tuple[str, ...]]] = {
     "batch": ("--concurrency",),
     "concurrency": ("--max-concurrency",),
@@ -78,7 +79,7 @@ def _spellings() -> dict[str, str]:
         for each in vars(parameters).values()
         if isinstance(each, type) and issubclass(each, Question)
     ]
-    known = {name: f"--{name.replace('_', '-')}" for name in OTHERS}
+    known = SPELLED | {name: f"--{name.replace('_', '-')}" for name in OTHERS}
     for record in records:
         for name, (kind, each) in parameters_of(record).items():
             known[name] = spelled(name, each, kind)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.moe import UNIFORM, Routing
+from roofline.cost.moe import Routing
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
 from roofline.version import __version__
@@ -60,6 +60,21 @@ def check_parts(network: Architecture, mla: str, routing: Routing) -> None:
         network.name,
         {
             "`mla`": mla != "auto" and not network.latent_forms,
-            "`routing`": routing != UNIFORM and not network.mixtures,
+            "`routing`": (routing.skew > 0 or bool(routing.loads)) and not network.mixtures,
+            "`redundant`": routing.redundant > 0 and not network.mixtures,
+        },
+    )
+
+
+def check_groups(asked: Routing, two_batch: bool, *deployments: Deployment) -> None:
+    """Refuse options of experts on several groups of devices where no deployment has these."""
+    layouts = " and ".join(dict.fromkeys(each.layout.spelled for each in deployments))
+    exchanges = any(each.exchanges for each in deployments)
+    spread = any(each.layout.ep > 1 for each in deployments)
+    refuse_unused(
+        f"a layout of {layouts}, whose tokens go to no experts elsewhere,",
+        {
+            "`two_batch`": two_batch and not exchanges,
+            "`redundant`": asked.redundant > 0 and not spread,
         },
     )

@@ -11,7 +11,7 @@ from roofline.serving.ffn_pools import ratio_of
 from roofline.serving.notes import DATASHEET
 from roofline.serving.static import StaticBatch
 from roofline.table import Result, Table
-from roofline.units import count, counted, show, show_binary, significant
+from roofline.units import count, counted, dollars, show, show_binary, significant
 from roofline.version import __version__
 
 BINDS: Final = {
@@ -144,7 +144,7 @@ def _split(pools: Disaggregated) -> str:
     if left:
         over = f"; {left} GPU{'s are' if left > 1 else ' is'} left over"
     price = pools.usd_per_mtok(phases)
-    cost = f" at {price:,.3f} $ per million" if price else ""
+    cost = f" at {dollars(price)} per million" if price else ""
     return (
         f"On {pools.gpus} GPUs, {split.prefill} prefill and {split.decode} decode "
         f"instance{'s' if split.decode > 1 else ''} serve "

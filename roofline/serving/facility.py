@@ -49,7 +49,7 @@ class Facility:
             )
         if self.usd_per_kwh is not None and not 0.0 <= self.usd_per_kwh <= MILLION:
             raise InputError(
-                f"a kilowatt-hour for {self.usd_per_kwh:g} $", hint="give dollars, like 0.08"
+                f"a kilowatt-hour for ${self.usd_per_kwh:g}", hint="give dollars, like 0.08"
             )
 
     @property

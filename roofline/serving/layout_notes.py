@@ -12,7 +12,7 @@ from roofline.serving.room import host_memory, largest_batch, on_a_host
 from roofline.serving.stages import slowest_number, through
 from roofline.serving.static import StaticBatch
 from roofline.serving.workload import MOST_SEQUENCES, Workload
-from roofline.units import show, show_binary
+from roofline.units import counted, show, show_binary
 
 
 def notes(batch: StaticBatch, replicas: int) -> Iterator[str]:
@@ -29,7 +29,7 @@ def notes(batch: StaticBatch, replicas: int) -> Iterator[str]:
         turns, size = batch.workload.turns(batch.deployment)
         slow = slowest_number(batch.decode_stages or batch.prefill_stages)
         yield (
-            f"{layout.pp} stages work on {turns} micro-batch{'es' * (turns != 1)} of {size} in "
+            f"{layout.pp} stages work on {counted(turns, 'micro-batch')} of {size} in "
             f"turn, and on prompts {batch.workload.together} at a time; operators are those of the "
             "slowest stage, "
             f"{slow + 1} of {layout.pp}, on one micro-batch."

@@ -16,7 +16,7 @@ from roofline.serving.static import CENTRAL
 from roofline.serving.workload import Workload
 from roofline.study.layouts import MANY, Layouts, filled, price
 from roofline.table import Column, Result, Table, table, units_of
-from roofline.units import MILLION, SECONDS_PER_HOUR, show, show_binary, significant
+from roofline.units import MILLION, SECONDS_PER_HOUR, dollars, show, show_binary, significant
 
 STEADY: Final = ("ttft_idle_s", "tpot_steady_s", "steady_tok_s")
 """Figures of a server that is kept full."""
@@ -125,7 +125,7 @@ def reason(
             return f"{significant(rate)} tok/s"
         if not usd_per_hour:
             return f"{significant(rate / used)} tok/s/GPU"
-        return f"{usd_per_hour / SECONDS_PER_HOUR * used / rate * MILLION:.3f} $/Mtok"
+        return f"{dollars(usd_per_hour / SECONDS_PER_HOUR * used / rate * MILLION)} per Mtok"
 
     named = str(layout) + (f" in {replicas} replicas" if replicas > 1 else "")
     out = f"{named} has {what} of {len(order):,} layouts that fit: {shown(best)}"

@@ -73,7 +73,7 @@ def test_a_simulated_closed_loop_draws_what_the_steady_state_does() -> None:
         ("plan --power much", "power: 'much'", "2MW"),
         ("plan --power -3", "power of '-3'", "2MW"),
         ("plan --power nan", "power of 'nan'", "2MW"),
-        ("plan --budget-per-hour 1", "1 $/h pay for no h100-sxm", "--budget-per-hour"),
+        ("plan --budget-per-hour 1", "$1.00/h pay for no h100-sxm", "--budget-per-hour"),
         ("plan --gpu tpu-v5p --budget-per-hour 9 --price 0", "no price", "--price"),
     ],
 )

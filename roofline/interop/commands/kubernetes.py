@@ -8,7 +8,7 @@ devices of a node. The kubelet expands ``$(NAME)`` in arguments and takes ``$$``
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import Any, Final
@@ -130,16 +130,7 @@ def _pod_read(
 
     for place in range(len(looking.items(document, *containers))):
         where = (*containers, place)
-        source = Text(document.text, document.source)
-        variables = []
-        for item in range(len(looking.items(document, *where, "env"))):
-            entry = (*where, "env", item)
-            if "value" in looking.mapping(document, *entry):
-                at = document.offset(*entry, "value")
-                text = looking.text(document, *entry, "value")
-                value = _unescaped(text, document.where(*entry))
-                variables.append((looking.text(document, *entry, "name"), Word(value, at)))
-        line = Line(tuple(_words(document, where)), source, tuple(variables))
+        line = line_of(document, where, words_of(document, where))
         for engine in ENGINES.values():
             if engine.starts(line) is None:
                 continue
@@ -158,7 +149,20 @@ def _pod_read(
     )
 
 
-def _words(document: Document, where: looking.Path) -> list[Word]:
+def line_of(document: Document, where: looking.Path, words: Sequence[Word]) -> Line:
+    """Command of a container in words, with the variables that are set there by value."""
+    variables = []
+    for item in range(len(looking.items(document, *where, "env"))):
+        entry = (*where, "env", item)
+        if "value" in looking.mapping(document, *entry):
+            at = document.offset(*entry, "value")
+            text = looking.text(document, *entry, "value")
+            value = _unescaped(text, document.where(*entry))
+            variables.append((looking.text(document, *entry, "name"), Word(value, at)))
+    return Line(tuple(words), Text(document.text, document.source), tuple(variables))
+
+
+def words_of(document: Document, where: looking.Path) -> list[Word]:
     """Words of the container's command and arguments, inside of a shell or as they are.
 
     Without a command the image stands for the program that it runs.

@@ -1,4 +1,4 @@
-"""Values of llm-d's modelservice chart, for one pool of vLLM or for prefill and decode: written.
+"""Values of llm-d's modelservice chart, for one pool of vLLM or prefill and decode, and back.
 
 Fields: ``charts/llm-d-modelservice/values.yaml`` and its schema, of
 github.com/llm-d-incubation/llm-d-modelservice (commit 024c0f2d), and
@@ -12,10 +12,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from roofline.errors import InputError, LayoutError
-from roofline.interop.commands import kubernetes, shared, vllm
+from roofline.interop.commands import kubernetes, looking, shared, vllm
 from roofline.interop.commands.command import Command, Quoted, dump
 from roofline.interop.commands.dynamo import NIXL
+from roofline.interop.commands.reading import Files, Read, placed
 from roofline.interop.commands.served import Pool, Served, Site
+from roofline.interop.commands.words import Word
+from roofline.schema import parse_yaml
 
 NAME: Final = "llm-d"
 VERSION: Final = "0.9"
@@ -26,8 +29,10 @@ SECRET: Final = "llm-d-hf-token"
 PORT: Final = 8000
 BEHIND: Final = 8200
 """Ports of the service, and of vLLM behind the sidecar of decode."""
-WRITTEN: Final = ("vllm", "--port", "--tensor-parallel-size")
+TENSOR: Final = "--tensor-parallel-size"
+WRITTEN: Final = ("vllm", "--port", TENSOR)
 """Beginnings of the words that the chart writes itself."""
+CONTAINERS: Final = ("decode", "containers")
 
 
 def write(served: Served, site: Site, prefill: Pool | None = None) -> Command:
@@ -118,6 +123,45 @@ def _pool(served: Served, site: Site, *, split: bool, port: int) -> tuple[Comman
         "parallelism": {"tensor": int(layout.tp)},
         "containers": [container],
     }
+
+
+def is_config(text: str) -> bool:
+    """True for values of the chart."""
+    return "modelArtifacts:" in text and "decode:" in text
+
+
+def read(text: str, source: str, files: Files) -> Read:
+    """Engine's settings in values of the chart; of two pools those of decode.
+
+    InputError or DocumentError without a container of vLLM, or where it is contradictory.
+    """
+    document = parse_yaml(text, source)
+    for place in range(len(looking.items(document, *CONTAINERS))):
+        where = (*CONTAINERS, place)
+        words = kubernetes.words_of(document, where)
+        if looking.text(document, *where, "modelCommand") == "vllmServe":
+            # The chart writes the program, the model and the tensor-parallel degree.
+            at, name = document.offset(*where, "modelCommand"), ("modelArtifacts", "name")
+            arguments = words[looking.text(document, *where, "image") != "" :]
+            model = Word(looking.text(document, *name), document.offset(*name))
+            words = [Word("vllm", at), Word("serve", at), model, *arguments]
+            degree = ("decode", "parallelism", "tensor")
+            if tensor := looking.text(document, *degree):
+                at = document.offset(*degree)
+                words += [Word(TENSOR, at), Word(tensor, at)]
+        line = kubernetes.line_of(document, where, words)
+        if vllm.starts(line) is None:
+            continue
+        with placed(document.where(*where)):
+            found: Read = vllm.read(line, files)
+        replicas = looking.count(document, "decode", "replicas")
+        return replace(found, served=replace(found.served, replicas=replicas))
+    raise looking.fault(
+        document,
+        CONTAINERS,
+        "no container of decode starts vLLM",
+        "give modelCommand: vllmServe, or its command in full",
+    )
 
 
 def _gibibytes(site: Site, served: Served) -> int:

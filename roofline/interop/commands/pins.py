@@ -24,6 +24,8 @@ class Package:
     """Name and release on PyPI."""
     sources: tuple[str, ...]
     """Files and folders in it that name them."""
+    wheel: bool = True
+    """False where only its sources are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,34 +103,37 @@ PINS: Final = (
     Pin(
         trtllm.NAME,
         f"TensorRT-LLM {trtllm.VERSION}",
-        "2026-11-23",
-        "read in its source when it was written: PyPI has no wheel of it",
+        DAY,
+        "read in its source (serve.py at 00209af1): its package on PyPI is a stub without files",
         tuple(_TRTLLM.split()),
     ),
     Pin(
         llamacpp.NAME,
         llamacpp.TITLE,
-        "2026-11-23",
-        "read in its source when it was written: it is no package of Python",
+        DAY,
+        "flags in the llama.cpp (0c1e5709) of llama-cpp-python 0.3.36, by a test",
         tuple(_LLAMACPP.split()),
+        Package(
+            "llama-cpp-python", "0.3.36", ("vendor/llama.cpp/common/arg.cpp",), wheel=False
+        ),
     ),
     Pin(
         kubernetes.NAME,
         "Kubernetes apps/v1, v1",
         DAY,
-        "a schema of what it requires, by a test",
+        "the strict schema of Kubernetes 1.37 in kubernetes-validate 1.37.0, by a test",
     ),
     Pin(
         ray_serve.NAME,
         f"Ray {ray_serve.VERSION}",
         DAY,
-        "a schema of what it requires, by a test",
+        "its own ServeDeploySchema, by a test where ray[serve] is installed",
     ),
     Pin(
         dynamo.NAME,
         dynamo.TITLE,
         DAY,
-        f"a schema of {dynamo.API}'s examples, and its flag in its wheel, by tests",
+        f"keys of {dynamo.API} and flag in its wheel, pods by Kubernetes' schema, by tests",
         ("--disaggregation-mode",),
         Package("ai-dynamo", dynamo.VERSION, ("dynamo/vllm/", "dynamo/sglang/")),
     ),
@@ -136,7 +141,8 @@ PINS: Final = (
         llmd.NAME,
         f"{llmd.TITLE}, modelservice chart 024c0f2d",
         DAY,
-        "a schema of what it requires, by a test",
+        "keys of the chart's values.schema.json (00b82e2f) by hand, containers by Kubernetes' "
+        "schema and read back, by tests: no registry has the chart",
     ),
 )
 """Every target, in the order of the option ``--for``."""

@@ -113,12 +113,14 @@ def _apart(text: str) -> tuple[str, dict[str, str]]:
 
 
 def read(text: str, files: Files, source: str = "command") -> Read:
-    """Read a command, a script with one, or a file of Kubernetes, Ray Serve or Docker Compose.
+    """Read a command, a script with one, or a file of Kubernetes, llm-d, Ray Serve or Compose.
 
     InputError or DocumentError where it is none of them, or contradicts itself.
     """
     if kubernetes.is_manifest(text):
         return kubernetes.read(text, source, files)
+    if llmd.is_config(text):
+        return llmd.read(text, source, files)
     if ray_serve.is_config(text):
         return ray_serve.read(text, source, files)
     if compose.is_config(text):

@@ -13,7 +13,7 @@ from roofline.study.plan.figures import Named
 from roofline.study.plan.option import ROUNDING
 from roofline.study.plan.scaling import Late, by_hours, reserve
 from roofline.table import Table, table
-from roofline.units import SECONDS_PER_HOUR, counted, show, significant
+from roofline.units import SECONDS_PER_HOUR, counted, dollars, show, significant
 
 
 def fleets(day: Day) -> Table:
@@ -123,7 +123,7 @@ def said(day: Day) -> str:
     """A sentence on what a fleet that follows the load takes and leaves."""
     still, moves = day.fleets[:2]
     spent, kept = moves.usd_per_day, still.usd_per_day
-    cost = f", {spent:,.2f} $ of {kept:,.2f} $ on demand" if spent and kept else ""
+    cost = f", {dollars(spent)} of {dollars(kept)} on demand" if spent and kept else ""
     lacks = (
         f"; {moves.late.share:.2%} of the requests come while too few replicas serve"
         if moves.late.share
@@ -136,7 +136,7 @@ def said(day: Day) -> str:
     held = [reserve(each) for each in moves.pools]
     if any(each.pool.reserved_usd_per_hour is not None for each in moves.pools):
         number, total = (sum(each) for each in zip(*held, strict=True))
-        text += f" With {number:,} of its GPUs reserved a day costs {total:,.2f} $."
+        text += f" With {number:,} of its GPUs reserved a day costs {dollars(total)}."
     cheaper = [
         each
         for each in day.fleets

@@ -17,7 +17,7 @@ from roofline.study.plan.option import Pool
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.sensitivity import REFUSED
 from roofline.table import Derivation, Table, table
-from roofline.units import MILLION, SECONDS_PER_HOUR
+from roofline.units import MILLION, SECONDS_PER_HOUR, dollars
 
 MFU: Final = 0.4
 """Share of the dense 16-bit peak that training reaches. Assumed."""
@@ -43,7 +43,7 @@ def assumptions(plan: Plan) -> Table:
         fact, measured = kind.base.node.gpu.facts.get("price.per_hour"), kind.base.calibration
         what = f"price of {kind.gpu}"
         price = stated(what, fact) if fact else known(what, "", "given", "command")
-        paid = f"{kind.usd_per_hour:g} $/h" if kind.usd_per_hour else "none"
+        paid = f"{dollars(kind.usd_per_hour)}/h" if kind.usd_per_hour else "none"
         named = "datasheet rates" if measured is None else measured.name
         rows += [
             price | {"value": paid},

@@ -178,7 +178,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     if unpriced:
         names = ", ".join(dict.fromkeys(unpriced))
         out.append(
-            f"No price is assumed for {names}: a device counts as 1 $/h. Give `usd_per_hour`."
+            f"No price is assumed for {names}: a device counts as $1/h. Give `usd_per_hour`."
         )
     if any(assumed(kind) for kind in plan.compared):
         out.append("Prices are assumed: give `usd_per_hour` for those you pay.")

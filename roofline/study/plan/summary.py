@@ -10,7 +10,7 @@ from roofline.study.plan.figures import shape, usd_per_mtok
 from roofline.study.plan.option import Option
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.relaxations import MEMORY, RATE, Relaxation, limit
-from roofline.units import chance, counted, show, significant
+from roofline.units import chance, counted, dollars, show, significant
 
 STARTED: Final = ("mtp", "ngram", "model")
 """Drafts that a command starts: by their name alone, or by that of the network."""
@@ -91,7 +91,7 @@ def summary(
     price = ""
     if option.usd_per_hour:
         each = usd_per_mtok(option, plan.demand.output)
-        price = f", {option.usd_per_hour:,.2f} $/h, {each:,.2f} $ per million output tokens"
+        price = f", {dollars(option.usd_per_hour)}/h, {dollars(each)} per million output tokens"
         price += " at the peak" * peak
     first = option.kind
     out = [
@@ -116,7 +116,8 @@ def summary(
     room = f"It carries {significant(carried)} requests/s{surely}"
     if option.headroom > 0:
         reason = "the queue grows without end" if option.binds == RATE else f"{option.binds} breaks"
-        room += f", {option.headroom:.0%} more than is asked for"
+        more = f"{option.headroom:.0%}" if option.headroom >= 0.005 else "less than 1%"
+        room += f", {more} more than is asked for"
         room += f", before {reason}" if told else ""
     out.append(f"{room}.")
     if told:
@@ -166,7 +167,7 @@ def _unranked(plan: Plan, option: Option) -> tuple[str, ...]:
         titles = dict.fromkeys(kind.base.node.gpu.title for kind in plan.left)
         return (f"Even at published rates {' and '.join(titles)} would not be enough.",)
     price = best.option.usd_per_hour
-    cost = f" and {price:,.2f} $/h" if price else ""
+    cost = f" and {dollars(price)}/h" if price else ""
     return (
         f"Not ranked: {best.option.kind.base.node.gpu.title}, of which nothing was measured, would "
         f"need {counted(best.option.gpus, 'GPU')}{cost} at least, at published rates.",

@@ -110,7 +110,7 @@ def read_back(written: Command) -> Read:
         return parse_yaml(texts[name], name)
 
     first = written.words[0]
-    if first in ("kubectl", "serve"):
+    if first in ("kubectl", "serve", "helm"):
         (text,) = texts.values()
         return targets.read(text, no_files, "file")
     return targets.read(written.line, files)

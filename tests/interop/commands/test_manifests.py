@@ -212,6 +212,7 @@ DEPLOYMENT = {
     },
 }
 """Fields that a Deployment needs and a server uses; Kubernetes' API reference, ``apps/v1``."""
+NAME = "^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$"
 GRAPH = {
     "type": "object",
     "required": ["apiVersion", "kind", "metadata", "spec"],
@@ -227,7 +228,7 @@ GRAPH = {
                         "required": ["name", "type", "replicas", "podTemplate"],
                         "additionalProperties": False,
                         "properties": {
-                            "name": {"type": "string"},
+                            "name": {"type": "string", "maxLength": 63, "pattern": NAME},
                             "type": {"enum": ["frontend", "worker", "prefill", "decode"]},
                             "replicas": {"type": "integer", "minimum": 1},
                             "podTemplate": {"properties": {"spec": pod()}},
@@ -238,7 +239,8 @@ GRAPH = {
         },
     },
 }
-"""Schema of Dynamo's published examples of ``nvidia.com/v1beta1``."""
+"""Keys of Dynamo's examples of ``nvidia.com/v1beta1``; limits of names and types as in its
+``deploy/operator/api/v1beta1``."""
 SIDE = {
     "type": "object",
     "required": ["create"],
@@ -257,13 +259,40 @@ VALUES = {
     "required": ["modelArtifacts", "routing", "decode", "prefill"],
     "additionalProperties": False,
     "properties": {
-        "modelArtifacts": {"required": ["name", "uri", "size", "authSecretName", "labels"]},
-        "routing": {"required": ["servicePort", "proxy"]},
+        "modelArtifacts": {
+            "required": ["name", "uri", "size", "authSecretName", "labels"],
+            "properties": {
+                "name": {"type": "string"},
+                "uri": {"type": "string"},
+                "size": {"type": "string"},
+                "authSecretName": {"type": "string"},
+                "labels": {
+                    "additionalProperties": False,
+                    "properties": {
+                        "llm-d.ai/inferenceServing": {"const": "true"},
+                        "llm-d.ai/model": {"type": "string"},
+                    },
+                },
+            },
+            "additionalProperties": False,
+        },
+        "routing": {
+            "required": ["servicePort", "proxy"],
+            "properties": {
+                "servicePort": {},
+                "proxy": {
+                    "properties": {
+                        "enabled": {"type": "boolean"}, "connector": {"type": "string"},
+                    },
+                },
+            },
+            "additionalProperties": False,
+        },
         "decode": SIDE,
         "prefill": SIDE,
     },
 }
-"""Schema of the values of llm-d's modelservice chart."""
+"""Keys that llm-d's modelservice chart takes: its ``values.schema.json`` at 00b82e2f."""
 APPLICATION = {
     "type": "object",
     "required": ["applications"],

@@ -1,17 +1,6 @@
-"""Flags that are written: all of them listed, and all of them in the package that has them.
+"""Flags that are written: all of them listed, and all of them in the package that has them."""
 
-Packages are downloaded once, without what they depend on, into ``roofline-packages`` of the folder
-for temporary files, or are already there or in the folder that ``ROOFLINE_PACKAGES`` names.
-"""
-
-import os
 import re
-import subprocess
-import sys
-import tempfile
-import zipfile
-from functools import cache
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -21,13 +10,9 @@ from roofline.interop.commands import targets
 from roofline.interop.commands.pins import BENCHMARKS, PINS, Package
 from roofline.interop.commands.served import Served
 from tests.cases import examples
+from tests.interop.commands.packages import files_of
 from tests.interop.commands.serving import servers, written_or_refused
 
-FOLDER = Path(
-    os.environ.get("ROOFLINE_PACKAGES") or Path(tempfile.gettempdir()) / "roofline-packages"
-)
-LIMIT_S = 300
-"""Longest time that a download may take. [s]"""
 FLAGS = {pin.target: pin.flags for pin in PINS}
 CHECKED = [
     *((pin.target, pin.package, pin.flags) for pin in PINS if pin.package),
@@ -59,35 +44,6 @@ def test_every_flag_that_is_written_is_listed(served: Served) -> None:
             assert flags_of(written.benchmark) <= flags
 
 
-@cache
-def source_of(package: Package) -> str:
-    """Text of the files of a package that name flags; the test is skipped where nothing is had."""
-    stem = package.name.replace("-", "_")
-    found = sorted(FOLDER.glob(f"{stem}-{package.release}-*.whl"))
-    if not found:
-        FOLDER.mkdir(exist_ok=True)
-        words = ["download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-        where = ["--dest", str(FOLDER), f"{package.name}=={package.release}"]
-        try:
-            subprocess.run(
-                [sys.executable, "-m", "pip", *words, *where],
-                check=True,
-                capture_output=True,
-                timeout=LIMIT_S,
-            )
-        except (subprocess.SubprocessError, OSError) as error:
-            kind = type(error).__name__
-            pytest.skip(f"NOT CHECKED: {package.name} {package.release} cannot be had ({kind})")
-        found = sorted(FOLDER.glob(f"{stem}-{package.release}-*.whl"))
-    with zipfile.ZipFile(found[0]) as wheel:
-        names = [
-            name
-            for name in wheel.namelist()
-            if name.endswith(".py") and name.startswith(package.sources)
-        ]
-        return "\n".join(wheel.read(name).decode("utf-8", "replace") for name in names)
-
-
 def is_in(flag: str, source: str) -> bool:
     """True where a source spells a flag, or has the field that it is made of."""
     name = flag.removeprefix("--no-").removeprefix("--")
@@ -104,7 +60,7 @@ def is_in(flag: str, source: str) -> bool:
 def test_every_flag_is_in_the_package_of_its_engine(
     package: Package, flags: tuple[str, ...]
 ) -> None:
-    source = source_of(package)
+    source = "\n".join(files_of(package).values())
     assert source, package
     assert [flag for flag in flags if not is_in(flag, source)] == []
     assert not is_in("--no-such-flag-at-all", source)

@@ -20,7 +20,7 @@ from tests.interop.commands.serving import (
     written_or_refused,
 )
 
-AROUND = ("k8s", "ray-serve", "dynamo")
+AROUND = ("k8s", "ray-serve", "dynamo", "llm-d")
 CONVERTED = ("layout", "memory", "offloaded")
 
 

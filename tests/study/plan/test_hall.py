@@ -78,7 +78,7 @@ def test_the_power_of_a_hall_is_that_of_its_blocks(full: Hall) -> None:
 @pytest.mark.slow
 def test_a_hall_in_which_nothing_keeps_the_limits_says_so() -> None:
     tight = tuple(replace(each, limit_s=1e-6) for each in cases.SLO)
-    ceiling = Ceiling(4, "budget", "12 $/h pay for")
+    ceiling = Ceiling(4, "budget", "$12.00/h pay for")
     found = filled([cases.kind()], cases.demand(), Goal(tight, 4), ceiling, pools=False)
     assert (found.best, found.blocks, found.tokens_per_s) == (None, 0, 0.0)
     assert "no block of up to 4 of them" in sentences(found, None)[0]

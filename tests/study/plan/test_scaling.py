@@ -267,6 +267,6 @@ def test_the_sentence_names_a_deployment_that_follows_the_load_for_less() -> Non
     day = Day(TWO, nothing, (), Policy(), (), (still, moves, finer))
     # 2 · (12 · 1 + 12 · 3) and 12 · 1 + 12 · 5, of 2 · 24 · 3
     text = said(day)
-    assert "takes 96.0 GPU hours a day of 144, 288.00 $ of 432.00 $ on demand" in text
+    assert "takes 96.0 GPU hours a day of 144, $288.00 of $432.00 on demand" in text
     assert "tp1 × 5 follows the load for less: 72.0 GPU hours a day" in text
     assert "for less" not in said(replace(day, fleets=(still, moves)))
