@@ -50,6 +50,7 @@ def result_of(pools: Disaggregated) -> Result:
             "decode_gpu": rest.node.gpu.name,
             "decode_gpu_title": rest.node.gpu.title,
             "decode_node": rest.node.name,
+            "machines": _machines(pools),
             "gpus": pools.gpus,
             "gpus_used": pools.used,
             "prefill": first.layout.spelled,
@@ -72,6 +73,24 @@ def result_of(pools: Disaggregated) -> Result:
             "fits": pools.fits,
             "summary": sentences(pools, beside),
         },
+    )
+
+
+def _machines(pools: Disaggregated) -> str:
+    """Devices of each kind, with the pools that have them."""
+    rest = pools.decode.deployment
+    held = [("prefill", pools.split.prefill, pools.prefill.deployment.pools[0])]
+    both = zip(("decode", "feed-forward"), rest.pools, strict=False)
+    held += [(name, pools.split.decode, pool) for name, pool in both]
+    kinds: dict[str, list[tuple[str, int]]] = {}
+    for name, number, pool in held:
+        devices = number * int(pool.layout.devices)
+        kinds.setdefault(pool.node.gpu.title, []).append((name, devices))
+    if len(kinds) == 1:
+        return f"{pools.gpus} × {next(iter(kinds))}"
+    return " and ".join(
+        f"{sum(number for _, number in parts)} × {title} ({', '.join(name for name, _ in parts)})"
+        for title, parts in kinds.items()
     )
 
 

@@ -131,17 +131,13 @@ def view_of(result: Result) -> View:
 
 
 def _machine(result: Result) -> str:
-    """On what: so many devices, of two kinds where pools differ; a plan says up to how many."""
+    """On what: so many devices, of each kind where pools differ; a plan says up to how many."""
     given = result.metadata
     device, gpus = given.get("gpu_title") or given.get("gpu", ""), given.get("gpus", 1)
     if "gpus_allowed" in given:
         return f"up to {given['gpus_allowed']} × {_listed(given.get('gpu_titles', ''))}"
-    if given.get("decode_gpu", given.get("gpu")) != given.get("gpu"):
-        first, rest = result.tables["pools"].rows()
-        return (
-            f"{first['instances'] * first['gpus']} × {device} (prefill) and "
-            f"{rest['instances'] * rest['gpus']} × {given['decode_gpu_title']} (decode)"
-        )
+    if "machines" in given:
+        return str(given["machines"])
     return f"{gpus} × {device}" if gpus != 1 else f"{device}"
 
 
