@@ -55,6 +55,8 @@ DEFAULT_BY = "gpu,backend,dtype"
 """Columns of kernels to group by; end-to-end rows have others."""
 BY: Final = ("mode", "engine")
 """Columns that rows are grouped by, if no others are asked for."""
+MOST: Final = 8
+"""Groups, the largest ones, that a table on a screen has if no columns are asked for."""
 MADE: Final = ("kind", "profile")
 """Columns that are no file's: dense, mixture or latent; the profile that an engine is read as."""
 
@@ -287,7 +289,11 @@ def validate_e2e(
         "groups": [{"kind": name, "by": key, **figures} for name, key, figures in groups],
         "refused": [{"rows": rows, "why": why} for why, rows in reasons],
     }
-    shown = [(kind, list(key.values()), figures) for kind, key, figures in groups]
+    order = list(range(len(groups)))
+    if format_ is Format.TABLE and by is BY:
+        order = sorted(sorted(order, key=lambda at: -groups[at][2]["n_total"])[:MOST])
+    picked = [groups[at] for at in order]
+    shown = [(kind, list(key.values()), figures) for kind, key, figures in picked]
     if format_ is not Format.CSV:
         whole = ["all", *[""] * (len(by) - 1)]
         shown += [(kind, whole, figures) for kind, figures in kinds.items()]
@@ -303,6 +309,8 @@ def validate_e2e(
         f"{every['n']:,} of {every['n_total']:,} rows predicted. Absolute errors in "
         "percent; rows inside their central 80 % interval."
     ]
+    if smaller := len(groups) - len(order):
+        said.append(f"{counted(smaller, 'smaller group')} with --format csv, or all with --by.")
     if apart := [name for name in kinds if name in READERS]:
         said.append(f"Predicted apart, and fitted to by no constant: {', '.join(apart)}.")
     refused = ((count, "not predicted", why) for why, count in reasons)

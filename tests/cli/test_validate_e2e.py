@@ -51,6 +51,22 @@ def test_a_table_says_errors_coverage_and_reasons(capsys: Captured, file: Path) 
     assert "TTFT" in out
 
 
+def test_a_table_has_the_largest_groups_unless_columns_are_asked_for(
+    capsys: Captured, tmp_path: Path
+) -> None:
+    path = tmp_path / "engines.csv"
+    row = ROWS[0]
+    engines = [row | {"engine": f"engine-{number}"} for number in range(20)]
+    pd.DataFrame([*engines, *[row] * 3]).to_csv(path, index=False)
+    _, short, _ = ask(capsys, path)
+    _, whole, _ = ask(capsys, path, "--by", "engine")
+    _, listed, _ = ask(capsys, path, "--format", "csv")
+    assert "13 smaller groups with --format csv" in short
+    assert row["engine"] in short
+    assert all(text.count("engine-19") and text.count("engine-0") for text in (whole, listed))
+    assert len(short.splitlines()) < len(whole.splitlines())
+
+
 def test_each_row_is_written_with_its_interval_and_basis(
     capsys: Captured, file: Path, tmp_path: Path
 ) -> None:
