@@ -158,6 +158,10 @@ SHOWN: Final[Mapping[str, Shown]] = {
             "held out": lambda row: number_cell(written("error", round(row["held out"], 3))),
         },
     ),
+    "runs": Shown(
+        "Runs",
+        "run, where, tool, model, gpu, gpus, concurrency, rate, prompt, output, why not | *",
+    ),
     "figures": Shown(
         "Every figure",
         "run, metric, statistic, measured, predicted, low, error, inside | reason",

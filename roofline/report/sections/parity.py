@@ -64,9 +64,11 @@ def draw(metric: str, figures: Sequence[ScoredFigure]) -> Figure:
     data.append(_points(published, "decode", "star"))
     figure: dict[str, Any] = layout(380)
     # A rate is long with its unit, and ticks of both axes are close on a phone.
-    unit, of = ("", " [token/s for each GPU]") if metric == RATE else (figures[0].unit, "")
+    unit = figures[0].unit
+    rate = "token/s for each GPU" if metric == RATE else unit if unit.endswith("/s") else ""
+    of = f" [{rate}]" if rate else ""
     for place, name in (("xaxis", "Measured"), ("yaxis", "Predicted")):
-        figure[place] = log_axis(f"{name}{of}", low, high, unit)
+        figure[place] = log_axis(f"{name}{of}", low, high, "" if rate else unit)
     legend = [
         Key("median interval of predictions like it", "prefill", "band"),
         Key("in the central 80 %, or without one", "prefill", "circle"),
