@@ -86,7 +86,8 @@ def ceilings_of(
             number = int(asked.budget / device.usd_per_hour * (1.0 + ROUNDING))
             if number < 1:
                 raise InputError(
-                    f"{dollars(asked.budget)}/h pay for no {device.name} at {dollars(device.usd_per_hour)}/h",
+                    f"{dollars(asked.budget)}/h pay for no {device.name} at "
+                    f"{dollars(device.usd_per_hour)}/h",
                     hint="give more `budget`, or another `gpu`",
                 )
             found.append(Ceiling(number, "budget", f"{dollars(asked.budget)}/h pay for"))

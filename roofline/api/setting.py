@@ -155,9 +155,7 @@ def check_powered(facility: "Facility | None", *devices: Gpu) -> None:
 def priced(gpu: Gpu, usd_per_hour: float) -> Gpu:
     """The GPU at another price; InputError where it is negative or beyond all measure."""
     if not 0 <= usd_per_hour < MOST_GPUS:
-        raise InputError(
-            f"price is ${usd_per_hour:g}/h", hint="give dollars for a device and hour"
-        )
+        raise InputError(f"price is ${usd_per_hour:g}/h", hint="give dollars for a device and hour")
     facts = {key: fact for key, fact in gpu.facts.items() if key != "price.per_hour"}
     return replace(gpu, usd_per_hour=usd_per_hour, facts=facts)
 

@@ -121,6 +121,13 @@ def test_pools_may_have_devices_of_their_own(capsys: Captured) -> None:
     assert re.search(r"× NVIDIA H100 .* \(prefill\) and \d+ × NVIDIA H200", out.replace("\n", " "))
 
 
+def test_a_feed_forward_pool_of_another_device_is_named(capsys: Captured) -> None:
+    asked = "qwen3-30b-a3b --prefill tp1 --decode tp1 --ffn dp4-ep4 --ffn-gpu h200-sxm"
+    _, out, _ = ask(capsys, "disaggregate", *asked.split(), "--calibration", "none")
+    said = " ".join(out.split())
+    assert re.search(r"H100 SXM5 80GB \(prefill, decode\) and \d+ × NVIDIA H200 .*\(feed-f", said)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -231,6 +231,15 @@ def test_no_option_speaks_of_its_parser(name: str) -> None:
         ("simulate --rate 5 --slo tfft=5ms", "'tfft=5ms' is no objective", "did you mean ttft?"),
         ("simulate --trace nowhere.csv", "nowhere.csv does not exist", "spelling"),
         ("analyze --gpu ./missing.yaml", "missing.yaml does not exist", "spelling"),
+        ("analyze mixtral-8x7b --tp 8 --two-batch", "a layout of tp8, whose tokens", "leave out"),
+        ("analyze mixtral-8x7b --tp 8 --redundant-experts 8", "not take --redundant-experts", ""),
+        ("analyze --redundant-experts 8", "llama-3.1-8b does not take --redundant-experts", ""),
+        ("analyze --routing-skew 1", "does not take --routing-skew or --expert-loads", ""),
+        (
+            "simulate --rate 5 --gpus 2 --tp 1 --router prefix --no-prefix-caching",
+            "--router prefix does not take --no-prefix-caching",
+            "leave out",
+        ),
         ("analyze --report /nowhere/x.html", "there is no folder /nowhere", "create the folder"),
     ],
 )

@@ -113,9 +113,7 @@ PINS: Final = (
         DAY,
         "flags in the llama.cpp (0c1e5709) of llama-cpp-python 0.3.36, by a test",
         tuple(_LLAMACPP.split()),
-        Package(
-            "llama-cpp-python", "0.3.36", ("vendor/llama.cpp/common/arg.cpp",), wheel=False
-        ),
+        Package("llama-cpp-python", "0.3.36", ("vendor/llama.cpp/common/arg.cpp",), wheel=False),
     ),
     Pin(
         kubernetes.NAME,

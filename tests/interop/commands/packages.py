@@ -26,7 +26,7 @@ LIMIT_S = 300
 
 @cache
 def files_of(package: Package) -> dict[str, str]:
-    """Text of a package's sources by their place in it; the test is skipped where nothing is had."""
+    """Sources of a package as text, by their place in it; skips the test where none are had."""
     stem = package.name.replace("-", "_")
     pattern = f"{stem}-{package.release}" + ("-*.whl" if package.wheel else ".tar.gz")
     found = sorted(FOLDER.glob(pattern))

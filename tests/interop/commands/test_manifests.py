@@ -282,7 +282,8 @@ VALUES = {
                 "servicePort": {},
                 "proxy": {
                     "properties": {
-                        "enabled": {"type": "boolean"}, "connector": {"type": "string"},
+                        "enabled": {"type": "boolean"},
+                        "connector": {"type": "string"},
                     },
                 },
             },
