@@ -105,7 +105,7 @@ def attention(
     """Fused attention (FlashAttention): scores never leave the chip.
 
     Q is read and O written once; each visible key and value is read once per K head. Re-reads of
-    K and V by later query tiles are served by the cache: see `roofline.cost.hierarchy`.
+    K and V by later query tiles are served by the cache: see `roofline.cost.roof`.
 
     Source: Dao et al. 2022 (arXiv 2205.14135) for what is read and written; Stanford CS336 (2025)
     lecture 10 for bytes 4·B·S·D + 4·B·T·D of bf16 MHA.

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from math import exp
 from typing import Any, Final
 
-from roofline.cost import hierarchy
 from roofline.cost.engine_costs import EngineCosts
+from roofline.cost.roof import traffic
 from roofline.cost.work import COUNTS
 from roofline.serving import room
 from roofline.serving.advice import Change
@@ -218,7 +218,7 @@ def operators(batch: StaticBatch) -> Table:
         total = sum(entry.seconds for entry in ops.values())
         for name, entry in ops.items():
             op, work, times = entry.op, entry.op.work, float(entry.op.repeat)
-            moved = hierarchy.traffic(op, gpu, precision.activations.width, precision.kv.width)
+            moved = traffic(op, gpu, precision.activations.width, precision.kv.width)
             hbm = float(work.hbm_bytes)
             low, high = ends(entry)
             rows.append(
