@@ -12,11 +12,7 @@ from roofline.errors import RooflineError
 from roofline.hardware.links import host_link
 from roofline.model import parameters, precision
 from roofline.serving import room
-from roofline.serving.grid_steps import (
-    GridStep,
-    ask_together,
-    remembering,
-)
+from roofline.serving.stages import GridStep, ask_together, remembering
 from roofline.serving.static import OpTime, Phases, StaticBatch, phases, priced
 from roofline.serving.workload import Workload
 from roofline.units import show_binary

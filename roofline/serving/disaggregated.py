@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory, budget
-from roofline.cost.pipeline import fill, pace
 from roofline.cost.textbook.parallelism import kv_transfer_rate
 from roofline.errors import InputError, LayoutError
 from roofline.serving.asking import check_decodes
@@ -20,7 +19,7 @@ from roofline.serving.ffn_pools import Ratio, feeding_memory
 from roofline.serving.kv_transfer import Transfer, Wires, transfer
 from roofline.serving.pools import Phases, Split, divide
 from roofline.serving.room import memory_of
-from roofline.serving.stages import through
+from roofline.serving.stages import fill, pace, through
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.workload import Workload
 from roofline.units import MILLION, SECONDS_PER_HOUR

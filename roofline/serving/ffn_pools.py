@@ -9,7 +9,7 @@ for a step: the slowest resource sets the pace where enough take turns, else eac
 Both pools are always busy where a = f ≥ c and m ≥ 2·(1 + c / f); a transfer that takes less than
 half as long is hidden by three.
 Source: MegaScale-Infer, Zhu et al. 2025 (arXiv 2504.02263), ping-pong pipeline parallelism; cyclic
-flow shop of equal jobs, `roofline.cost.pipeline.period`.
+flow shop of equal jobs, `roofline.serving.stages.period`.
 """
 
 from collections.abc import Iterator

@@ -9,9 +9,7 @@ from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.moe import touched
 from roofline.cost.sampling import Sampling
 from roofline.serving import layout_notes
-from roofline.serving.grid_steps import (
-    remembering,
-)
+from roofline.serving.stages import remembering
 from roofline.serving.static import Phases, StaticBatch, phases, priced
 from roofline.units import show, show_binary
 

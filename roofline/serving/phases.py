@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.kernels.form import longest
-from roofline.cost.pipeline import finish, finish_with, pace, period
 from roofline.cost.roof import BOUNDS
 from roofline.cost.work import Array, Number, anywhere
 from roofline.model.architecture import Architecture, Attention, Block
-from roofline.serving.grid_steps import GridStep, grid_step, wires
 from roofline.serving.quadrature import Answers, ContextSums, between_nodes, context_nodes
 from roofline.serving.room import prompts_in_a_step
+from roofline.serving.stages import GridStep, finish, finish_with, grid_step, pace, period, wires
 from roofline.serving.workload import turns_of
 
 ENGINE: Final = "engine"

@@ -1,17 +1,109 @@
-"""A step priced stage by stage of its pipeline."""
+"""Steps priced stage by stage of a pipeline, over grids too; time of batches that pass through.
+
+A batch is cut into micro-batches that follow one another; a stage works on one at a time. Stages
+need not be equal: the slowest sets the pace.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from operator import add
 
 import numpy as np
+from numpy.typing import NDArray
 
+from roofline.cost.calibration.remembered import Remembered
+from roofline.cost.calibration.remembered import together as look_up
 from roofline.cost.deployment import Deployment
 from roofline.cost.ffn_pool import transfers
+from roofline.cost.kernels.form import longest
 from roofline.cost.layout import Stage, pipeline
 from roofline.cost.measured import Measured
-from roofline.cost.roof import CHOSEN, Parts, Time, measured_each, parts, roofed
+from roofline.cost.roof import BOUNDS, CHOSEN, Parts, Time, measured_each, parts, roofed
 from roofline.cost.step import Group, feed_forward, steps
-from roofline.cost.work import COMBINE, DISPATCH, Number, Op, anywhere
+from roofline.cost.work import COMBINE, DISPATCH, Array, Number, Op, anywhere, chosen, plus
+from roofline.errors import RooflineError
+
+
+def fill(stages: Sequence[Number]) -> Number:
+    """Time from the start of a micro-batch to its end, with nobody in the way. [s]
+
+    Source: the sum of the stages; a pipeline with one micro-batch is serial.
+
+    Args:
+        stages: Time of each stage, with what it sends on. [s]
+    """
+    return reduce(add, stages)
+
+
+def pace(stages: Sequence[Number]) -> Number:
+    """Time from the end of one micro-batch to that of the next. [s]
+
+    Source: the slowest stage.
+
+    Args:
+        stages: Time of each stage, with what it sends on. [s]
+    """
+    slowest: Number = reduce(np.maximum, stages)
+    return slowest
+
+
+def finish(stages: Sequence[Number], number: Number) -> Number:
+    """Time until the last of some equal micro-batches is done. [s]
+
+    fill + (m − 1) · pace. With p equal stages it is (m + p − 1) stages: a bubble of (p − 1)/m of
+    the ideal time. Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2; flow shop of
+    equal jobs for stages that differ.
+
+    Args:
+        stages: Time of each stage, with what it sends on. [s]
+        number: Micro-batches, one after the other. [1]
+
+    Examples:
+        >>> float(finish([1.0, 1.0, 1.0, 1.0], 8)) / 8 - 1
+        0.375
+    """
+    return fill(stages) + (number - 1.0) * pace(stages)
+
+
+def finish_with(stages: Sequence[Number], number: Number, last: Sequence[Number]) -> Number:
+    """Time until a smaller micro-batch after some equal ones is done. [s]
+
+    At each stage it waits for itself from the stage before and for the one ahead.
+    Source: recursion of the flow shop, C(j, s) = max(C(j, s − 1), C(j − 1, s)) + t(s).
+
+    Args:
+        stages, last: Time of each stage, for the equal ones and for the last one. [s]
+        number: Equal micro-batches before it. [1]
+
+    Examples:
+        Two of (2, 1), then one of (1, 1): 2, 4, 5 after the first stage, 3, 5, 6 after the second:
+
+        >>> float(finish_with([2.0, 1.0], 2, [1.0, 1.0]))
+        6.0
+    """
+    done: Number = 0.0
+    for stage, each in enumerate(last):
+        ahead = np.where(np.asarray(number) > 0, finish(stages[: stage + 1], number), 0.0)[()]
+        done = np.maximum(done, ahead) + each
+    return done
+
+
+def period(stages: Sequence[Number], number: Number) -> Number:
+    """Time between two tokens of a sequence while some micro-batches take turns. [s]
+
+    A sequence's next token starts when its last one is out, and waits its turn: the larger of fill
+    and m · pace. Source: cyclic flow shop of equal jobs.
+
+    Args:
+        stages: Time of each stage for one micro-batch, with what it sends on. [s]
+        number: Micro-batches m. [1]
+
+    Examples:
+        >>> [float(period([1.0, 2.0], number)) for number in (1, 2)]
+        [3.0, 4.0]
+    """
+    return np.maximum(fill(stages), number * pace(stages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,3 +282,123 @@ def slowest_number(seconds: Sequence[float]) -> int:
 def slowest(stages: Sequence[Priced]) -> Priced:
     """The stage that takes longest, on average over the scenario axis; the first of equals."""
     return max(stages, key=lambda stage: float(np.mean(stage.seconds())))
+
+
+@dataclass(eq=False)
+class GridStep:
+    """Step over a grid, priced when it is first asked about."""
+
+    laid: LaidOut
+    """Its operators on the stages of a pipeline."""
+    shape: tuple[int, ...]
+    """Rows and columns of the grid; empty for one step."""
+    known: Sequence[Measured | None] | None = None
+    """Measured times of the operators; None where they were not looked up yet."""
+
+    @cached_property
+    def stages(self) -> tuple[Priced, ...]:
+        """Stages of the pipeline in order, with numbers that broadcast to the grid."""
+        return self.laid.priced(self.known)
+
+    @cached_property
+    def different(self) -> tuple[Priced, ...]:
+        """Stages, of equal ones the first."""
+        return tuple({id(stage): stage for stage in self.stages}.values())
+
+    def wide(self, value: Number) -> Array:
+        """A number at each place of the grid."""
+        return np.broadcast_to(np.asarray(value, np.float64), self.shape)
+
+    def seconds(self, *, serial: bool = False) -> list[Number]:
+        """Time of the kernels of each stage, or what it would be if nothing overlapped. [s]"""
+        each = {id(stage): stage.seconds(serial) for stage in self.different}
+        return [each[id(stage)] for stage in self.stages]
+
+    def of_slowest(self, value: Callable[[Priced], Number]) -> Array:
+        """A number of the stage that takes longest; of equals the first."""
+        values = [value(stage) for stage in self.different]
+        return self.wide(values[0] if len(values) == 1 else chosen(self._slowest, values))
+
+    @cached_property
+    def _slowest(self) -> NDArray[np.intp]:
+        """Place among the different stages of the one that takes longest."""
+        return longest(*(stage.seconds() for stage in self.different))
+
+    def bound_times(self) -> list[Array]:
+        """Time of the slowest stage by what binds it, one entry for each of `BOUNDS`. [s]"""
+        each = {id(stage): _bound_times(stage) for stage in self.different}
+
+        def limit(place: int) -> Array:
+            return self.of_slowest(lambda stage: each[id(stage)][place])
+
+        return [limit(place) for place in range(len(BOUNDS))]
+
+
+def _bound_times(stage: Priced) -> list[Number]:
+    """Time of a stage by what binds its operators, one entry for each `BOUNDS`. [s]"""
+    out: list[Number] = [0.0] * len(BOUNDS)
+    hides = any(map(anywhere, stage.parts.hidden(stage.deployment)))
+    for op, time in stage.ops.values():
+        took = stage.exposed(op, time) if hides else time.seconds
+        limits = (time.compute, time.memory, time.wire, time.host)
+        there = [n for n, each in enumerate(limits) if not (isinstance(each, float) and each == 0)]
+        if len(there) <= 1:
+            for place in there or [0]:
+                out[place] = plus(out[place], took)
+            continue
+        binds = longest(*(limits[each] for each in there))
+        for number, place in enumerate(there):
+            out[place] = plus(out[place], took * (binds == number))
+    return out
+
+
+def grid_step(deployment: Deployment, count: Number, new: Number, context: Number) -> GridStep:
+    """Operators of a step over a grid.
+
+    Args:
+        deployment: What runs; the degrees of its layout may be a column of the grid.
+        count, new, context: As of `Group`: numbers, or arrays of shape (rows, 1), (1, columns) or
+            both.
+    """
+    numbers = (count, new, context, deployment.layout.tp)
+    shape = np.broadcast_shapes(*map(np.shape, numbers))
+    return GridStep(laid_out(deployment, Group(count, new, context)), shape)
+
+
+def remembering(deployment: Deployment) -> Deployment:
+    """The deployment with kernels that are priced once, on the axes that they depend on."""
+    known, pool = deployment.calibration, deployment.ffn
+    if pool is not None:
+        fed = replace(pool, deployment=remembering(pool.deployment))
+        deployment = replace(deployment, ffn=fed)
+    if known is None or isinstance(known, Remembered):
+        return deployment
+    return replace(deployment, calibration=Remembered(known, deployment.node.gpu))
+
+
+def ask_together(steps: Sequence[GridStep]) -> None:
+    """Ask the calibrations of several steps about all of their operators at once.
+
+    Steps of a device that lacks the arithmetic are left as they were.
+    """
+    asked: list[tuple[Remembered, Op]] = []
+    waiting: list[tuple[GridStep, int]] = []
+    for each in steps:
+        known = [stage.deployment.calibration for stage in each.laid.stages]
+        if each.known is None and all(isinstance(one, Remembered) for one in known):
+            for one, stage in zip(known, each.laid.stages, strict=True):
+                assert isinstance(one, Remembered), "checked above"
+                asked += [(one, op) for op in stage.ops.values()]
+            waiting.append((each, len(asked)))
+    told, start = look_up(asked), 0
+    for each, end in waiting:
+        found = [price for price in told[start:end] if not isinstance(price, RooflineError)]
+        each.known = found if len(found) == end - start else None
+        start = end
+
+
+def wires(step: GridStep) -> Number:
+    """Share of the time of all stages that collectives take. [1]"""
+    wired: Number = sum((stage.parts.wire for stage in step.stages), 0.0)
+    whole: Number = sum(step.seconds(), 0.0)
+    return wired / whole

@@ -11,13 +11,9 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.measured import Measured
 from roofline.cost.memory import Memory
-from roofline.cost.pipeline import fill, pace
 from roofline.cost.roof import Time
 from roofline.cost.work import COUNTS, Array, Number, Op, Work
 from roofline.errors import InputError
-from roofline.serving.grid_steps import (
-    GridStep,
-)
 from roofline.serving.phases import (
     ENGINE,
     DecodeSteps,
@@ -28,7 +24,7 @@ from roofline.serving.phases import (
 )
 from roofline.serving.quadrature import Answers
 from roofline.serving.room import memory_of
-from roofline.serving.stages import Priced, slowest
+from roofline.serving.stages import GridStep, Priced, fill, pace, slowest
 from roofline.serving.workload import Workload, branches
 from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR

@@ -9,18 +9,9 @@ import numpy as np
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array, Number, distinct
-from roofline.serving.grid_steps import (
-    GridStep,
-    remembering,
-    wires,
-)
-from roofline.serving.phases import (
-    DecodeSteps,
-    FirstTokens,
-    decode_between,
-    first_tokens,
-)
+from roofline.serving.phases import DecodeSteps, FirstTokens, decode_between, first_tokens
 from roofline.serving.quadrature import Answers
+from roofline.serving.stages import GridStep, remembering, wires
 from roofline.serving.workload import Workload, branches
 
 APPROXIMATE: Final = 0.02

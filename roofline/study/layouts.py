@@ -16,13 +16,9 @@ from roofline.errors import LayoutError
 from roofline.hardware.machine import Node
 from roofline.model.architecture import Architecture
 from roofline.model.feedforward import FeedForward
-from roofline.serving.grid_steps import (
-    ask_together,
-)
-from roofline.serving.phases import (
-    together,
-)
+from roofline.serving.phases import together
 from roofline.serving.room import step_tokens
+from roofline.serving.stages import ask_together
 from roofline.serving.static import check_context
 from roofline.serving.static_columns import StaticBatches, static_batches
 from roofline.serving.workload import MOST_SEQUENCES, Workload

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from roofline.cost.deployment import Deployment
 from roofline.cost.ffn_pool import with_ffn_pool
 from roofline.cost.layout import parse
-from roofline.cost.pipeline import finish, period
 from roofline.errors import LayoutError
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.disaggregated_result import result_of
 from roofline.serving.ffn_pools import VISITS, numbers, ratios
 from roofline.serving.simulate.prices import step_prices
+from roofline.serving.stages import finish, period
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from tests.cases import examples

@@ -8,13 +8,12 @@ import pytest
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import parse
 from roofline.cost.moe import Routing
-from roofline.cost.pipeline import period
 from roofline.cost.step import decode, step
 from roofline.cost.weights import weight_bytes
 from roofline.errors import InputError, LayoutError
 from roofline.serving.layout_notes import notes
 from roofline.serving.simulate.prices import step_prices
-from roofline.serving.stages import through
+from roofline.serving.stages import period, through
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from tests.serving.deployments import on

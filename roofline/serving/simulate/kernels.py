@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, KernelGains, gains_on
 from roofline.cost.measured import Measured
-from roofline.cost.pipeline import period
 from roofline.cost.roof import CHOSEN, Time, parts, roofed
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op, Work
-from roofline.serving.stages import LaidOut, laid_out, measured
+from roofline.serving.stages import LaidOut, laid_out, measured, period
 from roofline.serving.workload import turns_of
 
 Points = NDArray[np.complex128]

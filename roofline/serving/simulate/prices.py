@@ -23,7 +23,6 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, KernelGains
-from roofline.cost.pipeline import finish, pace, period
 from roofline.cost.work import Array, Number, distinct, union
 from roofline.errors import InputError
 from roofline.serving.asking import check_decodes
@@ -39,6 +38,7 @@ from roofline.serving.simulate.kernels import (
 )
 from roofline.serving.simulate.server import Server
 from roofline.serving.spacing import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
+from roofline.serving.stages import finish, pace, period
 from roofline.serving.workload import turns_of
 
 EVERY_BATCH: Final = 256

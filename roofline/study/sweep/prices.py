@@ -11,18 +11,9 @@ from numpy.typing import NDArray
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array
 from roofline.model.architecture import Architecture
-from roofline.serving.grid_steps import (
-    GridStep,
-    ask_together,
-    remembering,
-)
-from roofline.serving.phases import (
-    DecodeSteps,
-    FirstTokens,
-    decode_between,
-    first_tokens,
-)
+from roofline.serving.phases import DecodeSteps, FirstTokens, decode_between, first_tokens
 from roofline.serving.quadrature import between_nodes
+from roofline.serving.stages import GridStep, ask_together, remembering
 from roofline.serving.static_columns import PromptTimes, prompt_times
 from roofline.study.sweep.points import Lane
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.cost.layout import parts
-from roofline.cost.pipeline import fill, finish, finish_with, pace, period
+from roofline.serving.stages import fill, finish, finish_with, pace, period
 from tests.cases import examples
 from tests.cost.reference.pipelining import completions
 
