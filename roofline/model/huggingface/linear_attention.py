@@ -36,7 +36,8 @@ from roofline.model.huggingface.layers import (
 )
 from roofline.model.huggingface.mamba import state_format
 from roofline.model.huggingface.routing import marks, placed, routed, stepped
-from roofline.model.huggingface.vision import QWEN3_VL_TOWER, Wrapper, wrapped
+from roofline.model.huggingface.towers import QWEN3_VL_TOWER
+from roofline.model.huggingface.vision import Wrapper, wrapped
 
 WORDS: Final = {"linear_attention": "linear", "full_attention": "full"}
 
