@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from roofline.errors import RooflineError
-from roofline.serving import grounds, room, tables
+from roofline.serving import room, tables
 from roofline.serving.result import curve, kernels
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
@@ -37,7 +37,7 @@ def with_steps(result: Result, plan: Plan) -> Result:
     same = first.kind.gpu == last.kind.gpu
     # Operators of two devices do not stand under the same roofs.
     found = {
-        "roofs": grounds.roofs(decode),
+        "roofs": tables.roofs(decode),
         "memory": room.memory_table(decode.memory),
         "capacity": tables.capacity(decode, most),
         "batch_curve": Table(

@@ -105,7 +105,7 @@ def probe_of(kind: str, variants: tuple[str, ...], probes: Mapping[str, str]) ->
     """Probe that measures a kernel, or the reason why none does.
 
     Args:
-        kind, variants: Of the kernel, as `roofline.cost.calibration.query.KernelQuery` has them.
+        kind, variants: Of the kernel, as `roofline.cost.calibration.kernel.KernelQuery` has them.
         probes: Kind of each probe by its name.
 
     Examples:

@@ -5,12 +5,11 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from roofline.cost import placement
 from roofline.cost.adapters import NO_ADAPTERS, Lora, modules
 from roofline.cost.algorithms import Ranks
 from roofline.cost.attention import Mask
 from roofline.cost.engine_costs import ALONE, IDEAL, EngineCosts, KernelGains, eager
-from roofline.cost.layout import SINGLE, Layout, group
+from roofline.cost.layout import SINGLE, Layout, check_layout, group
 from roofline.cost.measured import Calibration
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.cost.sampling import LIKELIEST, Sampling
@@ -19,11 +18,7 @@ from roofline.errors import InputError, LayoutError
 from roofline.hardware.links import host_link
 from roofline.hardware.machine import Node
 from roofline.hardware.serving_engine import Engine
-from roofline.model.architecture import (
-    UNQUANTISED,
-    Architecture,
-    Block,
-)
+from roofline.model.architecture import UNQUANTISED, Architecture, Block
 from roofline.model.precision import Precision
 from roofline.model.tower import NO_PICTURES, Pictures
 
@@ -211,7 +206,7 @@ class Deployment:
         if not self.layout.is_axis:
             alone = self.layout if self.ffn is None else replace(self.layout, dp=1)
             redundant = self.options.routing.redundant
-            placement.check(self.architecture, alone, self.node, redundant)
+            check_layout(self.architecture, alone, self.node, redundant)
 
     def _check_adapters(self) -> None:
         """Refuse adapters of layers that the network does not have, and those that cannot come."""

@@ -6,8 +6,7 @@ from typing import Final
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.expert_parallel import held_experts
-from roofline.cost.layout import Stage
-from roofline.cost.placement import padded
+from roofline.cost.layout import Stage, padded
 from roofline.cost.work import Number, total
 from roofline.model.architecture import Block, Linear
 from roofline.model.linear import ROUTER
@@ -168,7 +167,7 @@ def adapter_parts(deployment: Deployment, block: Block) -> Iterator[Part]:
 
     R·(in + out) elements for each layer of the checkpoint, of what the device has of that layer:
     all of A and a part of B where outputs are split, a part of A and all of B where inputs are.
-    Source: as `roofline.cost.layers.adapters.adapted`.
+    Source: as `roofline.cost.layers.common.adapted`.
 
     Args:
         deployment, block: Adapters, formats and layout; the layer.

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from roofline.errors import RooflineError
-from roofline.serving import advice, grounds, room, tables
+from roofline.serving import advice, room, tables
 from roofline.serving.adapters import adapter_derivations, adapter_table, load_notes
 from roofline.serving.asking import asked_of
-from roofline.serving.explain import explain_all
 from roofline.serving.explain.parts import worst
+from roofline.serving.explain.times import explain_all
 from roofline.serving.notes import latent_forms, notes, steady_notes
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, micro
 from roofline.serving.static_columns import StaticBatches, batch_axis, static_batches
@@ -172,8 +172,8 @@ def result_of(
             **({"adapters": adapter_table(batch, headline["value"][0])} if lora.adapters else {}),
             "what_if": tables.what_if(changes),
             "batch_curve": curve(batch, most, batches),
-            "roofs": grounds.roofs(batch),
-            "assumptions": grounds.assumptions(batch, given),
+            "roofs": tables.roofs(batch),
+            "assumptions": tables.assumptions(batch, given),
             "kernels": kernels(batch),
             **drawn,
         },

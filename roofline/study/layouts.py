@@ -7,9 +7,8 @@ from typing import Final, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost import placement
 from roofline.cost.deployment import Deployment, Options
-from roofline.cost.layout import DEGREES, Layout
+from roofline.cost.layout import DEGREES, Layout, check_layer, check_shared_context
 from roofline.cost.memory import Held, held, memory_budget
 from roofline.cost.work import Array, Number, distinct
 from roofline.errors import LayoutError
@@ -59,10 +58,10 @@ def candidates(
     if node.network is None:
         tried = [n for n in tried if n <= node.gpus]
     mixtures = architecture.mixtures
-    tp = [n for n in tried if _possible(placement.check_layer, architecture, n)]
+    tp = [n for n in tried if _possible(check_layer, architecture, n)]
     cp = [1]
     if options.attention == "flash":
-        cp = [n for n in tried if _possible(placement.check_context, architecture, Layout(cp=n))]
+        cp = [n for n in tried if _possible(check_shared_context, architecture, Layout(cp=n))]
     most = min((part.experts for part in mixtures), default=1)
     dp = tried if mixtures else [1]
     ep = [n for n in tried if n <= most]

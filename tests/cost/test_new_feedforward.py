@@ -8,9 +8,8 @@ import pytest
 from roofline.cost.deployment import Deployment
 from roofline.cost.layers import blocks
 from roofline.cost.layers.common import Pass, elementwise, split
-from roofline.cost.layout import Layout
+from roofline.cost.layout import Layout, check_layer
 from roofline.cost.memory import activation_peak
-from roofline.cost.placement import check_layer
 from roofline.cost.step import decode, step
 from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Op

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from roofline.cost.layout import Layout, group, pipeline
-from roofline.cost.placement import check
+from roofline.cost.layout import Layout, check_layout, group, pipeline
 from roofline.errors import LayoutError
 from roofline.model.architecture import (
     Architecture,
@@ -142,22 +141,22 @@ def test_a_layout_that_cannot_be_names_the_number_at_fault(
     network: Architecture, layout: Layout, said: str
 ) -> None:
     with pytest.raises(LayoutError) as refused:
-        check(network, layout, BOXES)
+        check_layout(network, layout, BOXES)
     assert said in str(refused.value)
     assert refused.value.hint
 
 
 def test_more_devices_than_a_node_has_need_a_network() -> None:
     alone = replace(NODE, gpus=4)
-    check(DENSE, Layout(tp=4), alone)
+    check_layout(DENSE, Layout(tp=4), alone)
     with pytest.raises(LayoutError, match="takes 8 devices, box has 4 and no network"):
-        check(DENSE, Layout(tp=4, pp=2), alone)
-    check(DENSE, Layout(tp=4, pp=2), replace(BOXES, gpus=4))
+        check_layout(DENSE, Layout(tp=4, pp=2), alone)
+    check_layout(DENSE, Layout(tp=4, pp=2), replace(BOXES, gpus=4))
 
 
 def test_whole_shared_experts_need_not_be_divisible() -> None:
     # Devices with tokens of their own hold the shared part whole.
     odd = of(PLAIN, Moe(12, 2, 20, shared_width=7))
-    check(odd, Layout(tp=4, dp=2, ep=8), BOXES)
+    check_layout(odd, Layout(tp=4, dp=2, ep=8), BOXES)
     with pytest.raises(LayoutError, match="shared expert width 7"):
-        check(odd, Layout(tp=4, ep=4), BOXES)
+        check_layout(odd, Layout(tp=4, ep=4), BOXES)

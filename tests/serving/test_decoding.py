@@ -11,7 +11,7 @@ from roofline import api
 from roofline.cost.branching import own_tokens
 from roofline.cost.sampling import Sampling
 from roofline.errors import InputError
-from roofline.serving.explain import explain_all
+from roofline.serving.explain.times import explain_all
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
 from tests.formulas import evaluated

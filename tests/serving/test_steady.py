@@ -18,7 +18,7 @@ from roofline.serving import drafts
 from roofline.serving.acceptance import parse
 from roofline.serving.advice import shares
 from roofline.serving.disaggregated import disaggregated
-from roofline.serving.explain import explain_all
+from roofline.serving.explain.times import explain_all
 from roofline.serving.paged import paged
 from roofline.serving.phases import ENGINE
 from roofline.serving.speculative import speculate

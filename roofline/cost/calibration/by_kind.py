@@ -8,19 +8,15 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.calibration import sparse
 from roofline.cost.calibration.attention import (
     LATENT,
     decode_attention,
+    is_sparse,
     latent_attention,
     prefill_attention,
+    sparse_attention,
 )
-from roofline.cost.calibration.query import (
-    SIXTEEN,
-    KernelQuery,
-    columns,
-    unmeasured,
-)
+from roofline.cost.calibration.kernel import SIXTEEN, KernelQuery, columns, unmeasured
 from roofline.cost.calibration.rows import FEW_TOKENS, VERIFIED_TOKENS
 from roofline.cost.kernels import gemm, recurrent
 from roofline.cost.kernels.experts import GATED, expert_dims, tallest
@@ -295,20 +291,7 @@ def kernel_query(op: Op, gpu: Gpu) -> KernelQuery | None:
     """Kernel that an operator asks for; None where none like it was measured."""
     make = _MAKERS.get("moe" if "tokens" in op.dims else op.kind)
     found = None if make is None else make(op, gpu)
-    return _sparse(op, gpu, found) if sparse.is_sparse(op) else found
-
-
-def _sparse(op: Op, gpu: Gpu, otherwise: KernelQuery | None) -> KernelQuery | None:
-    """A part of a module of sparse attention; what is like it otherwise where none was measured."""
-    if "square" in op.dims or "naive" in op.dims:
-        return otherwise
-    return KernelQuery(
-        sparse.KIND,
-        sparse.variants(op),
-        sparse.columns(op, gpu),
-        assumed=sparse.unlike(op),
-        otherwise=otherwise,
-    )
+    return sparse_attention(op, gpu, found) if is_sparse(op) else found
 
 
 _MAKERS: Final[Mapping[str, Callable[[Op, Gpu], KernelQuery | None]]] = {

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.calibration.by_kind import kernel_query
-from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, Label, Load, nearest
-from roofline.cost.calibration.query import KernelQuery
+from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, KernelQuery, Label, Load, nearest
 from roofline.cost.calibration.rows import merge_rows, sorted_out
 from roofline.cost.calibration.usual import usual
 from roofline.cost.calibration.wires import (

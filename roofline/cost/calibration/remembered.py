@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.calibration import rows as row_axes
-from roofline.cost.calibration.query import alike
+from roofline.cost.calibration.kernel import alike
 from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.measured import Calibration, Measured
 from roofline.cost.work import Number, Op

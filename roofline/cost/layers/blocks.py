@@ -15,8 +15,8 @@ from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.branching import beam_page_copies, expected_parents
 from roofline.cost.layers import attention, compressed, feedforward, latent, recurrent
 from roofline.cost.layers.common import Pass, collective, is_one, norm, often, product, split
+from roofline.cost.layout import padded
 from roofline.cost.memory import kv_bytes_per_sequence
-from roofline.cost.placement import padded
 from roofline.cost.sampling import GREEDY, over_logits
 from roofline.cost.work import LOOKUP, Number, Op, anywhere
 from roofline.model.architecture import (

@@ -1,11 +1,13 @@
-"""Derivations of times, and of what follows from them: throughput, price, energy.
+"""Derivation of each headline figure of a static batch, down to facts with sources.
 
-They are of a static batch, of a server that is kept full, and of an idle one.
+Times, and what follows from them: throughput, price, energy. They are of a static batch, of a
+server that is kept full, and of an idle one.
 """
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from roofline.serving.explain.memory import adapters, kv, memory, weights
 from roofline.serving.explain.operators import rates, step
 from roofline.serving.explain.parts import derived, fact, given, worst
 from roofline.serving.phases import ENGINE
@@ -17,6 +19,44 @@ if TYPE_CHECKING:
     from roofline.serving.steady import SteadyState
 
 CLOSED_FORM: Final = "closed form of a closed loop, roofline/serving/simulate/steady; Little's law"
+
+
+def explain_all(
+    batch: StaticBatch, replicas: int = 1, state: "SteadyState | None" = None
+) -> dict[str, Derivation]:
+    """Derivations of every metric; throughput, cost and energy are of all replicas.
+
+    With a steady state these are its own, and those of the static batch have ``static_`` before
+    their names.
+    """
+    first, each = ttft(batch), tpot(batch)
+    whole = latency(batch, first, each)
+    rate = throughput(batch, whole, replicas)
+    spent, joules = cost(batch, replicas, rate), energy(batch, replicas, rate)
+    every = {
+        "ttft": first,
+        "tpot": each,
+        "latency": whole,
+        "throughput": rate,
+        "memory": memory(batch),
+        "weights": weights(batch),
+        "kv": kv(batch),
+        "cost": spent,
+        "energy": joules,
+        "ridge": ridge(batch),
+    }
+    if batch.memory.adapters:
+        every["adapters"] = adapters(batch)
+    prefix = "static_" if state else ""
+    every |= {f"{prefix}throughput": rate, f"{prefix}cost": spent, f"{prefix}energy": joules}
+    every["ttft_idle"] = idle = ttft_idle(batch, state)
+    if state is not None:
+        every["ttft_steady"] = steady = ttft_steady(state, idle)
+        every["tpot_steady"] = between = tpot_steady(batch, state, first, each)
+        every["throughput"] = rate = steady_throughput(batch, state, steady, between, replicas)
+        every["cost"] = cost(batch, replicas, rate)
+        every["energy"] = energy(batch, replicas, rate)
+    return every
 
 
 def ttft(batch: StaticBatch) -> Derivation:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from roofline.cost.work import Array
+from roofline.serving.quadrature import between
 from roofline.serving.simulate.compiled.state import Prices, Rules
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import BATCHED, UNLIMITED, Server
-from roofline.serving.spacing import between
 
 
 class _Kernels(NamedTuple):

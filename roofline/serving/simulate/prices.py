@@ -26,6 +26,7 @@ from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, Ker
 from roofline.cost.work import Array, Number, distinct, union
 from roofline.errors import InputError
 from roofline.serving.asking import check_decodes
+from roofline.serving.quadrature import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
 from roofline.serving.simulate.kernels import (
     StepKernels,
     alone_part,
@@ -37,7 +38,6 @@ from roofline.serving.simulate.kernels import (
     window_of,
 )
 from roofline.serving.simulate.server import Server
-from roofline.serving.spacing import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
 from roofline.serving.stages import finish, pace, period
 from roofline.serving.workload import turns_of
 

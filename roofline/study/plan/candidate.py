@@ -20,11 +20,11 @@ from roofline.errors import LayoutError
 from roofline.serving.draft_trees import Tree, chain
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective
+from roofline.serving.quadrature import between
 from roofline.serving.run.intervals import Doubt as Misses
 from roofline.serving.simulate.denoising import BlockDiffusion
 from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import StepPrices
-from roofline.serving.spacing import between
 from roofline.study.plan.curve import SHARES, Role
 from roofline.study.plan.demand import Demand
 from roofline.units import show, show_binary

@@ -11,9 +11,8 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.memory import held, memory_budget
 from roofline.cost.work import Array, Number, Scalar, distinct, picked
 from roofline.serving.phases import together
-from roofline.serving.quadrature import Answers
+from roofline.serving.quadrature import Answers, spaced
 from roofline.serving.room import host_memory
-from roofline.serving.spacing import spaced
 from roofline.serving.workload import Workload
 
 AXES: Final = ("batch", "prompt", "output")

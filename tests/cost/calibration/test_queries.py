@@ -7,9 +7,8 @@ import pytest
 
 from roofline.api.setting import deployed
 from roofline.cost.calibration.by_kind import kernel_query
-from roofline.cost.calibration.kernel import Kernel, Label
+from roofline.cost.calibration.kernel import Kernel, KernelQuery, Label
 from roofline.cost.calibration.pricing import GpuCalibration
-from roofline.cost.calibration.query import KernelQuery
 from roofline.cost.calibration.rows import sorted_out
 from roofline.cost.calibration.wires import payload_of
 from roofline.cost.deployment import Deployment

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from roofline.api.setting import deployed
+from roofline.cost.calibration.attention import ATTENTION_LAUNCHES, INDEX_LAUNCHES, SPARSE
 from roofline.cost.calibration.by_kind import kernel_query
-from roofline.cost.calibration.kernel import Kernel, Label
+from roofline.cost.calibration.kernel import Kernel, KernelQuery, Label
 from roofline.cost.calibration.pricing import GpuCalibration
-from roofline.cost.calibration.query import KernelQuery
-from roofline.cost.calibration.sparse import ATTENTION_LAUNCHES, INDEX_LAUNCHES, KIND
 from roofline.cost.deployment import Deployment
 from roofline.cost.kernels import sparse
 from roofline.cost.kernels.calibrated import Calibrated
@@ -62,7 +61,7 @@ def test_an_index_and_its_attention_are_parts_of_one_module(
     assert chosen.name.startswith(attention)
     index, rest = wanted(scores), wanted(chosen)
     for each in (index, rest):
-        assert each.kind == KIND
+        assert each.kind == SPARSE
         assert all(name.startswith(f"{module}-{phase}-") for name in each.variants)
         assert not each.dims["n0"].any(), "projections are operators of their own"
     assert not index.dims["attends"].any()
@@ -103,7 +102,7 @@ def fitted(**over: float) -> Calibrated:
 
 def test_an_engine_with_a_module_alone_has_its_part_priced_and_no_projection_twice() -> None:
     """The parts take less than the module, by what the projections and the rest of it take."""
-    label = Label("b200-sxm", "trtllm", KIND, "dsa-decode-bfloat16-bfloat16-fp8_block")
+    label = Label("b200-sxm", "trtllm", SPARSE, "dsa-decode-bfloat16-bfloat16-fp8_block")
     model = fitted()
     calibration = GpuCalibration("test", "trtllm", (label,), lambda _: Kernel(label, "bf16", model))
     found = ops("deepseek-v3.2", decode(16.0, 8192.0))

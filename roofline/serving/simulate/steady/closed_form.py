@@ -14,9 +14,18 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array, Number
 from roofline.errors import InfeasibleError, InputError
-from roofline.serving.simulate.steady.pace import HALVINGS, Most, Turn, halved, most, turn
+from roofline.serving.simulate.steady.pace import (
+    HALVINGS,
+    Means,
+    Most,
+    Turn,
+    backlog,
+    first_s,
+    halved,
+    most,
+    turn,
+)
 from roofline.serving.simulate.steady.share import Share
-from roofline.serving.simulate.steady.waits import Means, backlog, first_s
 
 
 def closed_loop(share: Share, most: Most, clients: Array) -> Means:

@@ -6,10 +6,20 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.work import Array, distinct
-from roofline.serving.simulate.steady.pace import LEAST, Most, Pace, coming, last, pace
+from roofline.serving.quadrature import between
+from roofline.serving.simulate.steady.pace import (
+    LEAST,
+    Means,
+    Most,
+    Pace,
+    ahead,
+    backlog,
+    coming,
+    first_s,
+    last,
+    pace,
+)
 from roofline.serving.simulate.steady.share import Share
-from roofline.serving.simulate.steady.waits import Means, ahead, backlog, first_s
-from roofline.serving.spacing import between
 
 LOADS: Final = 64
 """Numbers of prompts for a step at which its time is looked up."""

@@ -7,10 +7,10 @@ import numpy as np
 
 from roofline.cost.work import Array, distinct
 from roofline.errors import InputError
+from roofline.serving.quadrature import between
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import BATCHED, UNLIMITED, Server
-from roofline.serving.spacing import between
 
 if TYPE_CHECKING:
     from roofline.serving.simulate.compiled.state import Prices
