@@ -84,12 +84,12 @@ def rank_of_interval(count: int) -> int:
 
 
 def reason(samples: Sequence[float], elapsed_s: float, stop: Stop) -> str:
-    """Why to stop now: `CONVERGED`, `OUT_OF_TIME` or `OUT_OF_SAMPLES`; empty to go on.
+    """Reason to stop now: `CONVERGED`, `OUT_OF_TIME` or `OUT_OF_SAMPLES`; empty to go on.
 
     Args:
-        samples: So far.
-        elapsed_s: Since the first one. [s]
-        stop: When to.
+        samples: Samples so far.
+        elapsed_s: Time since the first one. [s]
+        stop: Rule of when to stop.
 
     Examples:
         >>> reason([1.0] * 10, 0.0, Stop())
@@ -111,7 +111,7 @@ class Sampled:
     """Times of a point, as the engine measured them or as a record tells them."""
 
     reuse: float
-    """Touched between two uses of the arguments that are streamed. [B]"""
+    """Bytes touched between two uses of the streamed arguments. [B]"""
     samples: tuple[float, ...]
     """Each the mean time of some runs. [s]"""
     stopped: str
@@ -132,7 +132,7 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Samples that were taken of one thing."""
+    """Samples of one measurement."""
 
     values: tuple[float, ...]
     """Times. [s]"""
@@ -157,9 +157,9 @@ def sample(
     what the device gives: they count then, and `Samples.stopped` says so.
 
     Args:
-        once: Takes a sample. [s]
-        slowed: Why the clock is held down right after it.
-        stop: When it is enough.
+        once: Function that takes a sample. [s]
+        slowed: Reasons for which the clock is held down right after it.
+        stop: Rule of when the samples are enough.
         now: Clock for the budget. [s]
     """
     taken: list[float] = []

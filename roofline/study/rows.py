@@ -50,7 +50,7 @@ def truths(values: NDArray[np.bool_]) -> "pa.Array":
 
 
 def words(codes: NDArray[Any], names: Sequence[str]) -> "pa.DictionaryArray":
-    """Column of words by their places in a list.
+    """Column of words, from places in a list of them.
 
     Examples:
         >>> words(np.array([1, 0, 1]), ["", "vllm"]).to_pylist()
@@ -87,7 +87,7 @@ def values(column: "pa.ChunkedArray") -> NDArray[Any]:
 
 
 def places(column: "pa.ChunkedArray") -> tuple[NDArray[Any], list[str]]:
-    """Places of the words of a column in a list, and the list.
+    """Words of a column as places in a list, and the list.
 
     Examples:
         >>> import pyarrow as pa
@@ -135,7 +135,7 @@ def columns(scenario: Scenario) -> dict[str, str]:
 
 
 def rows(scenario: Scenario, points: Rows, limit: str = "") -> "pa.Table":
-    """Table of some points of a lane, all ruled out by one limit or each judged by itself."""
+    """Table of points of a lane: all ruled out by one limit, or each judged by its own figures."""
     import pyarrow as pa
 
     fits = np.asarray(points["fits"], bool)

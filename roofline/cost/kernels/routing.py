@@ -1,8 +1,8 @@
 """Rows and tiles of the experts of the busiest group of devices.
 
-A kernel's time depends on loads one by one: weights are read of experts that have any, and rows of
-each are rounded up to tiles. So loads are summed up in the numbers that decide it: under known
-distributions, and where only the rows and the experts that they touch are known.
+The time of a kernel depends on the load of each expert: the weights of every expert with rows are
+read, and the rows of each are rounded up to tiles. Loads are therefore reduced to the counts that
+decide it, under known distributions and where only the rows and the touched experts are known.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ def summed(rows: Rows, tokens: int = 0) -> Loads:
 
 
 def balanced(tokens: int, experts: int, active: int) -> Rows:
-    """Experts of each token, one row each, that are as far apart as can be.
+    """Experts of each token under an even load, of shape (tokens, experts of a token).
 
     Source: the generator of the measured rows, ``balanced_logits`` of aiconfigurator
     (https://github.com/ai-dynamo/aiconfigurator, ``collector/helper.py``).
@@ -105,7 +105,7 @@ def power_law(
 
 
 def _correct(each: Rows, left: int, most: int) -> None:
-    """Make loads add up, in place: rows are added to the smallest, taken from the largest."""
+    """Add the rows that are left to the smallest loads, or take them from the largest, in place."""
     while left > 0:
         groups = np.flatnonzero(each.min(axis=1) < most)[:left]
         if not len(groups):

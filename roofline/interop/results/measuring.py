@@ -29,9 +29,9 @@ def one(
     """The figure at a key, where it was measured.
 
     Args:
-        node, key: Where it is.
-        metric, definition, of: Of `Measurement`; which statistic it is.
-        scale: Base units in one of the file's. [1]
+        node, key: Mapping and key of the figure.
+        metric, definition, of: Fields of `Measurement`; the statistic.
+        scale: Base units in one unit of the file. [1]
     """
     value = number(node, key)
     return [] if value is None else [Measurement(metric, of, value * scale, key, definition)]
@@ -65,8 +65,8 @@ def latencies(
 
     Args:
         node: Mapping that has keys like ``p99_ttft_ms``.
-        latency: Name of the time of a whole request.
-        suffix: End of the keys.
+        latency: Name that the keys give the time of a whole request.
+        suffix: Suffix of the keys.
         scale: As for `one`.
     """
     for metric, name, definition in (
