@@ -10,7 +10,7 @@ from typing import Any, Final
 from roofline.model.architecture import Architecture, Block, Linear, Moe
 from roofline.model.huggingface.common import Geometry, family, stack
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.vision import encoder_layer
+from roofline.model.huggingface.towers import encoder_layer
 from roofline.model.tower import transformer
 
 ALONE: Final = frozenset({"clip_vision_model", "siglip_vision_model"})
