@@ -1,5 +1,7 @@
 """Throughput and price of text, whatever its tokens are."""
 
+from typing import Any
+
 import pytest
 
 import roofline
@@ -8,7 +10,7 @@ from roofline.errors import InputError
 
 def test_characters_a_second_are_tokens_times_characters_of_each() -> None:
     """Half as many characters a token: half as fast in text, and twice as dear."""
-    asked = {"batch": 4, "prompt": 64, "output": 16, "calibration": "none"}
+    asked: dict[str, Any] = {"batch": 4, "prompt": 64, "output": 16, "calibration": "none"}
     tables = [
         roofline.analyze("llama-3.1-8b", characters_per_token=each, **asked).tables["headline"]
         for each in (4.0, 2.0)

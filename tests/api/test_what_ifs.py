@@ -15,7 +15,7 @@ ASKED: dict[str, Any] = {
 
 @pytest.mark.slow
 def test_a_row_is_the_plan_of_the_changed_question() -> None:
-    changes = {
+    changes: dict[str, dict[str, Any]] = {
         "price=-30%": {"usd_per_hour": 0.7 * 2.99},
         "gpu=a100-sxm,price=1.5": {"gpu": "a100-sxm", "usd_per_hour": 1.5},
         "rate=+50%,weights=fp8": {"rate": 30.0, "weights": "fp8"},

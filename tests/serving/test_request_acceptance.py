@@ -15,7 +15,7 @@ from roofline.serving.request_acceptance import (
     spread_out,
     tokens_by_request,
 )
-from roofline.serving.simulate.drafting import Drafting, in_rounds
+from roofline.serving.simulate.drafting import Drafting
 from tests.serving.simulate.cases import requests
 
 EVENLY = (np.arange(20_000) + 0.5) / 20_000
@@ -79,12 +79,12 @@ def test_refusing_more_keeps_the_concentration() -> None:
 def test_drawn_rounds_are_those_of_each_request() -> None:
     rates = spread_out(parse("0.7"), 0.15)
     given, tree = requests(0.0, [10] * 3000, 2001), chain(rates, 4)
-    rounds = in_rounds(given, Drafting(NGRAM, tree, 3, rates)).output - 1
-    alike = in_rounds(given, Drafting(NGRAM, tree, 3)).output - 1
+    rounds = Drafting(NGRAM, tree, 3, rates).in_rounds(given).output - 1
+    alike = Drafting(NGRAM, tree, 3).in_rounds(given).output - 1
     # 3,000 requests whose time spreads by 25 %.
     assert rounds.mean() / 2000 == pytest.approx(mean_rounds(rates, 4), rel=0.02)
     slow = 1 / tokens_by_request(rates, 4, np.array([0.01]))[0]
     assert np.quantile(rounds, 0.99) / 2000 == pytest.approx(slow, rel=0.05)
     assert rounds.std() > 5 * alike.std()
-    again = in_rounds(given, Drafting(NGRAM, tree, 3, rates)).output - 1
+    again = Drafting(NGRAM, tree, 3, rates).in_rounds(given).output - 1
     np.testing.assert_array_equal(rounds, again)

@@ -5,7 +5,7 @@ encoder is one pass over all tokens, so that its throughput is of whole pictures
 """
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from roofline.model.architecture import Architecture, Block, Linear, Moe
 from roofline.model.huggingface.common import Geometry, family, stack
@@ -81,9 +81,11 @@ def _layers(width: int, layers: int, heads: int, inner: int, pixels: int) -> lis
 
 def _text_tower(fields: Fields, projection: int) -> int:
     """Parameters of the tower for text, with the scales that compare both. [parameter]"""
-    kind: Any = fields.model_type
+    kind = str(fields.model_type)
     given = fields.data.get("text_config") or {}
-    known = TEXT[kind] | {key: value for key, value in given.items() if isinstance(value, int)}
+    known: dict[str, int] = TEXT[kind] | {
+        key: value for key, value in given.items() if isinstance(value, int)
+    }
     width, inner = known["hidden_size"], known["intermediate_size"]
     depth = known.get("num_hidden_layers", 12)
     positions = known.get("max_position_embeddings", POSITIONS[kind])

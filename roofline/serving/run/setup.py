@@ -144,7 +144,7 @@ def beaming(server: Server, deployment: Deployment, requests: Requests) -> Serve
         )
     wide = replace(server, drafted=beams - 1, max_sequences=limit // beams)
     prompt = round(float(requests.prompt.mean()))
-    made = np.arange(1, max(round(float(requests.output.mean())), 2))
+    made = np.arange(1.0, max(round(float(requests.output.mean())), 2))
     held = beams_held(beams, prompt, made, page=server.page)
     known = np.ceil((prompt + made + wide.drafted) / server.page) * server.page
     room = server.kv_tokens * float(np.sum(known)) / float(np.sum(held))

@@ -89,8 +89,8 @@ def summary(
         return (_nothing(plan), *_ways(found))
     option = best.option
     price = ""
-    if option.usd_per_hour:
-        each = usd_per_mtok(option, plan.demand.output)
+    each = usd_per_mtok(option, plan.demand.output)
+    if each is not None:
         price = f", {dollars(option.usd_per_hour)}/h, {dollars(each)} per million output tokens"
         price += " at the peak" * peak
     first = option.kind

@@ -79,7 +79,8 @@ def test_the_schema_of_kubernetes_refuses_what_is_wrong() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_dynamo_has_pods_of_kubernetes_and_keys_of_its_own_graphs(engine: str) -> None:
-    known, kinds = {("spec", "components", "[]", "podTemplate")}, set()
+    known: set[tuple[str, ...]] = {("spec", "components", "[]", "podTemplate")}
+    kinds: set[str] = set()
     for text in files_of(DYNAMO).values():
         graph = yaml.safe_load(text)
         assert (graph["apiVersion"], graph["kind"]) == (

@@ -1,6 +1,7 @@
 """Pictures and beams under traffic, beside the same in a static batch, whose work is counted."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,7 +131,7 @@ def test_searches_hold_what_their_family_trees_do() -> None:
 
 
 def test_answers_alone_are_denoised_as_a_static_batch_is() -> None:
-    asked = {"prompt": 512, "output": 256, "denoising_steps": 128, "block": 32}
+    asked: dict[str, Any] = {"prompt": 512, "output": 256, "denoising_steps": 128, "block": 32}
     found = simulated("llada-8b-base", **asked)
     result = roofline.analyze("llada-8b-base", "h100-sxm", calibration="none", batch=1, **asked)
     static = {row["metric"]: row["value"] for row in result.tables["headline"].rows()}
@@ -140,7 +141,7 @@ def test_answers_alone_are_denoised_as_a_static_batch_is() -> None:
 
 def test_answers_that_are_denoised_together_take_the_steps_of_a_batch() -> None:
     """Eight clients start at once and go in step: eight prompts, then steps of eight blocks."""
-    asked = {"prompt": 512, "output": 256, "denoising_steps": 128, "block": 32}
+    asked: dict[str, Any] = {"prompt": 512, "output": 256, "denoising_steps": 128, "block": 32}
     found = simulated("llada-8b-base", concurrency=8, requests=8, **asked)
     result = roofline.analyze("llada-8b-base", "h100-sxm", calibration="none", batch=8, **asked)
     static = {row["metric"]: row["value"] for row in result.tables["headline"].rows()}

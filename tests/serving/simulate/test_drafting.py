@@ -12,7 +12,7 @@ from roofline.serving.draft_trees import best, chain
 from roofline.serving.drafts import NGRAM, Draft, eagle
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
-from roofline.serving.simulate.drafting import Drafting, Rounds, ahead, in_rounds
+from roofline.serving.simulate.drafting import Drafting, Rounds, ahead
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.server import Server
 from roofline.serving.speculative import speculate
@@ -39,7 +39,7 @@ def fleet(given: Requests, what: Drafting) -> Fleet:
 @pytest.mark.parametrize("length", [1, 4])
 def test_rounds_yield_what_the_closed_form_expects(alpha: float, length: int) -> None:
     given = requests(0.0, [100] * 400, 1001)
-    rounds = in_rounds(given, drafting(str(alpha), length)).output - 1
+    rounds = drafting(str(alpha), length).in_rounds(given).output - 1
     expected = float(expected_tokens(alpha, length))
     # The last round is cut: by less than one of them in some hundred.
     error = 4 * np.sqrt(length**2 / rounds.sum()) / expected + length / 1000
@@ -98,7 +98,7 @@ def test_answers_have_all_their_tokens_and_single_ones_are_not_drafted() -> None
     served = serve(fleet(given, drafting("1.0", 4)), given)
     assert served.output.tolist() == [1, 2, 3, 50, 1, 7]
     assert served.totals.decoded_tokens == given.output.sum() - 6
-    rounds = in_rounds(given, drafting("1.0", 4)).output - 1
+    rounds = drafting("1.0", 4).in_rounds(given).output - 1
     assert rounds.tolist() == [0, 1, 1, 10, 0, 2]  # five at a time
     np.testing.assert_array_equal(served.finish[[0, 4]], served.first_token[[0, 4]])
 
@@ -114,7 +114,7 @@ def test_the_reference_serves_rounds_too() -> None:
     given = requests(np.linspace(0, 0.5, 30), [200, 700, 50] * 10, [40, 3, 90] * 10)
     what = fleet(given, drafting("0.6", 3, eagle(TARGET)))
     served = serve(what, given)
-    steps = reference(in_rounds(given, drafting("0.6", 3)), what.prices, what.server)
+    steps = reference(drafting("0.6", 3).in_rounds(given), what.prices, what.server)
     finish = np.array([one.finish for one in steps.requests])
     np.testing.assert_allclose(served.finish, finish, rtol=1e-9)
     assert served.totals.steps == steps.steps

@@ -37,7 +37,7 @@ FAMILIES: Final[dict[str, tuple[type[Engine], dict[str, Any], dict[str, Any]]]] 
 
 def case(
     seed: int, *, longest: int, least: int, short: bool = False, most: int = 8
-) -> tuple[Requests, StepPrices, dict[str, int]]:
+) -> tuple[Requests, StepPrices, dict[str, Any]]:
     random = np.random.default_rng(seed)
     count = int(random.integers(2, 40))
     gaps = random.exponential(random.choice([0.1, 1.0, 5.0]), count)

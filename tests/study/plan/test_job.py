@@ -1,6 +1,7 @@
 """A job whose requests all wait: its time against a run, its price against every layout."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,6 +70,6 @@ def test_more_replicas_end_sooner_at_the_same_price_and_no_layout_is_cheaper() -
         ({"job": -1.0, "within": "24h"}, "a job of"),
     ],
 )
-def test_what_has_no_meaning_is_refused(given: dict[str, object], said: str) -> None:
+def test_what_has_no_meaning_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         roofline.plan("llama-3.1-8b", **given)
