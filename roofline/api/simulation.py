@@ -102,7 +102,7 @@ def simulate(asked: Simulation) -> Result:
         one_of("router", asked.router, ROUTERS)
         unused = {"`concurrency`": bool(load.concurrency), "`gpus` of one replica": replicas == 1}
         refuse_unused("a router that weighs loads", unused)
-        unknown = {"`prefix_caching=False`": not asked.prefix_caching}
+        unknown = {"`prefix_caching=False`": asked.prefix_caching is False}
         refuse_unused("`router=prefix`", unknown if asked.router == "prefix" else {})
     if not 1 <= asked.workers <= MOST_WORKERS:
         raise InputError(f"{asked.workers} workers", hint=f"give 1 to {MOST_WORKERS}")

@@ -31,7 +31,7 @@ def test_sentences_say_the_ratio_what_binds_and_what_it_costs(capsys: Captured) 
     text = re.sub(r"\s+", " ", out.partition("What users feel")[0])
     assert re.search(r"takes [\d.]+ prompts/s, .* gives [\d.]+ answers/s: [\d.]+ prefill", text)
     assert re.search(
-        r"On 32 GPUs, \d prefill and \d decode instances? serve .* \$ per million", text
+        r"On 32 GPUs, \d prefill and \d decode instances? serve .* \$[\d.]+ per million", text
     )
     assert re.search(r"(prefill|decode) sets the pace", text)
     assert re.search(r"Prefill is bound by arithmetic .*, decode by reading weights", text)

@@ -63,10 +63,10 @@ def test_a_simulated_closed_loop_draws_what_the_steady_state_does() -> None:
     [
         ("analyze --pue 0.5", "PUE is 0.5", "like 1.25"),
         ("analyze --carbon atlantis", "no grid is called 'atlantis'", "grams of CO2e"),
-        ("analyze --usd-per-kwh -1", "a kilowatt-hour for -1 $", "0.08"),
+        ("analyze --usd-per-kwh -1", "a kilowatt-hour for $-1", "0.08"),
         ("analyze --convention textbook --pue 1.2", "does not take", "leave out"),
         ("simulate --pue 1.2 --draft ngram --acceptance 0.5", "does not take --draft", "leave out"),
-        ("plan --own -4", "a server for -4 $", "--own 280000"),
+        ("plan --own -4", "a server for $-4", "--own 280000"),
         ("plan --own 1 --years 0", "0 years", "up to 50"),
         ("plan --years 3", "does not take --years", "leave out"),
         ("plan --power 2kW", "2.00 kW hold no HGX H100", "--power"),

@@ -329,7 +329,8 @@ def test_a_prefill_that_touches_every_expert_reads_every_matrix(name: str) -> No
     tokens = 1e7
     ops = step(deployed(network), prefill(1.0, tokens))
     read = sum(op.total.weight_bytes for op in ops.values() if op.kind != "lookup")
-    tables = 0 if network.tied_embeddings else parts(network)["embedding"]
+    tables = parts(network)["position_embedding"]
+    tables += 0 if network.tied_embeddings else parts(network)["embedding"]
     stored = total_parameters(network) - tables
     assert 2 * (stored - left_out(network)) <= read * (1 + 1e-12)
     assert read <= 2 * stored * (1 + 1e-12)

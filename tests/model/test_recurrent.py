@@ -369,7 +369,6 @@ def test_infinity_anywhere_else_is_refused_at_its_place(field: str) -> None:
         (PATTERN, {"n_shared_experts": 2}, "n_shared_experts"),
         (PATTERN, {"mamba_ssm_cache_dtype": "float8"}, "mamba_ssm_cache_dtype"),
         (FALCON, {"mamba_d_ssm": 64}, "mamba_d_ssm"),
-        (FALCON, {"projectors_bias": True}, "projectors_bias"),
         (FALCON, {"attn_layer_indices": [1]}, "attn_layer_indices"),
         (LFM2, {"conv_dim": 64}, "conv_dim"),
         (LFM2, {"block_ffn_dim_multiplier": -1}, "block_ffn_dim_multiplier"),
