@@ -66,6 +66,7 @@ scenarios/models/README
 scenarios/workloads/README
 hwspecs/README
 hwspecs/ablation
+hwspecs/left-out
 hwspecs/outside
 microbench/README
 tests/gpu/README

@@ -55,6 +55,7 @@ def _read(known: Engine, paths: list[Path]) -> EngineProfile:
     return EngineProfile(
         **constants,
         **kernels,
+        fused_inputs=known.fused_inputs,
         reach_bytes_per_s=known.decode_reach_bytes_per_s,
         spreads=tuple(misses(_spreads(files), known.profile)),
     )

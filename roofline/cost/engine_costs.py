@@ -1,22 +1,21 @@
 """Engine overheads on top of a step's kernels, and factors on kernel times inside an engine."""
 
 from dataclasses import dataclass, fields, replace
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from roofline.cost.work import Number, Op, anywhere
 from roofline.errors import InputError
-from roofline.model import precision
 from roofline.model.architecture import Architecture
 
 if TYPE_CHECKING:
     from roofline.cost.measured import Measured
     from roofline.hardware.machine import Gpu
 
-NARROW_BITS: Final = 8.0
-"""Widest weights whose products convert their inputs, which engines fuse into the kernel before."""
+FUSABLE: Final = frozenset({"fp8", "nvfp4"})
+"""Formats of weights whose inputs the kernel before can convert, by scales of the checkpoint. Those
+of blocks of inputs are found by a kernel beside the product."""
 ATTENTION: Final = frozenset({"prefill-attention", "decode-attention", "latent-attention"})
 
 
@@ -206,8 +205,8 @@ class KernelGains:
     start_low: float = 1.0
     start_pass: float = 1.0
     start_experts: float = 1.0
-    """On what a product in 16 bits, one in 8 bits or fewer, a pass over activations and a mixture
-    of experts take to start: in a CUDA graph launches are shorter, and neighbours are fused."""
+    """On what a product, one in `FUSABLE` formats, a pass over activations and a mixture of experts
+    take to start: in a CUDA graph launches are shorter, and neighbours are fused."""
     launch_s: float = 0.0
     """Least time of a kernel, which the host takes to launch the next one. [s]"""
 
@@ -246,15 +245,9 @@ def gains_on(op: Op, fused: str) -> tuple[str, str]:
     if kind in ATTENTION:
         return "attention", "attention"
     if kind == "gemm":
-        low = _low(op.formats.get("weights", ""))
-        return "dense", "start_low" if low else "start"
+        fusable = op.formats.get("weights", "") in FUSABLE
+        return "dense", "start_low" if fusable else "start"
     return "passes" if kind == "pointwise" else "dense", "start_pass"
-
-
-@cache
-def _low(stored: str) -> bool:
-    """Whether products with such weights convert their inputs to 8 bits or fewer."""
-    return bool(stored) and precision.named(stored).element_bits <= NARROW_BITS
 
 
 def kind_of(network: Architecture) -> str:
@@ -293,7 +286,10 @@ class EngineProfile:
     start_low: float = 1.0
     start_pass: float = 1.0
     experts_start: float = 1.0
-    """Factors of `KernelGains`, of all engines together. [1]"""
+    """Factors of `KernelGains`, of all engines; ``start_low`` applies with ``fused_inputs``. [1]"""
+    fused_inputs: bool = False
+    """Whether the kernel before converts inputs of `FUSABLE` products: else they start as others
+    do."""
     experts_all: float = 1.0
     """On routed experts of every engine. [1]"""
     experts_prompts: float = 1.0
@@ -317,7 +313,7 @@ class EngineProfile:
             experts=self.experts * self.experts_all,
             interconnect=self.interconnect,
             start=self.start,
-            start_low=self.start_low,
+            start_low=self.start_low if self.fused_inputs else self.start,
             start_pass=self.start_pass,
             start_experts=self.experts_start,
         )

@@ -80,6 +80,7 @@ class _EngineFile(schema.Strict):
     block_tokens: schema.Sourced
     graph_kernels: bool = False
     fuses: _ChoiceFile = _ChoiceFile(value=True, source="assumed")
+    fused_inputs: _ChoiceFile = _ChoiceFile(value=False, source="assumed")
     integers: _ChoiceFile = _ChoiceFile(value=False, source="assumed")
     copies_above: schema.Sourced | None = None
     wide: _ChoiceFile = _ChoiceFile(value=False, source="assumed")
@@ -144,6 +145,7 @@ def read_engine(path: Path) -> Engine:
         reservation=sourced("reservation", ""),
         graph_kernels=file.graph_kernels,
         fuses=file.fuses.value,
+        fused_inputs=file.fused_inputs.value,
         integers=file.integers.value,
         copies_above=int(sourced("copies_above", "")) if file.copies_above else 0,
         wide=file.wide.value,

@@ -91,6 +91,9 @@ class Engine:
     fuses: bool = True
     """True if passes over activations are fused: norms with the add before them, rotations, gates
     with their activation. False for one kernel for each operation."""
+    fused_inputs: bool = False
+    """True if the kernel before a product in fp8 or nvfp4 converts its inputs, with the scales of
+    the checkpoint; False if a kernel beside the product does."""
     integers: bool = False
     """True if weights in llama.cpp's blocks are multiplied as integers of 8 bits, where the device
     has units for that; False if they are converted to the width of the activations."""

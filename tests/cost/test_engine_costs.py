@@ -27,6 +27,7 @@ from roofline.cost.step import Group, step
 from roofline.cost.work import Op, Work
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
+from roofline.hardware.engine import engine
 from roofline.hardware.machine import Gpu
 from roofline.model.catalog import architecture
 from tests.pricing import seconds
@@ -44,7 +45,7 @@ TEN = Measured(10e-6, 0.1, 2.0, start_s=4e-6)
 CONSTANTS = [
     field.name
     for field in fields(EngineProfile)
-    if field.name not in ("reach_bytes_per_s", "spreads", "logged", "source")
+    if field.name not in ("fused_inputs", "reach_bytes_per_s", "spreads", "logged", "source")
 ]
 TIMES = [name for name in CONSTANTS if name.endswith("_s")]
 FACTORS = [name for name in CONSTANTS if name not in TIMES]
@@ -52,6 +53,7 @@ OWN: dict[str, Any] = {name: 1e-3 * (place + 1) for place, name in enumerate(TIM
 OWN |= {name: 1.1 + 0.1 * place for place, name in enumerate(FACTORS)}
 CHANGED = EngineProfile(
     **OWN,
+    fused_inputs=True,
     reach_bytes_per_s=1e12,
     spreads=(("dense", 0.2, 0.1), ("mixture", 0.3, 0.2), ("latent", 0.4, 0.3)),
 )
@@ -119,6 +121,7 @@ def test_overheads_that_have_no_meaning_are_refused(wrong: dict[str, Any], said:
         ("gemm", "bf16", 6 * 1.1 + 4 * 0.5),
         ("gemm", "fp8", 6 * 1.1 + 4 * 0.6),
         ("gemm", "nvfp4", 6 * 1.1 + 4 * 0.6),
+        ("gemm", "fp8-block", 6 * 1.1 + 4 * 0.5),
         ("gemm", "", 6 * 1.1 + 4 * 0.5),
         ("moe", "fp8", 6 * 1.2 + 4 * 0.8),
         ("decode-attention", "", 10 * 1.3),
@@ -137,6 +140,14 @@ def test_a_kernel_gains_by_its_kind_and_its_start_by_another_factor(
     op = Op("one", kind, Work(), formats={"weights": weights} if weights else {})
     assert GAINS.seconds(op, TEN) == pytest.approx(micro * 1e-6)
     assert ALONE.seconds(op, TEN) == pytest.approx(10e-6)
+
+
+def test_products_start_alike_where_a_kernel_beside_them_converts_their_inputs() -> None:
+    profile = EngineProfile(start=0.8, start_low=0.2)
+    assert profile.gains.start_low == 0.8
+    assert replace(profile, fused_inputs=True).gains.start_low == 0.2
+    fused = [name for name in ("sglang", "trtllm", "vllm") if engine(name).fused_inputs]
+    assert fused == ["trtllm"]
 
 
 def test_a_kernel_whose_start_nobody_knows_gains_as_a_whole() -> None:

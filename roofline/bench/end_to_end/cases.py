@@ -70,6 +70,12 @@ The lab states no settings. aiconfigurator, which publishes its rows, gives a se
 of a step as a prompt and one of each client, and 1,500 more (generator/rule_plugin/benchmark). That
 these 1,500 were not there is inferred: with them prompts of 1,024 tokens come in pairs, and TTFT at
 8 to 32 clients is twice what was measured, for two engines and each number of devices."""
+BLOCKS: Final = frozenset({("nvidia-dynamo-lab", "qwen3-32b")})
+"""Families and networks of rows whose fp8 is that of the network's own checkpoint, in blocks.
+
+aiconfigurator serves Qwen3-32B of TensorRT-LLM 1.0 as ``Qwen/Qwen3-32B-FP8``
+(tools/automation/README.md), whose weights have a scale for each 128 × 128 of them. That the cache
+is in fp8 as well is inferred: in 16 bits that of one device does not hold 128 clients."""
 LATEST: Final = "999.0"
 """Later than any release."""
 CUTTING: Final = frozenset({"vllm", "sglang"})
@@ -368,6 +374,8 @@ def _weights(record: Mapping[str, Any], network: Architecture, engine: str) -> s
     if not text or "assumed" in text:
         return "checkpoint" if own != "fp32" else "bf16"
     asked = naming.number_format(text, engine)
+    if asked == "fp8" and (said(record, "family"), network.name) in BLOCKS:
+        return "fp8-block"
     return "checkpoint" if alike(asked, own) else asked
 
 
@@ -381,4 +389,5 @@ def _cache(record: Mapping[str, Any], network: Architecture, weights: str, engin
     narrow = precision.named(stored).element_bits <= NARROW
     latent = network.latent_forms
     scaled = engine in SCALED and stored in MODELOPT
+    scaled |= stored == "fp8-block" and (said(record, "family"), network.name) in BLOCKS
     return "fp8" if scaled or (narrow and latent) else "auto"

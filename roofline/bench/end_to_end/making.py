@@ -1,19 +1,21 @@
 """From measured rows to the profiles of engines that are shipped.
 
 ``python -m roofline.bench.end_to_end.making e2e.csv.gz`` writes
-``hwspecs/calibrations/engines/``; with the name of an engine behind it that engine's alone, where
-no constant of another's depends on its rows: one that runs no CUDA graphs.
+``hwspecs/calibrations/engines/`` and ``hwspecs/left-out.md``; with the name of an engine behind it
+that engine's constants alone, where no other's depend on its rows: one that runs no CUDA graphs.
 """
 
 import hashlib
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.bench.end_to_end import held_out, profiles
+from roofline import files
+from roofline.bench.end_to_end import held_out, left_out, profiles
 from roofline.bench.end_to_end.cases import contradicted, read
 from roofline.bench.end_to_end.driving import unsure
 from roofline.bench.end_to_end.engines import PROFILES, SHARED
@@ -22,6 +24,7 @@ from roofline.bench.end_to_end.held_out import DEVIATIONS, HeldOut, Spreads
 from roofline.bench.end_to_end.predicting import FITTED, prepared
 from roofline.bench.end_to_end.profiles import ErrorFile, Told
 from roofline.bench.end_to_end.replay import Known
+from roofline.content import shipped
 from roofline.cost.work import Array
 from roofline.errors import InputError
 
@@ -31,9 +34,20 @@ if TYPE_CHECKING:
 NOTHING: Final = "no measured row: priors of an engine that runs CUDA graphs"
 
 
-def made(
-    frame: "pandas.DataFrame", source: str, only: str = ""
-) -> Mapping[str, tuple[Array, Array, Told]]:
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Constants that were fitted, and how far off they are on networks left out."""
+
+    logs: Array
+    sd: Array
+    """Logarithms of all constants, and their standard deviations."""
+    told: Mapping[str, Told]
+    """Rest of the file of each engine, and of the kernels that all share."""
+    left_out: Sequence[str]
+    """Lines of the table of errors."""
+
+
+def made(frame: "pandas.DataFrame", source: str, only: str = "") -> Made:
     """Constants, their spread and what they rest on, for each engine and the kernels they share.
 
     Args:
@@ -64,13 +78,12 @@ def made(
     for name in (only,) if only else PROFILES:
         mine = [place for place, each in enumerate(found) if each.engine.profile == name]
         own = {key: value for key, value in spreads.items() if key and key[0] == name}
-        out[name] = logs, sd, _told(found, scored, mine, own, source)
-    if only:
-        return out
-    rest = {key: value for key, value in spreads.items() if not key or key[0] not in PROFILES}
-    modern = [place for place, each in enumerate(found) if each.engine.graph_kernels]
-    out[SHARED] = logs, sd, _told(found, scored, modern, rest, source)
-    return out
+        out[name] = _told(found, scored, mine, own, source)
+    if not only:
+        rest = {key: value for key, value in spreads.items() if not key or key[0] not in PROFILES}
+        modern = [place for place, each in enumerate(found) if each.engine.graph_kernels]
+        out[SHARED] = _told(found, scored, modern, rest, source)
+    return Made(logs, sd, out, left_out.table(found, scored))
 
 
 def _missed(rows: Sequence[Known], scored: HeldOut) -> Array:
@@ -118,9 +131,15 @@ def main(path: Path, only: str = "") -> None:
     import pandas as pd
 
     source = f"rows of {path.name} whose quality is {' or '.join(FITTED)}; each names its source"
-    for name, (logs, sd, told) in made(pd.read_csv(path), source, only).items():
-        place = profiles.write(name, logs, sd, told)
+    found = made(pd.read_csv(path), source, only)
+    for name, told in found.told.items():
+        place = profiles.write(name, found.logs, found.sd, told)
         sys.stdout.write(f"{place.name}: {told.rows} rows\n")
+    if not only:
+        text = left_out.TEXT.format(table="\n".join(found.left_out))
+        with files.text_output(shipped("hwspecs") / "left-out.md") as file:
+            file.write(text)
+        sys.stdout.write(text)
 
 
 if __name__ == "__main__":

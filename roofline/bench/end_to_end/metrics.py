@@ -76,8 +76,13 @@ def assembled(
         name: float(np.exp(logs[PLACE[name]])) if engine.graph_kernels else known.prior
         for name, known in KERNELS.items()
     }
-    reach = engine.decode_reach_bytes_per_s
-    return EngineProfile(**own, **kernels, reach_bytes_per_s=reach, spreads=misses)
+    return EngineProfile(
+        **own,
+        **kernels,
+        fused_inputs=engine.fused_inputs,
+        reach_bytes_per_s=engine.decode_reach_bytes_per_s,
+        spreads=misses,
+    )
 
 
 def predictions(rows: Sequence[Predictable], logs: Array) -> list[Metrics]:

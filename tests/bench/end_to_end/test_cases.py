@@ -187,3 +187,10 @@ def test_a_latency_that_its_row_contradicts_is_found() -> None:
     assert contradicted(row(osl=101.0, measured={**told, "latency_s": 2.1})) == ""
     assert contradicted(row(osl=101.0, measured={**told, "latency_s": 20.0})) == "latency_s"
     assert contradicted(row(osl=101.0, measured={"latency_s": 20.0, "ttft_s": 1.0})) == ""
+
+
+def test_fp8_of_a_network_that_its_makers_store_in_blocks_is_in_blocks() -> None:
+    lab = one(family="nvidia-dynamo-lab", model="Qwen/Qwen3-32B", engine="trtllm", w_dtype="fp8")
+    assert (lab.case.weights, lab.case.kv) == ("fp8-block", "fp8")
+    elsewhere = one(model="Qwen/Qwen3-32B", engine="trtllm", w_dtype="fp8")
+    assert elsewhere.case.weights == "fp8"
