@@ -1,6 +1,6 @@
 """Measured rows of two pools, of drafts and of MLPerf, to which nothing was fitted."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pytest
@@ -49,19 +49,14 @@ def figures(found: "EndToEnd", kind: str, metric: str) -> dict[str, float]:
     return {**got, "bias": bias}
 
 
-def missed(*floor: object, now: str) -> Any:
-    """A floor that the engines' constants fall short of: a fit to closed loops moved them."""
-    return pytest.param(*floor, marks=pytest.mark.xfail(reason=f"{now} since that fit"))
-
-
 @pytest.mark.parametrize(
     ("kind", "metric", "rows", "median", "inside"),
     [
-        missed("disagg", "tpot_s", 50, 12.6, 0.75, now="14.2 %"),
-        missed("disagg", "latency_s", 50, 16.1, 0.75, now="17.6 %"),
+        ("disagg", "tpot_s", 50, 12.6, 0.75),
+        ("disagg", "latency_s", 50, 16.1, 0.75),
         ("disagg", "throughput_tok_s", 50, 14.5, 0.75),
-        missed("speculative", "tpot_s", 38, 23.0, 0.65, now="58 % inside"),
-        missed("speculative", "throughput_tok_s", 22, 29.0, 0.8, now="67 % inside"),
+        ("speculative", "tpot_s", 38, 23.0, 0.65),
+        ("speculative", "throughput_tok_s", 22, 29.0, 0.8),
         ("mlperf_offline", "throughput_tok_s", 100, 22.0, 0.7),
         ("mlperf_server", "throughput_tok_s", 100, 36.0, 0.45),
     ],

@@ -75,7 +75,7 @@ _VLLM: Final = {"launch_s": (2e-4, 0.6), "cold_s": (0.1, 0.7)}
 """Prompts run in piecewise CUDA graphs, and a step of as many tokens as one may have runs before
 the first request (docs.vllm.ai, design: CUDA graphs; memory profiling)."""
 _TRTLLM: Final = {  # its overlap scheduler hides the host, norms are fused (nvidia.github.io)
-    "step_s": (4e-4, 0.3),
+    "step_s": (4e-4, 0.4),
     "passes": (0.8, 0.3),
     "decode_gain": (0.97, 0.03),
     "serial_s": (1.2e-2, 0.5),

@@ -51,6 +51,11 @@ how the format of the weights begins; engines multiply MXFP4 by MXFP8."""
 WIDENED_EXPERTS: Final[Mapping[str, str]] = {"mxfp4": "w4a16_mxfp4", "int4": "int4_wo"}
 """Measured mixtures of experts whose kernels widen the weights to 16 bits, by how the format of the
 weights begins."""
+ALONE: Final = "-w4a16"
+MARLIN: Final = "int4_wo"
+"""End of formats of 4-bit weights whose activations stay in 16 bits on any device, and the measured
+mixture of the kernel that vLLM and SGLang have for all of them: Marlin, 230 to 250 TFLOP/s on an
+H200 where Triton's of MXFP4, made for Hopper, takes 380 to 550."""
 BITS: Final[Mapping[str, float]] = {"bf16": 16.0, "fp16": 16.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0}
 """Bits of an activation by arithmetic."""
 
@@ -88,6 +93,8 @@ def experts(op: Op, gpu: Gpu) -> KernelQuery | None:
     whole = KernelQuery(
         "moe", variants, made, arithmetic, assumed=assumed, part=part, special=special
     )
+    if stored.endswith(ALONE):
+        whole = whole._replace(variants=(MARLIN,), own=True, otherwise=whole)
     if assumed or not np.all(np.asarray(d["apart"]) > 0):
         return whole
     few = bool(np.all(np.asarray(d["own"]) <= FEW_TOKENS))

@@ -38,14 +38,28 @@ UNPRICED = {"scan", "index", "host"}
 """Kinds that were not measured."""
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
 @pytest.mark.parametrize("device", MEASURED)
-def test_products_that_were_timed_with_the_host_are_passed_over(device: str) -> None:
+def test_products_that_were_timed_with_more_than_a_step_does_are_passed_over(
+    device: str, engine: str
+) -> None:
     """Then no operator asks for those of them that are for few rows or odd widths, either."""
-    calibration = calibration_of("auto", gpu(device), "vllm")
+    calibration = calibration_of("auto", gpu(device), engine)
     assert isinstance(calibration, GpuCalibration)
     found = calibration.find(gpu(device), "gemm", ("fp8_block",))
     assert found is not None
     assert not passed_over(found.fit.label)
+
+
+def test_blocks_start_alike_on_all_devices_whose_products_are_one_library_s() -> None:
+    """SGLang's rows have the scales of weights packed before each product on Blackwell alone."""
+    starts = {
+        device: fit_of(Label(device, "sglang", "gemm", "fp8_block")).model.constants["start"]
+        for device in ("h100-sxm", "h200-sxm", "b200-sxm", "gb200", "b300-sxm", "gb300")
+    }
+    over = {device for device in starts if passed_over(Label(device, "sglang", "gemm", "fp8_block"))}
+    assert over == {device for device, start in starts.items() if start > 8e-6}
+    assert over == {"b200-sxm", "gb200", "b300-sxm", "gb300"}
 
 
 @pytest.mark.parametrize(
