@@ -1,5 +1,6 @@
 """Engine overheads on top of a step's kernels, and factors on kernel times inside an engine."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final
 
@@ -13,9 +14,16 @@ if TYPE_CHECKING:
     from roofline.cost.measured import Measured
     from roofline.hardware.machine import Gpu
 
-FUSABLE: Final = frozenset({"fp8", "nvfp4"})
-"""Formats of weights whose inputs the kernel before can convert, by scales of the checkpoint. Those
-of blocks of inputs are found by a kernel beside the product."""
+_SHARED: Final = frozenset({"shared-gate-up", "shared-up"})
+FUSABLE: Final[Mapping[str, frozenset[str]]] = {
+    "fp8": _SHARED,
+    "nvfp4": _SHARED | {"down", "shared-down"},
+}
+"""Formats of weights whose inputs the kernel before can convert, by scales of the checkpoint, and
+products whose inputs a kernel beside them converts all the same: a norm writes 16 bits for the
+router and for shared experts, and gated activations write fp8 alone (TensorRT-LLM's
+``modeling_deepseekv3.py``, ``forward_MoE``, and ``gated_mlp.py``, ``_apply_activation``). Inputs
+in blocks are always converted so."""
 ATTENTION: Final = frozenset({"prefill-attention", "decode-attention", "latent-attention"})
 
 
@@ -245,7 +253,8 @@ def gains_on(op: Op, fused: str) -> tuple[str, str]:
     if kind in ATTENTION:
         return "attention", "attention"
     if kind == "gemm":
-        fusable = op.formats.get("weights", "") in FUSABLE
+        stored = op.formats.get("weights", "")
+        fusable = stored in FUSABLE and op.name not in FUSABLE[stored]
         return "dense", "start_low" if fusable else "start"
     return "passes" if kind == "pointwise" else "dense", "start_pass"
 

@@ -18,6 +18,7 @@ from roofline.cost.engine_costs import (
     EngineProfile,
     KernelGains,
     eager,
+    gains_on,
     kind_of,
 )
 from roofline.cost.layout import parse
@@ -148,6 +149,27 @@ def test_products_start_alike_where_a_kernel_beside_them_converts_their_inputs()
     assert replace(profile, fused_inputs=True).gains.start_low == 0.2
     fused = [name for name in ("sglang", "trtllm", "vllm") if engine(name).fused_inputs]
     assert fused == ["trtllm"]
+
+
+@pytest.mark.parametrize(
+    ("name", "stored", "fused"),
+    [
+        ("gate-up", "fp8", True),
+        ("down", "fp8", True),
+        ("shared-down", "fp8", True),
+        ("shared-gate-up", "fp8", False),
+        ("gate-up", "nvfp4", True),
+        ("attn-out", "nvfp4", True),
+        ("down", "nvfp4", False),
+        ("shared-gate-up", "nvfp4", False),
+        ("shared-down", "nvfp4", False),
+    ],
+)
+def test_norms_write_16_bits_for_shared_experts_and_activations_no_nvfp4(
+    name: str, stored: str, fused: bool
+) -> None:
+    op = Op(name, "gemm", Work(), formats={"weights": stored})
+    assert gains_on(op, "") == ("dense", "start_low" if fused else "start")
 
 
 def test_a_kernel_whose_start_nobody_knows_gains_as_a_whole() -> None:
