@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.cost.work import Number, Op, anywhere
+from roofline.cost.work import ACTIVATED, SHARED, Number, Op, anywhere
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
 
@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from roofline.cost.measured import Measured
     from roofline.hardware.machine import Gpu
 
-_SHARED: Final = frozenset({"shared-gate-up", "shared-up"})
 FUSABLE: Final[Mapping[str, frozenset[str]]] = {
-    "fp8": _SHARED,
-    "nvfp4": _SHARED | {"down", "shared-down"},
+    "fp8": frozenset({SHARED}),
+    "nvfp4": frozenset({SHARED, ACTIVATED}),
 }
 """Formats of weights whose inputs the kernel before can convert, by scales of the checkpoint, and
-products whose inputs a kernel beside them converts all the same: a norm writes 16 bits for the
-router and for shared experts, and gated activations write fp8 alone (TensorRT-LLM's
+inputs that a kernel beside the product converts all the same: a norm writes 16 bits for the router
+and for shared experts, and gated activations write fp8 alone (TensorRT-LLM's
 ``modeling_deepseekv3.py``, ``forward_MoE``, and ``gated_mlp.py``, ``_apply_activation``). Inputs
 in blocks are always converted so."""
 ATTENTION: Final = frozenset({"prefill-attention", "decode-attention", "latent-attention"})
@@ -254,7 +253,7 @@ def gains_on(op: Op, fused: str) -> tuple[str, str]:
         return "attention", "attention"
     if kind == "gemm":
         stored = op.formats.get("weights", "")
-        fusable = stored in FUSABLE and op.name not in FUSABLE[stored]
+        fusable = stored in FUSABLE and op.formats.get("inputs", "") not in FUSABLE[stored]
         return "dense", "start_low" if fusable else "start"
     return "passes" if kind == "pointwise" else "dense", "start_pass"
 

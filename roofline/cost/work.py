@@ -40,6 +40,9 @@ FIRST, SECOND, AROUND = "first", "second", "around"
 """Kernels of a mixture of experts: both matrices, and the sum over experts."""
 INTO_LATENT, OUT_OF_LATENT = "q-absorb", "v-absorb"
 """Kernels of a matrix for each head, into the latent and out of it."""
+ACTIVATED: Final = "activated"
+SHARED: Final = "shared"
+"""Inputs of a product, in its ``formats``: of an activation, or of shared experts."""
 RESIDUAL_NORM, NORM, ROTARY, STORE, ACTIVATION, LOOKUP = (
     "residual-norm",
     "norm",

@@ -25,7 +25,7 @@ from roofline.cost.layout import parse
 from roofline.cost.measured import Measured
 from roofline.cost.roof import roof
 from roofline.cost.step import Group, step
-from roofline.cost.work import Op, Work
+from roofline.cost.work import ACTIVATED, SHARED, Op, Work
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine
@@ -152,23 +152,20 @@ def test_products_start_alike_where_a_kernel_beside_them_converts_their_inputs()
 
 
 @pytest.mark.parametrize(
-    ("name", "stored", "fused"),
+    ("inputs", "stored", "fused"),
     [
-        ("gate-up", "fp8", True),
-        ("down", "fp8", True),
-        ("shared-down", "fp8", True),
-        ("shared-gate-up", "fp8", False),
-        ("gate-up", "nvfp4", True),
-        ("attn-out", "nvfp4", True),
-        ("down", "nvfp4", False),
-        ("shared-gate-up", "nvfp4", False),
-        ("shared-down", "nvfp4", False),
+        ("", "fp8", True),
+        (ACTIVATED, "fp8", True),
+        (SHARED, "fp8", False),
+        ("", "nvfp4", True),
+        (ACTIVATED, "nvfp4", False),
+        (SHARED, "nvfp4", False),
     ],
 )
 def test_norms_write_16_bits_for_shared_experts_and_activations_no_nvfp4(
-    name: str, stored: str, fused: bool
+    inputs: str, stored: str, fused: bool
 ) -> None:
-    op = Op(name, "gemm", Work(), formats={"weights": stored})
+    op = Op("one", "gemm", Work(), formats={"weights": stored, "inputs": inputs})
     assert gains_on(op, "") == ("dense", "start_low" if fused else "start")
 
 

@@ -13,11 +13,13 @@ from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.deployment import Deployment, Fusing
 from roofline.cost.engine_costs import LAUNCH_S
 from roofline.cost.work import (
+    ACTIVATED,
     CONVERSION,
     NORM,
     NOTHING,
     RESIDUAL_NORM,
     ROTARY,
+    SHARED,
     STORE,
     Formula,
     Kind,
@@ -82,6 +84,14 @@ class Pass:
         """Product of the matrix of a role: its format in memory and its arithmetic."""
         return self.deployment.precision.product(self.deployment.stored(self.block, role))
 
+INPUTS_OF: Final = {
+    "down": ACTIVATED,
+    "shared-down": ACTIVATED,
+    "shared-up": SHARED,
+    "shared-gate-up": SHARED,
+}
+"""Inputs of products that other kernels write than norms and attention do."""
+
 
 def product(
     p: Pass,
@@ -119,6 +129,8 @@ def product(
         yield quantised(made, name, m, k, layers, CONVERSION)
     shape = {"m": m, "n": n, "k": k}
     formats = {"weights": made.stored.name, "activations": made.multiplied.name}
+    if name in INPUTS_OF:
+        formats["inputs"] = INPUTS_OF[name]
     op = Op(name, "gemm", work, layers, made.arithmetic, dims=shape, formats=formats)
     yield replace(op, kernel=kernel) if kernel else op
     if made.outliers:
