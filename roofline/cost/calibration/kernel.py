@@ -296,10 +296,11 @@ def passed_over(label: Label) -> bool:
     and whose host is slower; SGLang's and TensorRT-LLM's DeepGEMM takes 7 to 18 µs of either. Its
     latent attention was timed so as well, 0.1 to 0.35 ms on all devices. A graph of kernels has no
     time of the host. SGLang's products of blocks were given scales of weights in 32 bits, which
-    DeepGEMM spreads and packs on Blackwell before each product (7 µs more than TensorRT-LLM's from 1
-    to 4,096 rows, 15 for matrices of 100 MB; nothing on Hopper); its server packs them once, when
-    it loads (``requant_weight_ue8m0``). SGLang's attention to prompts was measured inside the latent, on 576 and 512
-    numbers of each key; it runs expanded, on 192 and 128 (its ``MHA_CHUNKED_KV``), where nothing
+    DeepGEMM spreads and packs on Blackwell before each product (7 µs more than TensorRT-LLM's from
+    1 to 4,096 rows, 15 for matrices of 100 MB; nothing on Hopper); its server packs them once, when
+    it loads (``requant_weight_ue8m0``). SGLang's attention to prompts was measured inside the
+    latent, on 576 and 512 numbers of each key; it runs expanded, on 192 and 128 (its
+    ``MHA_CHUNKED_KV``), where nothing
     of a prompt is cached. Users measure graphs, and what they run.
     """
     match label.provider, label.kind:

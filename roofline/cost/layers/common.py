@@ -84,6 +84,7 @@ class Pass:
         """Product of the matrix of a role: its format in memory and its arithmetic."""
         return self.deployment.precision.product(self.deployment.stored(self.block, role))
 
+
 INPUTS_OF: Final = {
     "down": ACTIVATED,
     "shared-down": ACTIVATED,

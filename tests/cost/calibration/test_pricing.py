@@ -57,7 +57,9 @@ def test_blocks_start_alike_on_all_devices_whose_products_are_one_library_s() ->
         device: fit_of(Label(device, "sglang", "gemm", "fp8_block")).model.constants["start"]
         for device in ("h100-sxm", "h200-sxm", "b200-sxm", "gb200", "b300-sxm", "gb300")
     }
-    over = {device for device in starts if passed_over(Label(device, "sglang", "gemm", "fp8_block"))}
+    over = {
+        device for device in starts if passed_over(Label(device, "sglang", "gemm", "fp8_block"))
+    }
     assert over == {device for device, start in starts.items() if start > 8e-6}
     assert over == {"b200-sxm", "gb200", "b300-sxm", "gb300"}
 

@@ -395,7 +395,7 @@ def test_few_tokens_and_spread_experts_ask_for_kernels_that_are_for_them() -> No
         ("deepseek-v3", "b200-sxm", "sglang", "fp8-block", "fp8_block-limited"),
         # What SGLang has on Blackwell is no kernel of Hopper.
         ("deepseek-v3", "h100-sxm", "sglang", "fp8-block", "fp8_block"),
-        # Weights alone in 4 bits are Marlin's where an engine has it; gpt-oss as it is stored is not.
+        # Weights alone in 4 bits are Marlin's where an engine has it, gpt-oss as stored is not.
         ("gpt-oss-120b", "h200-sxm", "vllm", "mxfp4-w4a16", "int4_wo"),
         ("gpt-oss-120b", "h200-sxm", "vllm", "mxfp4", "w4a16_mxfp4"),
         ("gpt-oss-120b", "h200-sxm", "trtllm", "mxfp4-w4a16", "w4a16_mxfp4"),
