@@ -9,7 +9,7 @@ from roofline.cli.answer import answered
 
 @options.takes(
     Pools,
-    derives="ttft, second_token, tpot, latency, kv, transfer, ratio, throughput, memory, "
+    derives="ttft, prefill, tpot, latency, kv, transfer, ratio, throughput, memory, "
     "cost, energy",
 )
 def disaggregate(context: typer.Context) -> None:

@@ -1,6 +1,6 @@
 """Prefill and decode on pools of their own, each with its layout, and the cache handed over.
 
-The prefill makes the first token, so TTFT does not see the transfer; the second token does.
+Clients are answered by the decode instance, so TTFT has the transfer and a decode step in it.
 
 Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670); Splitwise, Patel et al. 2024
 (arXiv 2311.18677).
@@ -157,7 +157,7 @@ def disaggregated(
             hint="use `over=network`, smaller layouts or a larger node",
         )
     # A request holds no cache while it is with the front end.
-    waiting = overlap.ttft_s - prefill.engine_costs.arrival_s + overlap.transfer_s
+    waiting = overlap.prefill_s - prefill.engine_costs.arrival_s + overlap.transfer_s
     in_flight = max(math.ceil(overlap.prompts_per_s * waiting), together)
     arriving = math.ceil(overlap.answers_per_s * (waiting if overlapped else overlap.transfer_s))
     return Disaggregated(
@@ -201,7 +201,7 @@ def _phases(
 ) -> Phases:
     """Times of both pools, so many standard deviations of their logarithms from the median.
 
-    Requests arrive at the prefill pool, once: its TTFT has the front end, decode steps do not.
+    Requests arrive at the prefill pool, once: its time has the front end, decode steps do not.
     """
     longer, slower = math.exp(at * first.ttft_log_sd), math.exp(at * rest.tpot_log_sd)
     work, output = first.workload, rest.workload.output
@@ -220,7 +220,7 @@ def _phases(
     step_s = (rest.tpot_serial_s if serial else rest.tpot_s) * slower
     return Phases(
         output=output,
-        ttft_s=(first.ttft_serial_s if serial else first.ttft_s) * longer,
+        prefill_s=(first.ttft_serial_s if serial else first.ttft_s) * longer,
         transfer_s=wait,
         step_s=step_s,
         prompt_s=each_s,

@@ -239,9 +239,10 @@ def notes(pools: Disaggregated) -> tuple[str, ...]:
         "central 80 %, errors of both pools taken to go together. Steps of both pools have "
         "the engine's software in them, TTFT its front end. The hand-over of the cache is at "
         "published rates.",
-        "TTFT ends with the prefill, which makes the first token; the transfer comes before the "
-        "second and counts in TPOT = (latency − TTFT) / (tokens − 1). Queues are left out: a pool "
-        "that sets the pace is in use all the time, and one that is has a queue without end.",
+        "TTFT ends with the first step of the decode instance, which answers: the first token, "
+        "made by the prefill, comes with the second. TPOT = (latency − TTFT) / (tokens − 1). "
+        "Queues are left out: a pool that sets the pace is in use all the time, and one that is "
+        "has a queue without end.",
         "Each layer's cache is sent while the next is computed; the figures without overlap "
         "send it all after the prefill."
         if pools.overlapped

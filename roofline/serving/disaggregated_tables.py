@@ -1,5 +1,6 @@
 """Disaggregated serving as tables: metrics, pools, transfer, alternatives."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -31,13 +32,13 @@ def headline(pools: Disaggregated, derivations: Mapping[str, Derivation]) -> Tab
         tokens = pools.tok_s(phases)
         return {
             "ttft_s": phases.ttft_s,
-            "second_token_s": phases.second_token_s,
+            "prefill_s": phases.prefill_s,
             "tpot_s": phases.tpot_s,
             "latency_s": phases.latency_s,
             "requests_per_s": pools.split.requests_per_s(phases),
             "throughput_tok_s": tokens,
             "throughput_tok_s_per_gpu": tokens / pools.used,
-            "user_tok_s": 1.0 / phases.tpot_s,
+            "user_tok_s": 1.0 / phases.tpot_s if phases.tpot_s else math.inf,
             "joule_per_mtok": pools.joule_per_mtok(phases),
             "usd_per_mtok": pools.usd_per_mtok(phases),
         }
@@ -61,15 +62,15 @@ def headline(pools: Disaggregated, derivations: Mapping[str, Derivation]) -> Tab
             "meaning": meaning,
         }
         for metric, unit, explained, meaning in _METRICS
-        if metric != "usd_per_mtok" or pools.usd_per_hour
+        if predicted[metric] < math.inf and (metric != "usd_per_mtok" or pools.usd_per_hour)
     ]
     return table(rows, {})
 
 
 _METRICS: Final = (
-    ("ttft_s", "s", "ttft", "start of the prefill to the first token"),
-    ("second_token_s", "s", "second_token", "the same to the second: transfer and a decode step"),
-    ("tpot_s", "s", "tpot", "between tokens, mean over the answer, transfer included"),
+    ("ttft_s", "s", "ttft", "prefill, transfer and a decode step"),
+    ("prefill_s", "s", "prefill", "start of the prefill to its end"),
+    ("tpot_s", "s", "tpot", "between tokens, mean over the answer; the first two come together"),
     ("latency_s", "s", "latency", "start of the prefill to the last token"),
     ("requests_per_s", "request/s", "throughput", "prompts in, answers out"),
     ("throughput_tok_s", "token/s", "throughput", "output tokens, both pools"),
@@ -90,7 +91,7 @@ def pools(both: Disaggregated) -> Table:
         prefills = pool == "prefill"
 
         def step(phases: Phases) -> float:
-            return phases.ttft_s if prefills else phases.step_s
+            return phases.prefill_s if prefills else phases.step_s
 
         each = both.overlap.prompt_s if prefills else both.overlap.answer_s
         beside = {"serial_s": step(both.serial)}
@@ -216,7 +217,7 @@ def alternatives(both: Disaggregated) -> Table:
             "layout": f"{both.prefill.deployment.layout.spelled} × {split.prefill} + "
             f"{_several(both.decode.deployment.spelled)} × {split.decode}",
             "gpus": both.used,
-            "ttft_mean_s": both.prefill.ttft_mean_s,
+            "ttft_mean_s": both.prefill.ttft_mean_s + both.overlap.transfer_s + both.overlap.step_s,
             "tpot_s": both.overlap.tpot_s,
             "latency_s": both.overlap.latency_s,
             "throughput_tok_s": tokens,

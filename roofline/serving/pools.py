@@ -2,6 +2,11 @@
 
 A prefill instance takes prompts in a steady stream, a decode instance keeps its batch full: as one
 answer ends, the next prompt's cache takes its place. Waiting in queues is left out.
+
+Clients get the first token with the first step of the decode instance, so TTFT has the transfer in
+it. Source: SGLang hands out the first two tokens there (issue 8210 of sgl-project/sglang), and
+TensorRT-LLM counts so (issue 9212 of NVIDIA/TensorRT-LLM); the decode instances of vLLM make the
+first one anew, from the last token of the prompt (issue 930 of inference-sim/inference-sim).
 """
 
 import math
@@ -19,8 +24,8 @@ class Phases:
 
     output: int
     """Tokens of an answer. [token]"""
-    ttft_s: float
-    """Start of the prefill to the first token, which the prefill instance makes. [s]"""
+    prefill_s: float
+    """Start of the prefill to its end. [s]"""
     transfer_s: float
     """Wait of decode for the cache. [s]"""
     step_s: float
@@ -34,19 +39,19 @@ class Phases:
     """Time of their links for each cache. [s]"""
 
     @property
-    def second_token_s(self) -> float:
-        """Start of the prefill to the second token: prefill, transfer and a decode step. [s]"""
-        return self.ttft_s + self.transfer_s + self.step_s
+    def ttft_s(self) -> float:
+        """Start of the prefill to the first token: prefill, transfer and a decode step. [s]"""
+        return self.prefill_s + self.transfer_s + self.step_s
 
     @property
     def latency_s(self) -> float:
         """Start of the prefill to the last token. [s]"""
-        return self.ttft_s + self.transfer_s + self.step_s * (self.output - 1)
+        return self.prefill_s + self.transfer_s + self.step_s * (self.output - 1)
 
     @property
     def tpot_s(self) -> float:
-        """(latency − TTFT) / (tokens − 1), so with the transfer. [s]"""
-        return (self.latency_s - self.ttft_s) / (self.output - 1)
+        """(latency − TTFT) / (tokens − 1), where the first two come together. [s]"""
+        return self.step_s * (self.output - 2) / (self.output - 1)
 
     @property
     def prompts_per_s(self) -> float:

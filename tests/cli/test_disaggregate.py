@@ -40,7 +40,7 @@ def test_sentences_say_the_ratio_what_binds_and_what_it_costs(capsys: Captured) 
     assert re.search(r"Against static batches on tp8 × 4, .*: throughput per GPU × [\d.]+", text)
     for title in ("Pools", "Memory, each device", "KV cache from prefill to decode", "Both phases"):
         assert re.search(rf"(?m)^{title}", out)
-    assert "note: TTFT ends with the prefill" in out
+    assert "note: TTFT ends with the first step of the decode instance" in out
 
 
 @pytest.mark.slow
@@ -80,8 +80,8 @@ def test_json_is_one_versioned_document(capsys: Captured) -> None:
     metrics = result["metrics"]
     wait = {row["what"]: row["value"] for row in result["transfer"]}["waited"]
     step = rest["step_s"]
-    second = metrics["ttft_s"]["value"] + wait + step
-    assert metrics["second_token_s"]["value"] == pytest.approx(second)
+    first = metrics["prefill_s"]["value"] + wait + step
+    assert metrics["ttft_s"]["value"] == pytest.approx(first)
     assert result["derivation"]["name"] == "transfer"
     # 2 · 8 heads · 128 · 80 layers · 2 B · 2048 tokens
     assert result["transfer"][0]["value"] == 671_088_640
@@ -90,7 +90,7 @@ def test_json_is_one_versioned_document(capsys: Captured) -> None:
 def test_csv_has_a_row_for_each_metric_and_nothing_else(capsys: Captured) -> None:
     _, out, _ = ask(capsys, *MAIN, "--format", "csv")
     rows = {row["metric"]: row for row in csv.DictReader(io.StringIO(out))}
-    assert {"ttft_s", "second_token_s", "tpot_s", "usd_per_mtok"} <= set(rows)
+    assert {"ttft_s", "prefill_s", "tpot_s", "usd_per_mtok"} <= set(rows)
     for row in rows.values():
         assert 0 < float(row["low"]) < float(row["value"]) < float(row["high"]), row["metric"]
     _, out, _ = ask(capsys, *MAIN, "--calibration", "none", "--format", "csv")
@@ -103,7 +103,7 @@ def test_csv_has_a_row_for_each_metric_and_nothing_else(capsys: Captured) -> Non
 def test_markdown_has_tables_and_lists(capsys: Captured) -> None:
     _, out, _ = ask(capsys, *MAIN, "--format", "md")
     assert out.count("| --- |") >= 4
-    assert "- TTFT ends with the prefill" in out
+    assert "- TTFT ends with the first step of the decode instance" in out
 
 
 def test_a_derivation_says_where_its_numbers_are_from(capsys: Captured) -> None:

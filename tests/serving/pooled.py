@@ -22,7 +22,7 @@ def networked(deployment: Deployment, network: Link | None) -> Deployment:
 
 def phases(**given: float) -> Phases:
     usual: dict[str, Any] = {
-        "ttft_s": 0.5,
+        "prefill_s": 0.5,
         "transfer_s": 0.0,
         "step_s": 0.01,
         "prompt_s": 0.5,

@@ -13,6 +13,7 @@ from roofline.table import Derivation
 from roofline.units import MILLION, SECONDS_PER_HOUR, count
 
 DISTSERVE: Final = "DistServe, Zhong et al. 2024 (arXiv 2401.09670)"
+ANSWERS: Final = "SGLang (issue 8210 of sgl-project/sglang), TensorRT-LLM (issue 9212), llm-d"
 SPLITWISE: Final = "Splitwise, Patel et al. 2024 (arXiv 2311.18677)"
 
 
@@ -95,33 +96,37 @@ def _wire(
     return fact(node.gpu, name, f"links.{link.kind}.{key}", value, unit)
 
 
+def prefill(pools: Disaggregated) -> Derivation:
+    """Start of the prefill to its end."""
+    note = "waiting in queues is left out"
+    return replace(times.ttft(pools.prefill), name="prefill", source=DISTSERVE, note=note)
+
+
 def ttft(pools: Disaggregated) -> Derivation:
     """Start of the prefill to the first token."""
-    return replace(
-        times.ttft(pools.prefill),
-        source=DISTSERVE,
-        note="the prefill instance makes the first token, so the transfer comes after it; waiting "
-        "in queues is left out",
+    return derived(
+        "TTFT",
+        pools.overlap.ttft_s,
+        "s",
+        "prefill + transfer + decode step",
+        (prefill(pools), transfer(pools), _step(pools)),
+        source=ANSWERS,
+        note="the decode instance answers: the first token comes with its first step",
     )
-
-
-def second_token(pools: Disaggregated) -> Derivation:
-    """Start of the prefill to the second token."""
-    inputs, value = (ttft(pools), transfer(pools), _step(pools)), pools.overlap.second_token_s
-    return derived("second token", value, "s", "TTFT + transfer + decode step", inputs)
 
 
 def tpot(pools: Disaggregated) -> Derivation:
     """Mean time between tokens."""
-    inputs, terms = (_step(pools), transfer(pools)), {"output": pools.overlap.output}
-    text, source = "decode step + transfer / (output − 1)", "(latency − TTFT) / (tokens − 1)"
-    return derived("TPOT", pools.overlap.tpot_s, "s", text, inputs, terms, source=source)
+    inputs, terms = (_step(pools),), {"output": pools.overlap.output}
+    text, source = "decode step · (output − 2) / (output − 1)", "(latency − TTFT) / (tokens − 1)"
+    note = "the first two tokens come together"
+    return derived("TPOT", pools.overlap.tpot_s, "s", text, inputs, terms, source=source, note=note)
 
 
 def latency(pools: Disaggregated) -> Derivation:
     """Start of the prefill to the last token."""
-    inputs, phases = (ttft(pools), transfer(pools), _step(pools)), pools.overlap
-    text = "TTFT + transfer + (output − 1) · decode step"
+    inputs, phases = (prefill(pools), transfer(pools), _step(pools)), pools.overlap
+    text = "prefill + transfer + (output − 1) · decode step"
     return derived("latency", phases.latency_s, "s", text, inputs, {"output": phases.output})
 
 
@@ -146,16 +151,16 @@ def ratio(pools: Disaggregated) -> Derivation:
 
 
 def _prompts(pools: Disaggregated) -> Derivation:
-    phases, first = pools.overlap, ttft(pools)
+    phases, first = pools.overlap, prefill(pools)
     told = "(slowest stage + engine) / its prompts"
-    prefill = given("prefill of a prompt", phases.prompt_s, "s", told, first.basis)
+    each = given("prefill of a prompt", phases.prompt_s, "s", told, first.basis)
     sent = given("sending its cache", phases.send_s, "s", "interconnect, each cache")
     return derived(
         "prompts/s of a prefill instance",
         phases.prompts_per_s,
         "request/s",
-        f"1 / max({prefill.name}, {sent.name})",
-        (first, prefill, sent),
+        f"1 / max({each.name}, {sent.name})",
+        (first, each, sent),
         note="in a steady stream: every stage of a pipeline is at work",
     )
 
@@ -247,5 +252,5 @@ def energy(pools: Disaggregated) -> Derivation:
 
 def explain_all(pools: Disaggregated) -> dict[str, Derivation]:
     """Derivations of every metric."""
-    times = (ttft, second_token, tpot, latency, kv, transfer, ratio, throughput)
+    times = (ttft, prefill, tpot, latency, kv, transfer, ratio, throughput)
     return {derive.__name__: derive(pools) for derive in (*times, memory, cost, energy)}

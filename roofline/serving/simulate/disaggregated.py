@@ -1,10 +1,11 @@
 """Disaggregated serving simulated: prefill instances, an interconnect and decode instances.
 
 Requests take turns at the prefill instances, and caches at the decode instances. A link carries
-one cache after the other. The prefill makes the first token, so TTFT does not see the transfer.
+one cache after the other. Clients are answered by the decode instance: the first token comes with
+its first step, so TTFT has the transfer in it. Answers of one token are the prefill's.
 
 Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670); Splitwise, Patel et al. 2024
-(arXiv 2311.18677).
+(arXiv 2311.18677). Who answers: `roofline.serving.pools`.
 """
 
 from dataclasses import dataclass, replace
@@ -56,18 +57,20 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class Pooled(Finished):
-    """Requests as two pools served them; their TPOT has the transfer in it."""
+    """Requests as two pools served them; their TTFT has the transfer in it."""
 
     prefill: tuple[Served, ...]
     decode: tuple[Served, ...]
     """Requests by instance: prompts with their first token as answer, and caches as they came."""
+    prefilled: Array
+    """End of the prefill. [s]"""
     handed: Array
     """Arrival of the cache at the decode instance; of an answer of one token, its time. [s]"""
 
     @property
     def transfer_s(self) -> Array:
-        """First token to the cache's arrival, waiting for the interconnect included. [s]"""
-        return self.handed - self.first_token
+        """Prefill to the cache's arrival, waiting for the interconnect included. [s]"""
+        return self.handed - self.prefilled
 
 
 def handover(prefill: Deployment, decode: Deployment, prompt: int, wires: Wires) -> Handover:
@@ -140,29 +143,30 @@ def _served(given: Requests, prefill: Pool, decode: Pool, wires: Handover) -> Po
     count = len(given)
     turn = np.arange(count) % prefill.instances
     alone = replace(given, output=np.ones_like(given.output))
-    admitted, first, before = np.zeros(count), np.zeros(count), []
+    admitted, prefilled, before = np.zeros(count), np.zeros(count), []
     for instance in range(min(prefill.instances, count)):
         mine = np.flatnonzero(turn == instance)
         before.append(simulate(picked_rows(alone, mine), prefill.prices, prefill.server))
-        admitted[mine], first[mine] = before[-1].admitted, before[-1].first_token
+        admitted[mine], prefilled[mine] = before[-1].admitted, before[-1].first_token
     on_decode = np.zeros(count, dtype=np.int64)
-    order = np.argsort(first, kind="stable")
+    order = np.argsort(prefilled, kind="stable")
     order = order[given.output[order] > 1]
     on_decode[order] = np.arange(len(order)) % decode.instances
-    handed = _handed(given.prompt, first, order, turn, on_decode, wires)
-    finish, after = first.copy(), []
+    handed = _handed(given.prompt, prefilled, order, turn, on_decode, wires)
+    first, finish, after = prefilled.copy(), prefilled.copy(), []
     for instance in range(min(decode.instances, len(order))):
         mine = order[on_decode[order] == instance]
         mine = mine[np.argsort(handed[mine], kind="stable")]
         coming = replace(picked_rows(given, mine), arrival=handed[mine])
         after.append(simulate(coming, decode.prices, decode.server, transferred=True))
-        finish[mine] = after[-1].finish
+        first[mine], finish[mine] = after[-1].first_token, after[-1].finish
     return Pooled(
         prefill=tuple(before),
         decode=tuple(after),
         arrival=given.arrival,
         admitted=admitted,
         first_token=first,
+        prefilled=prefilled,
         handed=handed,
         finish=finish,
         prompt=given.prompt,
@@ -172,7 +176,7 @@ def _served(given: Requests, prefill: Pool, decode: Pool, wires: Handover) -> Po
 
 def _handed(
     prompt: Integers,
-    first: Array,
+    prefilled: Array,
     order: Integers,
     sender: Integers,
     receiver: Integers,
@@ -182,13 +186,13 @@ def _handed(
     out, into = prompt * wires.send_s_per_token, prompt * wires.receive_s_per_token
     sending = [0.0] * (int(sender.max(initial=0)) + 1)
     receiving = [0.0] * (int(receiver.max(initial=0)) + 1)
-    columns = (each[order].tolist() for each in (sender, receiver, first, out, into))
+    columns = (each[order].tolist() for each in (sender, receiver, prefilled, out, into))
     ends = []
     for one, other, made, send, receive in zip(*columns, strict=True):
         start = max(made, sending[one])
         sending[one] = start + send
         receiving[other] = max(start, receiving[other]) + receive
         ends.append(max(sending[one], receiving[other]) + wires.latency_s)
-    handed = first.copy()
+    handed = prefilled.copy()
     handed[order] = ends
     return handed

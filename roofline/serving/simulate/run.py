@@ -46,7 +46,8 @@ def simulate(
         seed: Order of requests of one priority that come at the same time; 0 for the one given.
             Nothing else is random. [1]
         transferred: Whether the cache of each prompt and the first token come with the request, as
-            to the decode instances of disaggregated serving.
+            to the decode instances of disaggregated serving. They hand that token out with the
+            second one.
         paced: Requests whose drafts follow the batch.
 
     Raises:

@@ -213,7 +213,8 @@ def renewed(
     """The option by curves as they were moved, with as many instances as it has or as it takes."""
 
     def again(pool: Pool) -> Pool:
-        made = sized(pool.role, pool.replica, question, tables, pool.server)
+        own = question.beside(option.elsewhere(pool))
+        made = sized(pool.role, pool.replica, own, tables, pool.server)
         # Hand-over may need more instances than the pool's own curve says.
         if option.wires is not None and pool.carries < made.carries:
             made = replace(made, carries=pool.carries, binds=pool.binds)

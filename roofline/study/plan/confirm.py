@@ -246,20 +246,20 @@ def _correct(
             demand = question.demand
             return tables.curve(pool.role, pool.replica, pool.server, demand, factor)
 
-        curve = now()
+        curve, elsewhere = now(), option.elsewhere(pool)
         for each in found:
             name = each.objective.name
-            first = pool.role == "prefill"
-            if (each.objective.metric == "ttft") != first and len(option.pools) > 1:
+            if (each.objective.metric == "ttft") != (pool.role == "prefill") and option.wires:
                 continue
             added = curve.at(name, load) - float(curve.seconds[name][0])
             if added > 0.0:
-                real = max(each.value_s - float(curve.seconds[name][0]), 0.0)
+                own = each.value_s - elsewhere.get(name, 0.0)
+                real = max(own - float(curve.seconds[name][0]), 0.0)
                 factor = factors.get(name, 1.0) * min(max(real / added, LEAST), 1.0 / LEAST)
                 factors[name] = factor
         if pool is not tight:
             continue
-        carries, _ = now().carries(question.objectives(pool.kind))
+        carries, _ = now().carries(question.beside(elsewhere).objectives(pool.kind))
         share = tables.shares.get(place, 1.0)
         if held and carries < load:
             tables.shares[place] = share * (load / carries if carries else 1.0)

@@ -173,7 +173,9 @@ def _latency(
     percent = objective.percentile
     if objective.metric == "ttft":
         if role == "decode":
-            return np.zeros(len(SHARES))
+            late = _late(found, share)
+            wait = late.mean(axis=0) if percent is None else np.percentile(late, percent, axis=0)
+            return found.tpot_s + wait
         return found.ttft_s if percent is None else found.ttft_percentile(percent)
     if not share.steps:
         return np.zeros(len(SHARES))
@@ -182,20 +184,20 @@ def _latency(
             return found.latency_s
         steps = float(np.percentile(mine.requests.output, percent)) - 1.0
         return found.ttft_s + found.tpot_s * rounds * steps
-    late = _late(found, share) if role == "decode" else None
+    handed = role == "decode"
     if percent is not None:
-        return found.tpot_percentile(percent, late) * rounds
-    between = found.tpot_s
-    if late is not None:
-        between = between + late.mean(axis=0) * (1.0 / share.answers[share.answers > 0]).mean()
-    return between * rounds
+        return found.tpot_percentile(percent, handed=handed) * rounds
+    between = found.tpot_s * rounds
+    if handed:
+        between = between * (1.0 - 1.0 / share.answers[share.answers > 0]).mean()
+    return between
 
 
 def _late(found: Steady, share: Share) -> Array:
     """Waits for the first step of the decode pool, even over twice their mean. [s]
 
-    Time between tokens starts with the token that the prefill has made, so that it has them. A
-    cache that comes while others decode is taken in beside their next step and is in the one after.
+    A cache that comes while others decode is taken in beside their next step and is in the one
+    after.
     """
     waits = np.maximum(found.queue_s - share.request_s, found.tpot_s / 2.0)
     even = (np.arange(WAITS) + 0.5) / WAITS * 2.0

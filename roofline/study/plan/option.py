@@ -67,6 +67,8 @@ class Option:
     """Rate of all requests. [1/s]"""
     wires: Handover | None = None
     """Between the two pools; None for a single one."""
+    handover_s: float = 0.0
+    """Time of a cache of mean length on its way between them. [s]"""
 
     @property
     def mode(self) -> str:
@@ -137,9 +139,21 @@ class Option:
         return self.capacity / self.rate - 1.0
 
     def seconds(self, name: str) -> float:
-        """Latency of an objective at the load; of two pools, of the one it is of. [s]"""
-        pool = self.pools[0 if name.startswith("ttft") else -1]
+        """Latency of an objective at the load. [s]
+
+        Of two pools both, and the hand-over, have a part in TTFT: percentiles are added up.
+        """
+        if not name.startswith("ttft"):
+            return self._part(name, self.pools[-1])
+        return sum(self._part(name, pool) for pool in self.pools) + self.handover_s
+
+    def _part(self, name: str, pool: Pool) -> float:
         return pool.curve.at(name, self.rate / pool.instances)
+
+    def elsewhere(self, pool: Pool) -> dict[str, float]:
+        """Part of each TTFT that is not a pool's own. [s]"""
+        names = (name for name in pool.curve.seconds if name.startswith("ttft"))
+        return {name: self.seconds(name) - self._part(name, pool) for name in names}
 
     def same(self, other: "Option") -> bool:
         """True if both are made of the same instances, as many of each."""
@@ -187,6 +201,14 @@ class Question:
             replace(each, limit_s=each.limit_s / more) if each.metric == "ttft" else each
             for each in self.goal.objectives
         )
+
+    def beside(self, seconds: Mapping[str, float]) -> "Question":
+        """The question to one of several pools: limits less what the others take. [s]"""
+        limits = tuple(
+            replace(each, limit_s=each.limit_s - seconds.get(each.name, 0.0))
+            for each in self.goal.objectives
+        )
+        return replace(self, goal=replace(self.goal, objectives=limits))
 
     def at(self, rate: float) -> "Question":
         """The question at another rate of requests. [1/s]"""

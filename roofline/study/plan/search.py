@@ -205,15 +205,24 @@ def disaggregated(
 def _pair(
     replicas: list[Replica], decoding: list[Replica], question: Question, tables: Tables
 ) -> Option | None:
-    prefill = _cheapest("prefill", replicas, question, tables)
     decode = _cheapest("decode", decoding or replicas, question, tables)
-    if prefill is None or decode is None:
+    if decode is None:
+        return None
+    after = {
+        each.name: Option((decode,), question.demand.rate).seconds(each.name)
+        for each in question.goal.objectives
+        if each.metric == "ttft"
+    }
+    prefill = _cheapest("prefill", replicas, question.beside(after), tables)
+    if prefill is None:
         return None
     option = Option((prefill, decode), question.demand.rate)
     wires = _wires(option, question)
     if wires is None:
         return None
-    option = _carried(replace(option, wires=wires), question)
+    rate = max(wires.send_s_per_token, wires.receive_s_per_token)
+    handover_s = rate * question.demand.prompt + wires.latency_s
+    option = _carried(replace(option, wires=wires, handover_s=handover_s), question)
     return option if question.allowed(option) else None
 
 

@@ -513,7 +513,7 @@ class Reference:
                 self.real[one.number] += 1
             else:
                 self.partial = one
-        for one in prefilled + joining:
+        for one in batch + prefilled:
             if math.isnan(one.first):
                 one.first = self.now + self.behind
         ended += [one for one in prefilled if self.whole(one)]

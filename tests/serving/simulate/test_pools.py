@@ -30,17 +30,63 @@ def test_one_request_takes_prefill_transfer_and_decode() -> None:
     served = disaggregated(requests(0.5, [1000], [100]), pool(PREFILL), pool(DECODE), WIRES)
     prefill = step_s(TABLE, 0, 0, [(1000, 0)])
     decode = sum(step_s(TABLE, 1, 1000.0 + k, []) for k in range(1, 100))
-    assert served.ttft_s[0] == pytest.approx(prefill, rel=1e-9)
+    first = prefill + 1000 * 2e-6 + 1e-4 + step_s(TABLE, 1, 1001.0, [])
+    assert served.prefilled[0] == pytest.approx(0.5 + prefill, rel=1e-9)
+    assert served.ttft_s[0] == pytest.approx(first, rel=1e-9)
     assert served.transfer_s[0] == pytest.approx(1000 * 2e-6 + 1e-4, rel=1e-9)
+    rest = sum(step_s(TABLE, 1, 1000.0 + k, []) for k in range(2, 100))
+    assert served.tpot_s[0] == pytest.approx(rest / 99, rel=1e-9)
     assert served.latency_s[0] == pytest.approx(prefill + 1000 * 2e-6 + 1e-4 + decode, rel=1e-9)
 
 
-def test_the_first_token_does_not_see_the_decode_pool() -> None:
+def test_of_two_requests_the_second_has_its_first_token_when_there_is_room_for_it() -> None:
+    """One sequence at a time: the second decodes when the first has ended."""
+    alone = replace(DECODE, max_sequences=1)
+    served = disaggregated(requests(0.0, [1000, 800], [5, 3]), pool(PREFILL), pool(alone), WIRES)
+    handed = step_s(TABLE, 0, 0, [(1000, 0), (800, 0)]) + 1000 * 2e-6 + 1e-4
+    ends = np.cumsum([step_s(TABLE, 1, 1000.0 + k, []) for k in range(1, 5)])
+    others = np.cumsum([step_s(TABLE, 1, 800.0 + k, []) for k in range(1, 3)])
+    assert served.handed[1] < handed + ends[0]
+    expected = handed + np.array([ends[0], ends[-1] + others[0]])
+    np.testing.assert_allclose(served.first_token, expected, rtol=1e-9)
+    expected = handed + np.array([ends[-1], ends[-1] + others[-1]])
+    np.testing.assert_allclose(served.finish, expected, rtol=1e-9)
+
+
+def test_a_cache_that_comes_during_a_step_decodes_from_the_end_of_the_next() -> None:
+    """It is taken in beside the next step, and its own first step is the one after."""
+    wires = Handover(send_s_per_token=1e-5)
+    served = disaggregated(requests(0.0, [1000, 800], [50, 3]), pool(PREFILL), pool(DECODE), wires)
+    start = step_s(TABLE, 0, 0, [(1000, 0), (800, 0)]) + 1000 * 1e-5
+    ends = start + np.cumsum([step_s(TABLE, 1, 1000.0 + k, []) for k in range(1, 50)])
+    handed = start + 800 * 1e-5
+    assert served.handed[1] == pytest.approx(handed, rel=1e-9)
+    running = int(np.searchsorted(ends, handed))
+    both = step_s(TABLE, 2, 1000.0 + running + 3 + 801.0, [])
+    assert served.first_token[0] == pytest.approx(ends[0], rel=1e-9)
+    assert served.first_token[1] == pytest.approx(ends[running + 1] + both, rel=1e-9)
+
+
+def test_the_end_of_a_prefill_does_not_see_the_decode_pool() -> None:
     given = chat(500, 20.0)
     alone = simulate(replace(given, output=np.ones_like(given.output)), TABLE, PREFILL)
     for wires, decode in ((WIRES, 1), (Handover(1e-3, 1e-3, 1.0), 3)):
         served = disaggregated(given, pool(PREFILL), pool(DECODE, decode), wires)
-        assert (served.first_token == alone.first_token).all()
+        assert (served.prefilled == alone.first_token).all()
+
+
+def test_pools_take_as_long_as_the_closed_form_says() -> None:
+    """One request at a time: every figure of `Phases` but its mean step."""
+    prompt, output, wires = 1000, 40, Handover(2e-6, 1e-6, 1e-4)
+    given = requests(0.0, [prompt] * 3, output)
+    served = disaggregated(given, pool(PREFILL), pool(DECODE), wires, concurrency=1)
+    steps = [step_s(TABLE, 1, 1000.0 + k, []) for k in range(1, output)]
+    prefill, mean = step_s(TABLE, 0, 0, [(prompt, 0)]), float(np.mean(steps))
+    phases = Phases(output, prefill, prompt * 2e-6 + 1e-4, mean, prefill, 1.0, 0.0, 0.0)
+    # The first step is shorter than the mean: its context is.
+    assert served.ttft_s == pytest.approx(phases.ttft_s + steps[0] - mean, rel=1e-9)
+    assert served.tpot_s == pytest.approx(phases.tpot_s + (mean - steps[0]) / 39, rel=1e-9)
+    assert served.latency_s == pytest.approx(phases.latency_s, rel=1e-9)
 
 
 def test_every_request_is_served_once_on_some_instance_of_each_pool() -> None:
@@ -51,10 +97,13 @@ def test_every_request_is_served_once_on_some_instance_of_each_pool() -> None:
     assert sum(len(part) for part in served.decode) == (given.output > 1).sum()
     made = sum(part.totals.decoded_tokens for part in served.decode)
     assert made == (given.output - 1).sum()
-    assert (served.arrival <= served.first_token).all()
-    assert (served.first_token <= served.handed).all()
-    assert (served.handed <= served.finish).all()
-    assert (served.finish[given.output == 1] == served.first_token[given.output == 1]).all()
+    assert (served.arrival <= served.prefilled).all()
+    assert (served.prefilled <= served.handed).all()
+    assert (served.handed <= served.first_token).all()
+    assert (served.first_token <= served.finish).all()
+    assert (served.finish[given.output == 1] == served.prefilled[given.output == 1]).all()
+    assert (served.finish[given.output == 2] == served.first_token[given.output == 2]).all()
+    assert (served.finish > served.first_token)[given.output > 2].all()
 
 
 def test_wires_carry_one_cache_after_the_other() -> None:

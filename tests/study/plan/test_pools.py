@@ -93,9 +93,24 @@ def test_two_pools_of_a_plan_are_served_as_by_the_simulator_itself() -> None:
     assert done.finish.tolist() == served.finish.tolist()
 
 
-def test_the_first_token_is_none_of_the_decode_pool() -> None:
-    curve = paired("llama-3.1-8b", 150.0).pools[1].curve
-    assert not curve.seconds["ttft_p99"].any()
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["ttft_mean", "ttft_p99"])
+@pytest.mark.parametrize("model", list(RATES))
+def test_time_to_a_first_token_by_curves_is_that_of_both_pools_together(
+    model: str, metric: str
+) -> None:
+    option, objective = paired(model, 150.0), parse_slo(f"{metric}=2s")[0]
+    many = (answered(150.0, RATES[model], 20_000, seed) for seed in range(5, 8))
+    together = median(whole(option, each, objective) for each in many)
+    print(
+        "XX",
+        model,
+        metric,
+        option.seconds(metric),
+        together,
+        option.elsewhere(option.pools[0]),
+        option.handover_s,
+    )
 
 
 def test_waiting_for_a_step_weighs_most_on_short_answers() -> None:

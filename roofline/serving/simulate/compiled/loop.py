@@ -69,7 +69,7 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool) -> None:
             n.unseen = g.look  # what came meanwhile is looked at next
         elif decoding:
             most, limit = 1, np.inf
-            if calm and n.joining == 0:
+            if calm and n.joining == 0 and n.fresh == 0:
                 most, limit = _undisturbed(g, s, beside)
             steps, took, n.behind = lookup.decode_run(
                 p,
@@ -92,6 +92,8 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool) -> None:
         _account(g, s, steps, decoding, new, blocked)
         course.record(s, start, n.now, before * g.page, memory.taken(s) * g.page)
         if decoding:
+            if n.fresh:
+                _begun(s)
             _decoded(g, s, steps)
         _joined(g, s, d)
 
@@ -317,6 +319,17 @@ def _growth(g: Rules, s: State, steps: int, decoding: int) -> tuple[int, int]:
 
 
 @compiled
+def _begun(s: State) -> None:
+    """Caches that came have had a step: its token is handed out with the one before."""
+    r, n = s.rows, s.counts[0]
+    for place in range(n.decoding):
+        i = s.lists[DECODING, place]
+        if np.isnan(r[i].first):
+            r[i].first = n.now + n.behind
+    n.fresh = 0
+
+
+@compiled
 def _decoded(g: Rules, s: State, steps: int) -> None:
     """Every sequence that decodes has so many tokens more; some have all of theirs."""
     r, n = s.rows, s.counts[0]
@@ -357,7 +370,7 @@ def _joined(g: Rules, s: State, d: Paced) -> None:
     for at in range(n.joining):
         i = s.lists[JOINING, at]
         if np.isnan(r[i].first):
-            r[i].first = n.now + n.behind
+            n.fresh = 1
         _join(g, s, d, i)
 
 

@@ -114,6 +114,7 @@ COUNTS: Final = np.dtype(
         ("decoding", "i8"),
         ("prefilled", "i8"),
         ("joining", "i8"),
+        ("fresh", "i8"),  # whether some that decode have no first token yet
         ("partial", "i8"),  # row whose prompt is partly prefilled, −1 for none
         ("running", "i8"),  # sequences that have memory
         ("open", "i8"),  # requests of clients that are not finished

@@ -187,7 +187,7 @@ class Steady:
         found = mixed(self._share.request_s + means.own, means.waits, means.varying, percent)
         return np.where(self.stable, found, np.inf)
 
-    def tpot_percentile(self, percent: float, late: Array | None = None) -> Array:
+    def tpot_percentile(self, percent: float, *, handed: bool = False) -> Array:
         """Mean time between tokens that so many percent of the requests have at most. [s]
 
         A gamma distribution beyond steps without prompts for each length of an answer: long ones
@@ -195,8 +195,8 @@ class Steady:
 
         Args:
             percent: Which. [1]
-            late: What answers wait for before their first step, each value as often as the others,
-                of shape (values, loads); None where that is no time between tokens. [s]
+            handed: Whether the token before the first step comes with that of the step, as from a
+                decode pool.
         """
         means, have = self._means, self._share.answers[self._share.answers > 0]
         if not len(have):
@@ -204,10 +204,7 @@ class Steady:
         varying = means.between + means.within / have[:, None]
         gap = means.decode / self._share.steps
         least = np.minimum(means.plain, gap)
-        shift = np.broadcast_to(least, varying.shape)
-        if late is not None:
-            shift = (least + late[:, None, :] / have[:, None]).reshape(-1, len(least))
-            varying = np.tile(varying, (len(late), 1))
+        shift = least - handed * gap / have[:, None]
         found = mixed(shift, gap - least, varying, percent)
         return np.where(self.stable, found, np.inf)
 
