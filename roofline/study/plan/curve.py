@@ -154,13 +154,23 @@ def _known(share: Share, mine: Demand) -> Share:
 
 
 def _handed(share: Share) -> Share:
-    """Work of requests whose prompts were computed elsewhere: a token to begin with."""
+    """Work of requests whose prompts were computed elsewhere: a token to begin with.
+
+    It comes beside a step of those that decode, which takes no longer for it.
+    """
     return replace(
         share,
         prompt=1.0,
         square=1.0,
         lengths=np.ones_like(share.lengths),
         attention_s=np.zeros_like(share.attention_s),
+        others_s=np.zeros_like(share.others_s),
+        slope_s=0.0,
+        head_s=np.zeros_like(share.head_s),
+        software_s=0.0,
+        sequence_s=0.0,
+        launch_s=0.0,
+        beside_s=share.decode_s * share.decode_first,
         chunk=np.maximum(share.chunk, 1.0),
         full=np.full_like(share.full, float(share.most)),
     )

@@ -94,29 +94,18 @@ def test_two_pools_of_a_plan_are_served_as_by_the_simulator_itself() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", ["ttft_mean", "ttft_p99"])
 @pytest.mark.parametrize("model", list(RATES))
-def test_time_to_a_first_token_by_curves_is_that_of_both_pools_together(
-    model: str, metric: str
-) -> None:
-    option, objective = paired(model, 150.0), parse_slo(f"{metric}=2s")[0]
+def test_time_to_a_first_token_by_curves_is_that_of_both_pools_together(model: str) -> None:
+    option = paired(model, 150.0)
     many = (answered(150.0, RATES[model], 20_000, seed) for seed in range(5, 8))
-    together = median(whole(option, each, objective) for each in many)
-    print(
-        "XX",
-        model,
-        metric,
-        option.seconds(metric),
-        together,
-        option.elsewhere(option.pools[0]),
-        option.handover_s,
-    )
+    together = median(whole(option, each, LOOSE[0]) for each in many)
+    # Percentiles of the two are added up, and they seldom come together; closed forms beside.
+    assert option.seconds("ttft_p99") == pytest.approx(together, rel=0.1)
 
 
-def test_waiting_for_a_step_weighs_most_on_short_answers() -> None:
-    some = [paired("llama-3.1-8b", mean) for mean in (30.0, 400.0)]
-    over = [each.seconds("tpot_p99") / each.seconds("tpot_mean") for each in some]
-    assert over[0] > over[1]
+def test_the_first_token_comes_with_a_step_of_the_decode_pool() -> None:
+    seconds = paired("llama-3.1-8b", 150.0).pools[1].curve.seconds
+    assert (seconds["ttft_p99"] > seconds["tpot_mean"]).all()
 
 
 def test_both_pools_of_a_plan_are_written_for_dynamo_by_one_command(
