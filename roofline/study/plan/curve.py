@@ -170,7 +170,7 @@ def _handed(share: Share) -> Share:
         software_s=0.0,
         sequence_s=0.0,
         launch_s=0.0,
-        beside_s=share.decode_s * share.decode_first,
+        beside_s=np.maximum(share.decode_s, share.decode_s[1]),
         chunk=np.maximum(share.chunk, 1.0),
         full=np.full_like(share.full, float(share.most)),
     )
