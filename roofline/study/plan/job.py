@@ -20,7 +20,7 @@ from roofline.study.plan.figures import shape
 from roofline.study.plan.option import Option, deviations
 from roofline.study.plan.plan import Plan
 from roofline.table import Table, table
-from roofline.units import MILLION, SECONDS_PER_HOUR, chance, counted, show, significant
+from roofline.units import MILLION, SECONDS_PER_HOUR, chance, counted, dollars, show, significant
 
 BUSY: Final = 0.9
 """Share of the time in which all has to be served; the rest is for starts and failures. Assumed.
@@ -114,7 +114,7 @@ def said(job: Job, plan: Plan, found: Table) -> tuple[str, ...]:
     row = next(row for row in found.rows() if row["chosen"])
     number = job.number(plan.demand.requests)
     usd, each = row["job_usd"], row["usd_per_mtok_all"]
-    price = "" if usd is None else f", for {usd:,.0f} $: {each:.3g} $ for a million of them"
+    price = "" if usd is None else f", for {dollars(usd)}: {dollars(each)} for a million of them"
     sure = plan.goal.confidence
     late = f", {show(row['latest_hours'], 'h')} at {chance(sure)} confidence"
     return (
