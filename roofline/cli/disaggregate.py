@@ -9,8 +9,7 @@ from roofline.cli.answer import answered
 
 @options.takes(
     Pools,
-    derives="ttft, prefill, tpot, latency, kv, transfer, ratio, throughput, memory, "
-    "cost, energy",
+    derives="ttft, prefill, tpot, latency, kv, transfer, ratio, throughput, memory, cost, energy",
 )
 def disaggregate(context: typer.Context) -> None:
     """Price prefill and decode pools: how many of each, TTFT, TPOT, transfer, price.
