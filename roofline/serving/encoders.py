@@ -104,7 +104,8 @@ def tabulated(found: Encoders, pools: Disaggregated) -> Table:
     """The encode pool, and TTFT and price with it and with the tower in the prefill pool."""
     phases = pools.overlap
     apart = found.encode_s + found.send_s + phases.ttft_s
-    together = found.inside_s - phases.ttft_s + phases.prompt_s
+    encode_s = found.inside_s - phases.prefill_s
+    together = encode_s + phases.prompt_s
     rate = pools.split.requests_per_s(phases)
     inside = min(pools.split.prefill / together, pools.split.decode * phases.answers_per_s)
     hourly = found.instances * found.deployment.usd_per_hour
@@ -124,9 +125,9 @@ def tabulated(found: Encoders, pools: Disaggregated) -> Table:
             "where": "in the prefill pool",
             "layout": pools.prefill.deployment.layout.spelled,
             "instances": pools.split.prefill,
-            "encode_s": found.inside_s - phases.ttft_s,
+            "encode_s": encode_s,
             "send_s": 0.0,
-            "ttft_s": found.inside_s,
+            "ttft_s": encode_s + phases.ttft_s,
             "requests_per_s": inside,
             "gpus": pools.used,
             "usd_per_mtok": _price(pools.usd_per_hour, inside, pools),

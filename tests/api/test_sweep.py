@@ -342,7 +342,7 @@ def test_limits_may_be_about_the_ends_of_traffic_and_its_chance() -> None:
     limit = {"tpot_s_high": (high[0] + high[1]) / 2.0}
     assert sweep(TRAFFIC, workloads="chat", rate=[1, 8, 14], constraints=limit).feasible == 1
     sure = {"served_chance": 0.9}
-    close = sweep(TRAFFIC, workloads="chat", rate=[1, 18.75, 60], constraints=sure)
+    close = sweep(TRAFFIC, workloads="chat", rate=[1, 19.25, 60], constraints=sure)
     assert close.counts == {"feasible": 1, "served_chance": 1, "saturation": 1}
 
 
