@@ -283,7 +283,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "Ways to give caches room; slots of the answers to a prompt, mean",
         "title=Reserved, mean_slots=Slots, token_share=Tokens, waiting_share=To come, "
         "unused_share=Unused, sequences=Fit at longest, sequences_on_average=On average, "
-        "decode_tok_s, decode_tok_s_low | *",
+        "decode_tok_s, decode_tok_s_low | slots=Slots at longest",
         writers={"mean_slots": lambda row: Cell(f"{row['mean_slots']:,.0f}")},
     ),
     "cache_curve": Shown(
@@ -396,7 +396,8 @@ def headline(result: Result, name: str = "headline") -> Grid | None:
     if found is None or not len(found) or "value" not in found.columns:
         return None
     predicted, both = calibrated(result), "serial" in found.columns
-    title, value = "What users feel", "Perfect overlap" if both else "Value"
+    title = "What caches take" if result.kind == "paging" else "What users feel"
+    value = "Perfect overlap" if both else "Value"
     if predicted:
         title, value = f"{title}, as predicted", "Predicted"
     elif both:

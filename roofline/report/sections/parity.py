@@ -74,7 +74,7 @@ def draw(metric: str, figures: Sequence[ScoredFigure]) -> Figure:
         Key("in the central 80 %, or without one", "prefill", "circle"),
         Key("outside", "bad", "diamond"),
         Key("published result with its 80 %", "decode", "star"),
-        Key("equal, and 25 % off", "faint", "stem"),
+        Key("equal, and 25 % off", "faint", "line"),
     ]
     kept = [many and bool(data[3]["x"]), bool(rows), bool(rows), bool(published), True]
     share = share_inside(figures)
@@ -82,7 +82,8 @@ def draw(metric: str, figures: Sequence[ScoredFigure]) -> Figure:
     return Figure(
         f"scored-{metric.partition('_')[0]}",
         f"{heading(metric)}: predicted against measured",
-        f"{len(figures):,} figures, median error {percent(median_error(figures))}{inside}.",
+        f"{counted(len(figures), 'figure')}, median error {percent(median_error(figures))}"
+        f"{inside}.",
         {"data": [entry for entry in data if entry["x"]], "layout": figure},
         tuple(key for key, keep in zip(legend, kept, strict=True) if keep),
     )

@@ -145,9 +145,12 @@ def draw_tornado(facts: TornadoFacts) -> Figure:
     figure["annotations"] = [
         note(f"planned: {amount(facts.base, unit)}", facts.base, 1, yref="paper", yanchor="bottom"),
         *(
-            note("nothing fits", facts.base, place, xanchor=anchor, xshift=shift)
+            note("nothing fits", facts.base, place + lane, xanchor=anchor, xshift=shift)
             for place, bar in enumerate(facts.bars[::-1])
-            for end, anchor, shift in ((bar.low, "right", -6), (bar.high, "left", 6))
+            for end, lane, anchor, shift in (
+                (bar.low, THICK / 2, "right", -6),
+                (bar.high, -THICK / 2, "left", 6),
+            )
             if end.value is None
         ),
     ]
