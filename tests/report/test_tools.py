@@ -29,7 +29,7 @@ UNITS = {"ttft_s": "s", "ttft_s_low": "s", "ttft_s_high": "s"}
 @pytest.fixture
 def visit(browser: Any, tmp_path: Path) -> Any:
     path = tmp_path / "report.html"
-    write(Result("other", {"runs": table(ROWS, UNITS)}), path)
+    write(Result("other", {"trials": table(ROWS, UNITS)}), path)
     opened = Visit(browser, path, viewport={"width": 1280, "height": 800})
     yield opened
     opened.is_quiet()
@@ -47,12 +47,12 @@ def _rows(content: bytes) -> list[list[str]]:
 
 
 def _names(visit: Visit) -> list[str]:
-    return [str(text) for text in visit.page.locator("#runs-table tbody th").all_inner_texts()]
+    return [str(text) for text in visit.page.locator("#trials-table tbody th").all_inner_texts()]
 
 
 def test_a_table_is_saved_as_numbers_in_units_without_prefixes(visit: Visit) -> None:
     name, content = _saved(visit, visit.page.get_by_role("button", name="Save as CSV").click)
-    assert name == "runs-table.csv"
+    assert name == "trials-table.csv"
     assert _rows(content) == [
         ["Layout", "TTFT [s]", "80 % low [s]", "80 % high [s]", "GPUs"],
         ["tp16", "2", "1.5", "2.5", "1200"],
@@ -110,7 +110,7 @@ def test_every_head_of_a_saved_table_is_there_once(browser: Any, tmp_path: Path)
         for layout in ("tp1", "tp2")
     ]
     path = tmp_path / "report.html"
-    write(Result("other", {"runs": table(rows, UNITS | {"tpot_s": "s"})}), path)
+    write(Result("other", {"trials": table(rows, UNITS | {"tpot_s": "s"})}), path)
     visit = Visit(browser, path, viewport={"width": 1280, "height": 800})
     _, content = _saved(visit, visit.page.get_by_role("button", name="Save as CSV").click)
     heads, *saved = _rows(content)
@@ -130,7 +130,7 @@ def test_bounds_keep_their_sign_and_first_columns_their_unit(browser: Any, tmp_p
         {"from_s": 0.0, "served_chance": 0.0, "layout": "tp8"},
     ]
     path = tmp_path / "report.html"
-    write(Result("other", {"runs": table(rows, {"from_s": "s"})}), path)
+    write(Result("other", {"trials": table(rows, {"from_s": "s"})}), path)
     visit = Visit(browser, path, viewport={"width": 1280, "height": 800})
     assert [name.split() for name in _names(visit)] == [["500", "ms"], ["1.00", "s"], ["0", "s"]]
     _, content = _saved(visit, visit.page.get_by_role("button", name="Save as CSV").click)
