@@ -28,9 +28,8 @@ from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu, Node
 from roofline.model import catalog as networks
-from roofline.model import parameters, precision
+from roofline.model import mixes, parameters, precision
 from roofline.model.architecture import Architecture
-from roofline.model.checkpoint import mixes
 from roofline.model.tower import Pictures
 from roofline.serving.asking import check_parts, one_of
 from roofline.units import counted

@@ -14,8 +14,8 @@ from roofline.content import home, shipped, there
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.kept import kept
 from roofline.model.architecture import Architecture
-from roofline.model.checkpoint.mixes import mixed
 from roofline.model.checkpoint_names import readings
+from roofline.model.mixes import mixed
 from roofline.sources import record
 
 if TYPE_CHECKING:

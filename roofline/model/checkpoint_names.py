@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from roofline.model.checkpoint.mixes import MIXES, spelled
+from roofline.model.mixes import MIXES, spelled
 from roofline.model.precision.blocks import BLOCKS as IN_BLOCKS
 
 ENDINGS: Final = {

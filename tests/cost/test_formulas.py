@@ -44,6 +44,9 @@ NETWORKS = (
     "rwkv7-2.9b-world",
     "zamba2-1.2b",
     "gemma-3-4b",
+    "clip-vit-large-patch14",
+    "whisper-large-v3",
+    "v-moe-l-16",
 )
 """Networks that have every operator and matrix of those that are shipped, as a test below says."""
 LAYOUTS = (

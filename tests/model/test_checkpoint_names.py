@@ -6,8 +6,8 @@ import roofline
 from roofline.errors import UnknownNameError
 from roofline.model import parameters
 from roofline.model.catalog import architecture
-from roofline.model.checkpoint.mixes import mixed
 from roofline.model.checkpoint_names import ENDINGS, readings
+from roofline.model.mixes import mixed
 from roofline.model.precision import named
 
 
