@@ -126,7 +126,7 @@ class CacheFiles(_Files):  # type: ignore[misc]  # numba has no types
         self._version = f"{numba.__version__} {digest}"
 
     def load(self, key: Any) -> Any:
-        """What was compiled, by this program, an earlier one or one that compiles it now."""
+        """Compiled code of this program, an earlier one or one that compiles it now."""
         found = super().load(key)
         if found is None and _TURN.waited(Path(self._cache_path)):
             found = super().load(key)

@@ -8,7 +8,7 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -119,15 +119,21 @@ def test_every_function_that_is_compiled_is_kept_like_this() -> None:
     ]
 
 
-@pytest.mark.slow
-def test_a_program_waits_for_another_that_compiles_and_takes_what_it_has_kept(
-    module: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def compiling_elsewhere(module: Any) -> tuple[dict[Path, bytes], BinaryIO]:
+    """Kept files of a module, which are taken away, and the lock of a program that compiles it."""
     _, files = kept(module)
     for path in files:
         path.unlink()
     other = (next(iter(files)).parent / compiling.LOCK).open("wb")
     assert take(other)
+    return files, other
+
+
+@pytest.mark.slow
+def test_a_program_waits_for_another_that_compiles_and_takes_what_it_has_kept(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, other = compiling_elsewhere(module)
 
     def ends(_: float) -> None:
         for path, content in files.items():
@@ -142,11 +148,7 @@ def test_a_program_waits_for_another_that_compiles_and_takes_what_it_has_kept(
 def test_a_function_is_compiled_once_the_other_program_ended_without_it(
     module: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, files = kept(module)
-    for path in files:
-        path.unlink()
-    other = (next(iter(files)).parent / compiling.LOCK).open("wb")
-    assert take(other)
+    _, other = compiling_elsewhere(module)
     monkeypatch.setattr(time, "sleep", lambda _: other.close())
     assert kept(module)[0] is False
     assert kept(module)[0] is True

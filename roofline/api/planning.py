@@ -503,7 +503,7 @@ def _compared(problem: Problem, base: Plan, result: Result) -> Result:
     texts = (asked.what_if,) if isinstance(asked.what_if, str) else asked.what_if
     for text in texts:
         try:
-            other = _problem(changed(asked, text, problem.load.rate))
+            other = _problem(changed(asked, text, problem.load.rate, asked.gpus or MOST))
             every.append(WhatIf(text, _search(other).plan))
         except InfeasibleError as error:
             every.append(WhatIf(text, None, error.message))

@@ -1,6 +1,7 @@
 """Questions of a plan with something changed: another GPU, network, format, price or rate."""
 
 from collections.abc import Mapping, Sequence
+from math import inf, nan
 from typing import Any, Final
 
 from roofline.api import setting
@@ -33,13 +34,14 @@ def changes_of(text: str) -> dict[str, str]:
     return found
 
 
-def changed(asked: Planning, text: str, rate: float) -> Planning:
+def changed(asked: Planning, text: str, rate: float, gpus: int) -> Planning:
     """The question with changes.
 
     Args:
         asked: As it was asked.
         text: Changes.
         rate: Requests a second that it was asked for. [1/s]
+        gpus: Devices that it may have. [1]
 
     Raises:
         InputError: A change has no meaning.
@@ -52,7 +54,7 @@ def changed(asked: Planning, text: str, rate: float) -> Planning:
     if "gpu" in found:
         values |= {"node": found.get("node"), "usd_per_hour": None}
     if "gpus" in found:
-        values["gpus"] = round(_scaled(found["gpus"], asked.gpus or 8, text))
+        values["gpus"] = round(_scaled(found["gpus"], gpus, text))
     if "rate" in found:
         values["rate"] = _scaled(found["rate"], rate, text)
     if "price" in found:
@@ -77,10 +79,14 @@ def _prices(values: Mapping[str, Any], text: str) -> Sequence[float]:
 
 
 def _scaled(value: str, base: float, text: str) -> float:
-    """A number, or a base that is changed by a share."""
+    """A number above 0, or a base that is changed by a share."""
     try:
         if value.endswith("%"):
-            return base * (1.0 + float(value.removesuffix("%")) / 100.0)
-        return float(value)
+            found = base * (1.0 + float(value.removesuffix("%")) / 100.0)
+        else:
+            found = float(value)
     except ValueError:
-        raise InputError(f"what if {text!r:.60}", hint=HINT) from None
+        found = nan
+    if not 0 < found < inf:
+        raise InputError(f"what if {text!r:.60}", hint=HINT)
+    return found

@@ -33,7 +33,10 @@ def test_a_row_is_the_plan_of_the_changed_question() -> None:
         assert row["more"] == pytest.approx(row["usd_per_mtok"] / base["usd_per_mtok"] - 1.0)
 
 
-@pytest.mark.parametrize("text", ["colour=red", "price", "price=cheap", "gpu=a,gpu=b"])
+@pytest.mark.parametrize(
+    "text",
+    ["colour=red", "price", "price=cheap", "gpu=a,gpu=b", "gpus=nan", "rate=-200%", "price=inf"],
+)
 def test_a_change_without_a_meaning_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="what if"):
         roofline.plan(**ASKED, what_if=text)

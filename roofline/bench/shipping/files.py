@@ -203,7 +203,7 @@ class _Archive(NamedTuple):
 
     members: "ZipFile"
     heads: Mapping[str, bytes]
-    """What JSON says of each fit, from the common member."""
+    """Facts of each fit in JSON, from the common member."""
     tables: Mapping[str, list[bytes | None]]
     """Tables of each fit that are in that member; None for those of its own."""
 
@@ -280,7 +280,7 @@ def _members(fits: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _pieces(packed: bytes) -> Iterator[bytes]:
-    """What JSON says of a packed fit, and each of its tables."""
+    """Facts of a packed fit in JSON, and each of its tables."""
     head, start = _told(packed)
     stream = BytesIO(packed)
     yield from map(stream.read, [start, *_lengths(head)])
@@ -300,7 +300,7 @@ def _with_length(told: Mapping[str, Any]) -> bytes:
 
 
 def _told(content: bytes) -> tuple[dict[str, Any], int]:
-    """What JSON says that `_with_length` wrote, and where it ends.
+    """Content of JSON that `_with_length` wrote, and where it ends.
 
     Raises:
         ValueError: It is damaged.

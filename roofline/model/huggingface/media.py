@@ -7,7 +7,7 @@ encoder is one pass over all tokens, so that its throughput is of whole pictures
 from dataclasses import replace
 from typing import Final
 
-from roofline.model.architecture import Architecture, Block, Linear, Moe
+from roofline.model.architecture import Architecture, Attention, Block, Linear, Moe
 from roofline.model.huggingface.common import Geometry, family, stack
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.towers import encoder_layer
@@ -46,8 +46,7 @@ def picture_encoder(fields: Fields) -> Architecture:
     pooled = not clip and own.flag("pooling_head", "vision_use_head", default=True)
     if not alone:
         own.finish()
-    if width % heads:
-        fields.refuse("vision_config", f"a width of {width} does not divide over {heads} heads")
+    _check_heads(fields, "vision_config", width, heads)
     rows = (side // patch) ** 2 + clip
     blocks = _layers(width, layers, heads, inner, channels * patch**2)
     projected = clip and not alone
@@ -71,6 +70,12 @@ def picture_encoder(fields: Fields) -> Architecture:
         causal=False,
         other_parameters=others,
     )
+
+
+def _check_heads(fields: Fields, key: str, width: int, heads: int) -> None:
+    """Refuse a width that does not divide over its heads."""
+    if width % heads:
+        fields.refuse(key, f"a width of {width} does not divide over {heads} heads")
 
 
 def _layers(width: int, layers: int, heads: int, inner: int, pixels: int) -> list[Block]:
@@ -105,8 +110,7 @@ def vision_moe(fields: Fields) -> Architecture:
     width = fields.integer("d_model", "hidden_size")
     layers = fields.integer("layers", "num_hidden_layers")
     heads = fields.integer("heads", "num_attention_heads")
-    if width % heads:
-        fields.refuse("num_attention_heads", f"{width} does not divide over {heads} heads")
+    _check_heads(fields, "num_attention_heads", width, heads)
     inner = fields.integer("mlp_width", "intermediate_size", default=4 * width)
     side = fields.integer("image_size", "image_size", default=224)
     patch = fields.integer("patch_size", "patch_size", default=16)
@@ -155,8 +159,7 @@ def whisper(fields: Fields) -> Architecture:
     fields.seen |= {"decoder_layerdrop", "num_hidden_layers", "max_length"}
     width = fields.integer("d_model", "d_model", default=384)
     heads = fields.integer("heads", "encoder_attention_heads", default=6)
-    if width % heads:
-        fields.refuse("encoder_attention_heads", f"{width} does not divide over {heads} heads")
+    _check_heads(fields, "encoder_attention_heads", width, heads)
     fields.integer("decoder_heads", "decoder_attention_heads", default=6)
     layers = fields.integer("layers", "encoder_layers", default=4)
     depth = fields.integer("decoder_layers", "decoder_layers", default=4)
@@ -168,7 +171,15 @@ def whisper(fields: Fields) -> Architecture:
     vocab = fields.integer("vocab", "vocab_size", default=51865)
     first, *rest = _layers(width, layers, heads, inner, 1)
     # Keys have no bias: three of the four matrices of attention do.
-    mixer = replace(first.mixer, qkv_biased=2 * width)  # type: ignore[type-var]
+    mixer = Attention(
+        heads,
+        heads,
+        width // heads,
+        qkv_biased=2 * width,
+        out_bias=True,
+        rotary=False,
+        cached=False,
+    )
     blocks = [replace(block, mixer=mixer) for block in (first, *rest)]
     frontend = (
         Linear("frames", width, 3 * mel, width, "none"),

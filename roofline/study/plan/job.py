@@ -32,7 +32,7 @@ class Job:
     """Tokens that have to be through, and the time in which they have to be."""
 
     tokens: float
-    """Of prompts and answers together. [token]"""
+    """Number of tokens of prompts and answers together. [token]"""
     within_s: float
     """Time from the start to the last answer. [s]"""
 

@@ -37,7 +37,7 @@ PLAIN = Served("vllm", "org/model", max_sequences=8, replicas=2)
 
 
 def errors(kind: str, document: Any) -> list[str]:
-    """What Kubernetes' strict schema has against an object of a kind."""
+    """Errors of an object of a kind by Kubernetes' strict schema."""
     files = files_of(KUBERNETES)
     shared = Resource.from_contents(
         json.loads(files[f"{SCHEMAS}_definitions.json"]), default_specification=DRAFT202012

@@ -181,8 +181,8 @@ class Sglang(Engine):
 
 
 class Trtllm(Engine):
-    """Of the requests that the cache holds to their ends, in order: a token of each that generates,
-    whole prompts as far as the budget goes.
+    """In-flight batching of requests whose cache has room to their ends: in order, a token of each
+    that generates, and whole prompts as far as the budget goes.
     """
 
     def schedule(self) -> dict[Request, int]:
