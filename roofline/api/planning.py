@@ -8,21 +8,22 @@ from typing import Any, Final
 from roofline.api import setting
 from roofline.api.curves import at_peak, following, peaked
 from roofline.api.halls import ceilings_of, check_owned, filled_halls, housed
+from roofline.api.jobs import job_of, with_job
 from roofline.api.kinds import Drafts, Kinds
 from roofline.api.parameters import Planning, parameters_of, shared
 from roofline.api.question import question
 from roofline.api.simulation import (
     USUAL_DRAFT,
     block_diffusion,
-    check_undrafted,
+    check_decoding,
     within_context,
 )
 from roofline.api.speculation import length_of, rates_of
 from roofline.api.steps import with_steps
-from roofline.api.what_ifs import changed
+from roofline.api.what_ifs import changed, changes_of
 from roofline.api.workload import Wanted, drawn, pictured
 from roofline.bench.calibrations import profile_note
-from roofline.errors import InfeasibleError, InputError, QuantityError
+from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu
 from roofline.serving.adapters import load_notes, price_notes
@@ -46,8 +47,6 @@ from roofline.study.plan.day import Follow
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.hall import Ceiling, Hall
 from roofline.study.plan.job import Job
-from roofline.study.plan.job import said as job_said
-from roofline.study.plan.job import tabulated as job_table
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.result import result_of
@@ -55,15 +54,13 @@ from roofline.study.plan.what_if import WhatIf
 from roofline.study.plan.what_if import said as what_ifs_said
 from roofline.study.plan.what_if import tabulated as beside
 from roofline.table import Result
-from roofline.units import counted, duration
+from roofline.units import counted
 
 FEWEST: Final = 100
 """Requests that a plan takes at least: of fewer, a 99th percentile is just the slowest one."""
 
 MOST: Final = 8
 """Devices that a plan has at most where nothing is said. [1]"""
-JOBS: Final = 4
-"""Deployments beside the recommended one that a job is timed on. [1]"""
 REQUESTS: Final = 8000
 """Requests that a plan is confirmed with."""
 
@@ -239,7 +236,9 @@ def _problem(asked: Planning) -> Problem:
     setting.check_gpus(asked.gpus)
     facility = setting.facility_of(asked, wanted=asked.power != "" or asked.own is not None)
     check_owned(asked)
-    check_undrafted(asked)
+    check_decoding(asked)
+    for text in _texts(asked):
+        changes_of(text)
     setting.check_share(asked.memory_utilization)
     share, spares = headroom_of(asked.headroom)
     job = job_of(asked)
@@ -435,7 +434,7 @@ def _answer(problem: Problem, search: Search) -> Result:
             metadata={**result.metadata, "summary": summary},
         )
     if problem.job is not None and search.plan.best is not None:
-        result = _worked(problem.job, search.plan, result)
+        result = with_job(result, problem.job, search.plan)
     if problem.facility is not None or problem.ceilings:
         result = housed(
             asked,
@@ -449,47 +448,9 @@ def _answer(problem: Problem, search: Search) -> Result:
     return with_steps(result, search.plan)
 
 
-def job_of(asked: Planning) -> Job | None:
-    """Job of a plan; None where there is none, and RooflineError where it has no meaning."""
-    if asked.job is None:
-        refuse_unused("traffic that goes on", {"`within`": asked.within != ""})
-        return None
-    other = {
-        "`rate`": asked.rate is not None,
-        "`sessions_per_day`": asked.sessions_per_day is not None,
-        "`rate_curve`": bool(asked.rate_curve),
-        "`cv`": asked.cv is not None,
-        "`slo`": asked.slo is not None,
-        "`length_pools`": asked.length_pools,
-    }
-    refuse_unused("a job, whose requests all wait at its start,", other)
-    hint = "give both: `job=10G` and `within=24h`"
-    if asked.within == "":
-        raise InputError("a job without a time in which it has to be done", hint=hint)
-    try:
-        seconds = float(asked.within)
-    except ValueError:
-        try:
-            seconds = duration(str(asked.within))
-        except QuantityError as error:
-            raise InputError(f"within: {error.message}", hint=hint) from None
-    return Job(asked.job, seconds)
-
-
-def _worked(job: Job, plan: Plan, result: Result) -> Result:
-    """The result of a plan with the time and price of a job."""
-    others = [
-        each
-        for each in (*plan.found.options, *plan.pooled)
-        if plan.best is not None and not each.same(plan.best.option)
-    ]
-    found = job_table(job, plan, sorted(others, key=plan.question.order)[:JOBS])
-    summary = (*job_said(job, plan, found), *result.metadata["summary"])
-    return replace(
-        result,
-        tables={**result.tables, "job": found},
-        metadata={**result.metadata, "summary": summary},
-    )
+def _texts(asked: Planning) -> Sequence[str]:
+    """Changes of each what-if, as they were asked."""
+    return (asked.what_if,) if isinstance(asked.what_if, str) else asked.what_if
 
 
 def _compared(problem: Problem, base: Plan, result: Result) -> Result:
@@ -500,8 +461,7 @@ def _compared(problem: Problem, base: Plan, result: Result) -> Result:
             "what-ifs of a hall that is filled, or over a rate curve",
             hint="give `rate` for `what_if`",
         )
-    texts = (asked.what_if,) if isinstance(asked.what_if, str) else asked.what_if
-    for text in texts:
+    for text in _texts(asked):
         try:
             other = _problem(changed(asked, text, problem.load.rate, asked.gpus or MOST))
             every.append(WhatIf(text, _search(other).plan))

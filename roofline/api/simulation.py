@@ -1,6 +1,7 @@
 """Latencies that users of a deployment see under traffic: requests come, wait, are served."""
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -39,9 +40,9 @@ from roofline.serving.traffic.traffic import Traffic
 from roofline.serving.workload import Workload
 from roofline.table import Result
 
-MOST_WORKERS = 64
+MOST_WORKERS: Final = 64
 """Threads at most. [1]"""
-USUAL_DRAFT = 4
+USUAL_DRAFT: Final = 4
 """Tokens drafted in a row, if nothing is said."""
 
 
@@ -63,7 +64,7 @@ def simulate(asked: Simulation) -> Result:
         "a policy without batches that wait",
         {"`timeout_s`": asked.timeout_s != 0 and policy != "dynamic"},
     )
-    check_undrafted(asked)
+    check_decoding(asked)
     objectives = parse_slo(asked.slo) if asked.slo is not None else None
     network, device, box = setting.subject_of(asked)
     check_decodes(network, denoised=asked.denoising_steps > 0)
@@ -186,8 +187,8 @@ def block_diffusion(asked: Simulation | Planning, made: Requests) -> BlockDiffus
     return BlockDiffusion(asked.block, max(round(asked.denoising_steps * asked.block / mean), 1))
 
 
-def check_undrafted(asked: Simulation | Planning) -> None:
-    """Refuse what is said about drafts where nothing drafts, and drafts beside adapters."""
+def check_decoding(asked: Simulation | Planning) -> None:
+    """Refuse options of drafts, beams and blocks without a use, or beside what they exclude."""
     if asked.draft and asked.adapters:
         raise InputError(
             "drafts beside LoRA adapters are not priced", hint="leave out `draft` or `adapters`"
