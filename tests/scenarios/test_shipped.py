@@ -219,7 +219,10 @@ def test_pools_of_their_own_keep_first_tokens_fast() -> None:
     assert (ttft["prefill on H100 tp4"] < ttft["together"]).all()
     pools = rows[rows.technique != "together"]
     one = across(pools, "batch", "ttft_s")
-    assert np.allclose(one[16], one[64]), "prompts do not wait for those that decode"
+    step = across(pools, "batch", "tpot_s")
+    # A first token leaves the decode instance at the end of its first step, as long as the mean one.
+    waited = (one[64] - one[16]) - (step[64] - step[16])
+    assert (waited.abs() < 0.002 * step[64]).all(), "prompts wait for those that decode"
     tpot = across(rows, "technique", "tpot_s")
     assert (tpot["prefill on H100 tp4"] >= tpot["together"]).all(), "caches are on the way"
     assert (rows[rows.technique == "prefill on H100 tp8"].gpus > 8).all()
