@@ -224,7 +224,9 @@ def test_pools_of_their_own_keep_first_tokens_fast() -> None:
     waited = (one[64] - one[16]) - (step[64] - step[16])
     assert (waited.abs() < 0.002 * step[64]).all(), "prompts wait for those that decode"
     tpot = across(rows, "technique", "tpot_s")
-    assert (tpot["prefill on H100 tp4"] >= tpot["together"]).all(), "caches are on the way"
+    # The prefill's token and that of the first decode step reach the client at once: of 511 gaps
+    # between 512 tokens, 510 take a step.
+    assert np.allclose(tpot["prefill on H100 tp4"] / tpot["together"], 510 / 511, rtol=1e-4)
     assert (rows[rows.technique == "prefill on H100 tp8"].gpus > 8).all()
 
 
