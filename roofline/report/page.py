@@ -4,6 +4,7 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from roofline.content import shipped
 from roofline.errors import MissingEnvironmentError
@@ -20,6 +21,9 @@ from roofline.report import sections
 from roofline.table import Result
 from roofline.view.questions import view_of
 from roofline.view.text import clean, to_json
+
+_TYPED: Final = re.compile(r"(`roofline [^`\n]+`|(?<![\w-])--[a-z][a-z-]*)")
+"""A command of ours between backquotes, or an option by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,21 @@ def _policy(style: str, script: str, plotly: str) -> str:
     )
 
 
+def _typed(sentence: str) -> Markup:
+    """Sentence whose commands are set as code, and in which no option is broken over two lines."""
+    parts = _TYPED.split(clean(sentence))  # every second one is a command or an option
+    return Markup().join(
+        escape(part) if at % 2 == 0 else _unbroken(part) for at, part in enumerate(parts)
+    )
+
+
+def _unbroken(typed: str) -> Markup:
+    words = Markup(" ").join(
+        Markup("<span class=word>{}</span>").format(word) for word in typed.strip("`").split()
+    )
+    return Markup("<code>{}</code>").format(words) if typed.startswith("`") else words
+
+
 def environment() -> Environment:
     """Templates, in which every text is escaped and cleaned."""
     environment = Environment(
@@ -134,6 +153,7 @@ def environment() -> Environment:
     environment.filters["united"] = lambda rows: {
         at for row in rows for at, cell in enumerate(row) if cell.unit.strip()
     }
+    environment.filters["typed"] = _typed
     environment.filters["packed"] = lambda value: Markup(
         pack(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
     )

@@ -281,3 +281,16 @@ def test_a_number_keeps_room_for_a_unit_only_where_another_in_its_column_has_one
     template = environment().from_string("{% import 'macros.html' as m %}{{ m.grid(table) }}")
     page = taken_apart(template.render(table=Grid("t", "T", heads, rows)))
     assert [cell.attributes["class"] for cell in page.all("td")] == ["n", "n", "n", "n z"]
+
+
+def test_what_a_note_says_to_type_is_code_and_keeps_its_options_whole(result: Result) -> None:
+    said = "See `roofline analyze --layout <NAME>`; --static has <both>."
+    page = taken_apart(render(replace(result, notes=(said,))))
+    words = [span for span in page.all("span") if span.attributes.get("class") == "word"]
+    assert [(word.text, word.around[-1]) for word in words] == [
+        ("roofline", "code"),
+        ("analyze", "code"),
+        ("--layout", "code"),
+        ("<NAME>", "code"),
+        ("--static", "li"),
+    ]

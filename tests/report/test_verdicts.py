@@ -115,7 +115,7 @@ def test_a_variant_that_is_better_in_everything_is_the_verdict() -> None:
 def test_variants_that_each_have_their_best_are_told_apart() -> None:
     quick = {"variant": "quick", "tpot_steady_s": 0.005, "steady_usd_per_mtok": 2.0}
     facts = compare_verdict.compare_verdict(compared({"variant": "base"}, quick))
-    assert facts.status == "No one is best in all"
+    assert facts.status == "None is best in all"
     assert [card.said for card in facts.cards] == [("the base",)] * 4
     said = dict(sentence.replace(NO_BREAK, " ").split(": ", 1) for sentence in facts.sentences)
     assert said["Least TPOT steady"] == "quick, 5.00 ms, × 0.50 of the base, base."

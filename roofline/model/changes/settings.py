@@ -173,11 +173,14 @@ def _student_reason(before: Setup, setup: Setup, _: str) -> str:
 def _gpu_reason(before: Setup, setup: Setup, _: str) -> str:
     old, new = before.gpu, setup.gpu
     rate = next((name for name in ("bf16", "fp16") if {name} <= {*old.flops_per_s}), "fp32")
-    out = f"{show(new.hbm_bytes_per_s, 'B/s')} instead of {show(old.hbm_bytes_per_s, 'B/s')}"
+    out = _instead(*(show(gpu.hbm_bytes_per_s, "B/s") for gpu in (new, old)))
     if rate in new.flops_per_s and rate in old.flops_per_s:
-        arithmetic = [show(gpu.rate(rate), "FLOP/s") for gpu in (new, old)]
-        out += f" and {' instead of '.join(arithmetic)} of {rate}"
+        out += f" and {_instead(*(show(gpu.rate(rate), 'FLOP/s') for gpu in (new, old)))} of {rate}"
     return f"{new.title} has {out}"
+
+
+def _instead(new: str, old: str) -> str:
+    return f"the same {new}" if new == old else f"{new} instead of {old}"
 
 
 def _weights(setup: Setup, value: str) -> Setup:

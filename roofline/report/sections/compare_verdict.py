@@ -39,7 +39,7 @@ def compare_verdict(result: Result) -> Verdict:
     best = {name: winner(rows, name) for name in known}
     first, base = best[known[0]], every[0]
     alone = all(row is first for row in best.values())
-    status = f"Best in all: {_named(first, every)}" if alone else "No one is best in all"
+    status = f"Best in all: {_named(first, every)}" if alone else "None is best in all"
     if alone and first is base and len(rows) > 1:
         status = f"Nothing is better than {_named(first, every)}"
     given, basis = result.metadata, str(result.metadata.get("basis") or "")
