@@ -81,7 +81,7 @@ def settings(served: Served, deployment: Deployment, share: float | None) -> Tab
         "checkpoint": served.model,
         "layout": str(deployment.layout),
         "replicas": str(served.replicas),
-        "weights": deployment.precision.weights.name + ("" if served.weights else ", as stored"),
+        "weights": served.weights or f"{deployment.precision.weights.name}, as stored",
         "KV cache": deployment.precision.kv.name,
         "memory": "the engine's own share" if share is None else f"{share:.4g} of each device",
         "sequences at once": _or_own(served.max_sequences),
@@ -161,7 +161,8 @@ def serve_command(asked: Serving) -> Result:
         RooflineError: Anything the user can mend: also a layout that the engine does not have, and
             a network that leaves no room for a cache.
     """
-    target, priced = asked.target, tuple[str, ...]()
+    target = asked.target or asked.engine or vllm.NAME
+    priced = tuple[str, ...]()
     if target == AUTO:
         from roofline.api.fastest import fastest  # which loads all that prices
 
@@ -374,8 +375,8 @@ def parse_command(
     machine = [node] if isinstance(node, str) else []
     asked = asking(served, deployment, share, machine)
     notes = [*found.notes]
-    if (called := targets.UNPRICED.get(served.engine)) is not None:
-        notes.append(f"{called} is priced as an ideal engine: its own costs are not known")
+    if served.engine in targets.STANDS_IN:
+        notes.append(targets.STANDS_IN[served.engine])
     return Result(
         "parse-command",
         {"settings": settings(served, deployment, share), "unused": unused},

@@ -55,7 +55,7 @@ def fastest(asked: Serving) -> tuple[str, tuple[str, ...]]:
         f"{best} is the fastest by output tokens/s at {asked.concurrency:,} requests at once, with "
         f"80 % intervals: {said}"
     ]
-    near = [name for name in priced if name != best and priced[name][2] > priced[best][1]]
+    *near, last = [name for name in priced if priced[name][2] >= priced[best][1]]
     if near:
-        notes.append(f"the intervals of {best} and {' and '.join(near)} overlap: measure them too")
+        notes.append(f"the intervals of {', '.join(near)} and {last} overlap: measure them all")
     return best, (*notes, *why)

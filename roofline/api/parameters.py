@@ -769,11 +769,11 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned, Adapted):
     target: str = parameter(
         "What to write: ``vllm``, ``sglang``, ``trtllm``, ``llamacpp``; or ``k8s``, "
         "``ray-serve``, ``dynamo`` and ``llm-d`` around an engine; ``auto`` for the engine that "
-        "is fastest.",
-        default="vllm",
+        "is fastest. Else what `engine` is, or ``vllm``.",
+        default="",
     )
     engine: Literal["vllm", "sglang", "trtllm", "llamacpp"] | None = parameter(
-        "Engine inside of k8s or dynamo; else that of `target`.", default=None
+        "Engine of the command, or inside of k8s or dynamo.", default=None
     )
     layout: str = parameter("Degrees together, like tp8-pp2.", default="")
     prefill: str = parameter(

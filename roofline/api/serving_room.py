@@ -17,9 +17,11 @@ from roofline.hardware.machine import Gpu, Node
 from roofline.interop.commands import llamacpp
 from roofline.interop.commands.memory import DIGITS, converted, kept_outside
 from roofline.interop.commands.served import Room, Served, Share
-from roofline.interop.commands.targets import PRICED_AS, UNPRICED
+from roofline.interop.commands.targets import PRICED_AS, SHARELESS
 from roofline.model import catalog, precision
 from roofline.model.architecture import Architecture
+from roofline.model.checkpoint_names import bases
+from roofline.model.mixes import MIXES, spelled
 from roofline.serving.room import most_that_fits
 from roofline.units import count, show_binary
 
@@ -27,7 +29,6 @@ TYPICAL_CONTEXT: Final = 8192
 """Longest sequence where neither a command nor a network says one. [token]"""
 _STEP: Final = 1024
 """Longest sequences that are chosen are multiples of it, where they are longer. [token]"""
-_ENDINGS: Final = ("-instruct", "-chat", "-it", "-hf", "-base")
 
 
 def checkpoint(model: str | Architecture) -> tuple[str, str]:
@@ -63,8 +64,7 @@ def network_named(name: str) -> Architecture:
     UnknownNameError where the catalog has none that is called so.
     """
     last = name.rstrip("/").rpartition("/")[2].lower()
-    tries = [name, last, *(last.removesuffix(end) for end in _ENDINGS if last.endswith(end))]
-    for each in tries:
+    for each in [name, *bases(last)]:
         try:
             return network_of(each)
         except UnknownNameError:
@@ -99,7 +99,7 @@ def deployment_of(
         known = replace(known, offload=Offload(weights=share))
     memory = served.memory
     if memory is None:
-        if served.engine in UNPRICED:
+        if served.engine in SHARELESS:
             return known, None
         memory = usual_memory(served.engine, known)
     return known, converted(memory, "device", room_of(known, served))
@@ -244,5 +244,7 @@ def other_format(weights: str | None, network: Architecture) -> str:
     """Format that was asked for where it is not that of the checkpoint; else nothing."""
     if weights is None:
         return ""
+    if (mix := spelled(weights)) in MIXES:
+        return mix
     name = precision.named(weights).name
     return "" if name == network.weight_format == default_format(network) else name

@@ -31,7 +31,10 @@ def serve_command(
     context: typer.Context,
     target: Annotated[
         list[Target] | None,
-        typer.Option("--for", help="What to write; more than one may be given. vllm if none is."),
+        typer.Option(
+            "--for",
+            help="What to write; more than one may be given. Else the engine's, or vllm.",
+        ),
     ] = None,
 ) -> None:
     """Write a deployment as a command of a serving engine, with the benchmark that measures it.
@@ -41,9 +44,8 @@ def serve_command(
     from roofline.cli.inputs import asked
 
     question, format_ = asked(context, Serving), context.params["format_"]
-    results = [
-        api.serve_command(**question | {"target": each.value}) for each in target or [Target.VLLM]
-    ]
+    targets = [each.value for each in target or ()] or [""]
+    results = [api.serve_command(**question | {"target": each}) for each in targets]
     if format_ is Format.JSON:
         commands = [{**result.metadata, "notes": list(result.notes)} for result in results]
         print_json("serve-command", {"commands": commands})

@@ -14,7 +14,7 @@ from roofline.content import home, shipped, there
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.kept import kept
 from roofline.model.architecture import Architecture
-from roofline.model.checkpoint_names import readings
+from roofline.model.checkpoint_names import bases, readings
 from roofline.model.mixes import mixed
 from roofline.sources import record
 
@@ -79,6 +79,19 @@ def _quantised(name: str) -> Architecture | None:
     return None
 
 
+def _republished(name: str) -> Architecture | None:
+    """Network of the catalog that another owner's repository is called after."""
+    owner, slash, short = name.partition("/")
+    if not slash or "/" in short:
+        return None
+    found = next((path for base in bases(short) if (path := _find(base)) is not None), None)
+    if found is None:
+        return None
+    plain = _architecture(found.stem, 0)
+    note = f"{owner}'s is taken to be {plain.name}, by its name; its config.json would say."
+    return replace(plain, notes=(*plain.notes, note))
+
+
 def _architecture(name_or_path: str, depth: int) -> Architecture:
     if (found := _find(name_or_path.strip().lower())) is not None:
         network = _shipped(found)
@@ -105,6 +118,8 @@ def _architecture(name_or_path: str, depth: int) -> Architecture:
         return quantised
     if there(fetched := fetched_folder(name_or_path), "folder"):
         return _weighed(_from_file(fetched / "config.json", name_or_path.strip(), depth), fetched)
+    if (republished := _republished(name_or_path.strip().lower())) is not None:
+        return republished
     raise _unknown(name_or_path)
 
 

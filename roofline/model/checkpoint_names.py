@@ -46,9 +46,29 @@ BLOCKS: Final = frozenset({"qwen", "deepseek-ai", "zai-org"})
 GGUF: Final = "-gguf"
 USUAL: Final = "q4_k_m"
 """File of a GGUF repository that llama.cpp takes where none is named (its ``-hf`` option)."""
-_MIXES: Final = re.compile(r"(?:ud-)?(?P<format>(?:i?q|tq)\d_(?:k|\d|xxs|xs|s|m|nl))(?:_[smlx]+)?")
-_PLAIN: Final = {"bf16": "bf16", "f16": "fp16", "f32": "fp32"}
-_TUNED: Final = re.compile(r"-(?:instruct|chat|it|base|hf|preview|v\d(?:\.\d)?)$")
+_MIX: Final = r"(?:ud-)?(?P<format>(?:i?q|tq)\d_(?:k|\d|xxs|xs|s|m|nl))(?:_[smlx]+)?"
+_MIXES: Final = re.compile(_MIX)
+_ENDING: Final = re.compile(f"-(?P<mix>{_MIX})$")
+_PLAIN: Final = {"bf16": "bf16", "f16": "fp16", "fp16": "fp16", "f32": "fp32", "mxfp4": "mxfp4"}
+_TUNED: Final = re.compile(r"-(?:instruct|chat|it|base|hf)$")
+_RELEASE: Final = re.compile(r"-(?:preview|v\d(?:\.\d)?)$")
+
+
+def bases(short: str, *, releases: bool = False) -> list[str]:
+    """Names of the networks that a checkpoint may be of: its own, and without what it is tuned for.
+
+    With `releases`, also without the number of its release.
+
+    >>> bases("meta-llama-3.1-8b-instruct")
+    ['meta-llama-3.1-8b-instruct', 'llama-3.1-8b-instruct', 'llama-3.1-8b']
+    """
+    out = [short, short.removeprefix("meta-")]
+    while True:
+        plain = _TUNED.sub("", out[-1])
+        plain = _RELEASE.sub("", plain) if releases else plain
+        if plain == out[-1]:
+            return list(dict.fromkeys(out))
+        out.append(plain)
 
 
 class CheckpointName(NamedTuple):
@@ -67,27 +87,50 @@ class CheckpointName(NamedTuple):
         return own if own in MIXES else self.weight_format
 
 
+def gguf_weights(file: str) -> str:
+    """`weights` of a GGUF file by the format in its name; empty where that is not modelled.
+
+    >>> gguf_weights("Q4_K_M"), gguf_weights("UD-Q6_K_XL"), gguf_weights("F16"), gguf_weights("Q9")
+    ('q4-k-m', 'q6-k', 'fp16', '')
+    """
+    mix = file.lower()
+    own = spelled(mix.removeprefix("ud-"))
+    return own if own in MIXES else _gguf_format(mix)
+
+
+def _gguf_format(mix: str) -> str:
+    """Format of most matrices of a file; empty where it is not modelled."""
+    if found := _MIXES.fullmatch(mix):
+        kind = found["format"].replace("_", "-")
+        return kind if kind in IN_BLOCKS else ""
+    return _PLAIN.get(mix, "")
+
+
 def readings(name: str) -> Iterator[CheckpointName]:
     """Readings of the name of a quantised checkpoint, the likeliest first.
 
     Args:
-        name: Lower case, with or without an owner; after a colon the file of a GGUF repository.
+        name: Lower case, with or without an owner; after a colon the file of a GGUF repository,
+            or at its end the format of a GGUF file.
 
     Examples:
         >>> next(readings("qwen/qwen3-32b-awq"))[:3]
         ('qwen/qwen3-32b', 'int4-awq', '-awq')
         >>> next(readings("unsloth/qwen3-8b-gguf:q6_k"))[:3]
         ('unsloth/qwen3-8b', 'q6-k', '-q6_k')
+        >>> next(readings("qwen3-8b-q6_k"))[:3]
+        ('qwen3-8b', 'q6-k', '-q6_k')
     """
     repository, colon, file = name.partition(":")
     owner, slash, short = repository.rpartition("/")
-    if short.endswith(GGUF):
-        mix = file or USUAL
-        found = _MIXES.fullmatch(mix)
-        kind = found["format"].replace("_", "-") if found else _PLAIN.get(mix, "")
-        if (found and kind not in IN_BLOCKS) or not kind:
+    named = None if colon else _ENDING.search(short)
+    if short.endswith(GGUF) or named:
+        mix = named["mix"] if named else file or USUAL
+        kind = _gguf_format(mix)
+        if not kind:
             return
-        short, ending, mixed = short.removesuffix(GGUF), f"-{mix}", found is not None
+        short = short[: named.start()] if named else short.removesuffix(GGUF)
+        ending, mixed = f"-{mix}", kind in IN_BLOCKS
     else:
         ending = next((each for each in ENDINGS if short.endswith(each)), "")
         if not ending or colon:
@@ -95,9 +138,6 @@ def readings(name: str) -> Iterator[CheckpointName]:
         short, kind, mixed = short.removesuffix(ending), ENDINGS[ending], False
         if ending == "-fp8" and owner in BLOCKS:
             kind, ending = "fp8-block", "-fp8-block"
-    bases = [short, short.removeprefix("meta-")]
-    while (plain := _TUNED.sub("", bases[-1])) != bases[-1]:
-        bases.append(plain)
-    for base in dict.fromkeys(bases):
+    for base in bases(short, releases=True):
         for whole in (f"{owner}{slash}{base}", base):
             yield CheckpointName(whole, kind, ending, mixed)

@@ -75,7 +75,7 @@ def test_hints_of_targets_name_parameters() -> None:
         with pytest.raises(InputError) as refused:
             written(target, engine=engine)
         assert "`engine`" in refused.value.hint
-    notes = api.parse_command("ollama run llama3.1:8b-text-q5_K_M").notes
+    notes = api.parse_command("ollama run llama3.1:8b-text-q4_0_4_4").notes
     assert any("`weights`" in note for note in notes)
 
 

@@ -1,5 +1,7 @@
 """Networks by the names of their quantised checkpoints."""
 
+from dataclasses import replace
+
 import pytest
 
 import roofline
@@ -26,6 +28,7 @@ from roofline.model.precision import named
         ("unsloth/Qwen3-32B-GGUF", "qwen3-32b", "q4-k"),
         ("unsloth/Qwen3-8B-GGUF:UD-Q6_K_XL", "qwen3-8b", "q6-k"),
         ("TheBloke/Llama-2-7B-Chat-GGUF:IQ3_XXS", "llama-2-7b", "iq3-xxs"),
+        ("Meta-Llama-3.1-8B-Instruct-Q4_K_M", "llama-3.1-8b", "q4-k"),
     ],
 )
 def test_a_name_is_a_network_in_a_format(name: str, base: str, weight_format: str) -> None:
@@ -33,6 +36,14 @@ def test_a_name_is_a_network_in_a_format(name: str, base: str, weight_format: st
     assert network.weight_format == weight_format
     assert parameters.total(network) == parameters.total(plain)
     assert parameters.weight_bytes(network) < parameters.weight_bytes(plain)
+
+
+@pytest.mark.parametrize("name", ["unsloth/Qwen3-8B", "NousResearch/Meta-Llama-3.1-8B-Instruct"])
+def test_a_network_under_another_owner_is_the_one_it_is_called_after(name: str) -> None:
+    plain = architecture("qwen3-8b" if "qwen" in name.lower() else "llama-3.1-8b")
+    network = architecture(name)
+    assert replace(network, notes=()) == replace(plain, notes=())
+    assert f"taken to be {plain.name}" in network.notes[-1]
 
 
 def test_every_ending_is_of_a_format_that_there_is() -> None:
@@ -44,7 +55,16 @@ def test_the_longest_ending_is_taken() -> None:
         assert next(readings(f"owner/net{ending}"))[1:3] == (kind, ending)
 
 
-@pytest.mark.parametrize("name", ["qwen3-8b-gguf:q9_k", "qwen3-8b-awq:q4_0", "nobody-knows-awq"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "qwen3-8b-gguf:q9_k",
+        "qwen3-8b-awq:q4_0",
+        "nobody-knows-awq",
+        "a/b/qwen3-8b",
+        "a/qwen3-8b-v7",
+    ],
+)
 def test_a_name_that_says_nothing_known_is_refused(name: str) -> None:
     with pytest.raises(UnknownNameError):
         architecture(name)

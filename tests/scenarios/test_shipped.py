@@ -220,7 +220,7 @@ def test_pools_of_their_own_keep_first_tokens_fast() -> None:
     pools = rows[rows.technique != "together"]
     one = across(pools, "batch", "ttft_s")
     step = across(pools, "batch", "tpot_s")
-    # A first token leaves the decode instance at the end of its first step, as long as the mean one.
+    # A first token leaves the decode instance at the end of its first step, long as the mean one.
     waited = (one[64] - one[16]) - (step[64] - step[16])
     assert (waited.abs() < 0.002 * step[64]).all(), "prompts wait for those that decode"
     tpot = across(rows, "technique", "tpot_s")

@@ -10,10 +10,12 @@ That file is generated from the program's own help. Of use here:
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
+from roofline.content import there
 from roofline.cost.layout import Layout
-from roofline.interop.commands import shared
+from roofline.interop.commands import gguf, shared
 from roofline.interop.commands.command import Command, Notes
 from roofline.interop.commands.flags import Given, Known
 from roofline.interop.commands.memory import converted, kept_outside
@@ -27,6 +29,7 @@ from roofline.interop.commands.served import (
     Speculation,
 )
 from roofline.interop.commands.words import Line
+from roofline.model.checkpoint_names import USUAL
 from roofline.units import parse
 
 NAME: Final = "llamacpp"
@@ -37,11 +40,10 @@ MOST_SLOTS: Final = 256
 """``LLAMA_MAX_SEQ`` of its source."""
 MARGIN: Final = parse("1 GiB", "B")
 """Memory of each device that ``--fit-target`` leaves unless told otherwise. [B]"""
-SUFFIX: Final = ".gguf"
 
+OUTTYPES: Final = frozenset({"BF16", "F16", "F32", "Q8_0", "TQ1_0", "TQ2_0"})
+"""Formats that ``convert_hf_to_gguf.py`` writes; ``llama-quantize`` makes the others of them."""
 KV: Final[Mapping[str, str]] = {"auto": "f16", "fp32": "f32", "fp16": "f16", "bf16": "bf16"}
-STORED: Final[Mapping[str, str]] = {"bf16": "BF16", "fp16": "F16", "fp32": "F32", "mxfp4": "MXFP4"}
-"""Formats that a GGUF file holds bit for bit, as file names spell them."""
 METHODS: Final[Mapping[Method, str]] = {
     "mtp": "draft-mtp",
     "eagle": "draft-eagle3",
@@ -133,19 +135,23 @@ def _model_read(given: Given, line: Line, notes: list[str]) -> tuple[str, str]:
     if file is None and repository is None:
         raise line.source.error(0, "no model is named", "give --model FILE.gguf")
     if file is not None:
-        stem = file.text.removesuffix(SUFFIX)
-        name, dash, word = stem.rpartition("-")
+        path = Path(file.text)
+        if there(path):
+            return file.text, ""
+        # A hub's name may be in front: any other folder is a place on another machine.
+        folders = path.parts[:-1]
+        kept = str(path) if len(folders) < 2 and not path.is_absolute() else path.name
+        name, word = gguf.divided(kept.removesuffix(gguf.SUFFIX))
     else:
         assert repository is not None
-        stem, dash, word = repository.text.partition(":")
-        name = stem = stem.removesuffix("-GGUF")
-    formats = {written: ours for ours, written in STORED.items()}
-    if dash and word.upper() in formats:
-        return name, formats[word.upper()]
-    if dash and word[:1].upper() == "Q" and word[1:2].isdigit():
-        notes.append(f"the GGUF format {word} is not modelled: say `weights` for the nearest one")
+        stem, _, word = repository.text.partition(":")
+        name = stem.removesuffix("-GGUF")
+        word = word or (USUAL if name != stem else "")
+    if not word:
         return name, ""
-    return stem, ""
+    weights, said = gguf.stored_as(word)
+    notes += said
+    return name, weights
 
 
 def _layout_read(given: Given) -> Layout:
@@ -206,7 +212,7 @@ def _offloaded_read(given: Given) -> Offloaded | None:
 def _speculation_read(given: Given) -> Speculation | None:
     name = given.find("spec-type")
     drafted, looked_up = given.whole("spec-draft-n-max"), given.whole("spec-ngram-simple-size-m")
-    model = (given.text("spec-draft-model") or "").removesuffix(SUFFIX)
+    model = (given.text("spec-draft-model") or "").removesuffix(gguf.SUFFIX)
     if name is None or name.text == "none":
         return None
     method = METHODS_READ.get(name.text)
@@ -290,24 +296,28 @@ def _bench(site: Site, file: str, same: tuple[tuple[str, ...], ...]) -> tuple[tu
 def _gguf(served: Served, site: Site, notes: Notes) -> str:
     """Name of the file of weights."""
     stored = served.weights or site.stored
-    if served.model.endswith(SUFFIX):
+    if served.model.endswith(gguf.SUFFIX):
         return served.model
-    if stored in STORED:
+    if word := gguf.word_of(stored):
+        made = f"convert_hf_to_gguf.py --outtype {word.lower()}"
+        if word not in OUTTYPES:
+            kind = "MXFP4_MOE" if word == "MXFP4" else word
+            made = f"convert_hf_to_gguf.py, then llama-quantize FILE {kind}"
         notes.say(
-            f"llama.cpp reads GGUF: convert {served.model} with convert_hf_to_gguf.py --outtype "
-            f"{STORED[stored].lower()}, or name a file that is there"
+            f"llama.cpp reads GGUF: convert {served.model} with {made}, or name a file that is "
+            "there"
         )
-        word = f"-{STORED[stored]}" if served.weights else ""
-        return f"{served.model}{word}{SUFFIX}"
+        ending = f"-{word}" if served.weights else ""
+        return f"{served.model}{ending}{gguf.SUFFIX}"
     sentence = (
-        f"no GGUF format is {stored}: convert {served.model} to the nearest one, such as Q8_0 "
+        f"no GGUF file is in {stored}: convert {served.model} to the nearest format, such as Q8_0 "
         "(8.5 bits) or Q4_0 (4.5 bits)"
     )
     if served.weights:
         notes.lose("weights", sentence)
     else:
         notes.say(sentence)
-    return f"{served.model}{SUFFIX}"
+    return f"{served.model}{gguf.SUFFIX}"
 
 
 def _devices(layout: Layout, site: Site, notes: Notes) -> list[tuple[str, ...]]:
@@ -383,6 +393,6 @@ def _speculative(draft: Speculation | None) -> list[tuple[str, ...]]:
         return []
     out: list[tuple[str, ...]] = [("--spec-type", METHODS[draft.method])]
     if draft.model:
-        out.append(("--spec-draft-model", f"{draft.model.removesuffix(SUFFIX)}{SUFFIX}"))
+        out.append(("--spec-draft-model", f"{draft.model.removesuffix(gguf.SUFFIX)}{gguf.SUFFIX}"))
     flag = "--spec-ngram-simple-size-m" if draft.method == "ngram" else "--spec-draft-n-max"
     return [*out, (flag, str(draft.tokens))]

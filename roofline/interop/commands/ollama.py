@@ -14,10 +14,12 @@ import re
 from typing import Final
 
 from roofline.cost.layout import Layout
+from roofline.interop.commands import gguf
 from roofline.interop.commands.flags import Given, Known, Value
 from roofline.interop.commands.reading import Files, Read, Start, after, opened, variables, without
 from roofline.interop.commands.served import Served
 from roofline.interop.commands.words import Line
+from roofline.model.checkpoint_names import USUAL
 
 NAME: Final = "ollama"
 TITLE: Final = "Ollama"
@@ -26,21 +28,13 @@ CONTEXT: Final = 4096
 """Longest sequence unless told otherwise. [token]"""
 PARALLEL: Final = 1
 """Sequences at once unless told otherwise. [1]"""
-USUAL: Final = "q4_k_m"
-"""GGUF format of a name without one."""
 VARIABLES: Final = {
     "OLLAMA_NUM_PARALLEL": "parallel",
     "OLLAMA_CONTEXT_LENGTH": "context",
     "OLLAMA_KV_CACHE_TYPE": "kv",
 }
 KV_READ: Final = {"f16": "auto", "q8_0": "int8-kv", "q4_0": "int4-kv"}
-FORMATS: Final = {
-    "q4": "int4", "iq4": "int4", "q8": "int8", "fp16": "fp16", "f16": "fp16", "bf16": "bf16",
-    "mxfp4": "mxfp4",
-}  # fmt: skip
-"""The nearest modelled format, by how a GGUF format begins."""
 KNOWN: Final = Known({}, frozenset({"verbose", "insecure", "nowordwrap"}))
-_STORED: Final = re.compile(r"(?:^|-)(i?q\d\w*|fp16|bf16|f16|mxfp4)$", re.IGNORECASE)
 _DASHED: Final = re.compile(r"^(llama|gemma|phi)(?=\d)")
 _SIZE: Final = re.compile(r"(?:^|-)(\d+(?:\.\d+)?[bm]|\d+x\d+b)(?:-|$)")
 
@@ -63,12 +57,7 @@ def read(line: Line, files: Files) -> Read:
             0, "no model is named", "write ollama run MODEL, with the variables of ollama serve"
         )
     model, stored = _named(given.positional[0].text)
-    weights = next((ours for start, ours in FORMATS.items() if stored.startswith(start)), "")
-    note = (
-        f"the GGUF format {stored} is counted as {weights}"
-        if weights
-        else f"the GGUF format {stored} is not modelled: say `weights` for the nearest one"
-    )
+    weights, notes = gguf.stored_as(stored)
     served = Served(
         NAME,
         model,
@@ -79,7 +68,7 @@ def read(line: Line, files: Files) -> Read:
         max_context=given.whole("context") or CONTEXT,
     )
     extra = [value.text for value in given.positional[1:]]
-    return Read(served, (*ignored, *given.unused(), *extra), (note,))
+    return Read(served, (*ignored, *given.unused(), *extra), notes)
 
 
 def _kv(given: Given) -> str:
@@ -95,7 +84,7 @@ def _named(name: str) -> tuple[str, str]:
     path, _, tag = name.partition(":")
     if path.startswith(("hf.co/", "huggingface.co/")):
         return path.partition("/")[2].removesuffix("-GGUF"), (tag or USUAL).lower()
-    found = _STORED.search(tag)
+    _, stored = gguf.divided(tag)
     size = _SIZE.search(tag)
     family = _DASHED.sub(r"\1-", path.rpartition("/")[2].lower())
-    return (f"{family}-{size[1]}" if size else family), found[1].lower() if found else USUAL
+    return (f"{family}-{size[1]}" if size else family), stored.lower() or USUAL

@@ -48,18 +48,19 @@ PRICED_AS: Final[Mapping[str, str]] = {
     vllm.NAME: "vllm",
     sglang.NAME: "sglang",
     trtllm.NAME: "trtllm",
-    llamacpp.NAME: "ideal",
+    llamacpp.NAME: "llamacpp",
     lmdeploy.NAME: "lmdeploy",
     tgi.NAME: "ideal",
-    ollama.NAME: "ideal",
+    ollama.NAME: "llamacpp",
 }
 """Engine whose memory policy and kernels stand for an engine's; some have none of their own."""
-UNPRICED: Final[Mapping[str, str]] = {
-    llamacpp.NAME: "llama.cpp",
-    tgi.NAME: tgi.TITLE,
-    ollama.NAME: ollama.TITLE,
+STANDS_IN: Final[Mapping[str, str]] = {
+    tgi.NAME: f"{tgi.TITLE} is priced as an ideal engine: its own costs are not known",
+    ollama.NAME: f"{ollama.TITLE} is priced as llama.cpp, on whose kernels it runs",
 }
-"""Engines whose own costs nobody knows here, as they are called."""
+"""Notes on engines that another one stands for."""
+SHARELESS: Final = frozenset({llamacpp.NAME, tgi.NAME, ollama.NAME})
+"""Engines that are told no share of memory unless somebody says one: they take what is there."""
 
 
 def engine_of(target: str, engine: str | None) -> str:

@@ -77,7 +77,11 @@ def servers(draw: st.DrawFn, model: st.SearchStrategy[str] | None = None) -> Ser
         draw(st.just("meta-llama/Llama-3.1-8B") if model is None else model),
         draw(layouts),
         replicas=draw(st.sampled_from([1, 1, 3])),
-        weights=draw(st.sampled_from(["", "bf16", "fp16", "fp8", "fp8-block", "mxfp8", "int4"])),
+        weights=draw(
+            st.sampled_from(
+                ["", "bf16", "fp16", "fp8", "fp8-block", "mxfp8", "int4", "q4-k-m", "q8-0"]
+            )
+        ),
         kv=draw(st.sampled_from(["auto", "bf16", "fp16", "fp8", "fp8-e5m2", "int8-kv", "nvfp4"])),
         max_sequences=draw(st.none() | st.integers(1, 1024)),
         token_budget=draw(st.none() | st.integers(1, 2**17)),

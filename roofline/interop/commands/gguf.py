@@ -1,0 +1,48 @@
+"""Names of GGUF files, which say how the weights in them are stored."""
+
+import re
+from typing import Final
+
+from roofline.model.checkpoint_names import gguf_weights
+from roofline.model.mixes import MIXES, spelled
+from roofline.model.precision.blocks import BLOCKS
+
+SUFFIX: Final = ".gguf"
+HELD: Final = {"bf16": "BF16", "fp16": "F16", "fp32": "F32", "mxfp4": "MXFP4"}
+"""Formats of others that a file holds bit for bit, as file names spell them."""
+ALONE: Final = frozenset(BLOCKS) - {"q3-k", "q4-k", "q5-k", "q8-1", "q8-k"}
+"""Formats of llama.cpp that a file is called by: Q3_K, Q4_K and Q5_K are other names of mixes, and
+only inputs are in the last two. Source: ``tools/quantize/quantize.cpp`` at 00dc8057."""
+_STORED: Final = re.compile(
+    r"(?:^|[-.])(?P<word>(?:UD-)?(?:I?Q|TQ)\d\w*|F16|FP16|BF16|F32|MXFP4)$", re.IGNORECASE
+)
+
+
+def word_of(weights: str) -> str:
+    """Format of weights as names of files have it; empty where no file is in it.
+
+    >>> word_of("q4_k_m"), word_of("bf16"), word_of("int4")
+    ('Q4_K_M', 'BF16', '')
+    """
+    name = spelled(weights)
+    return name.replace("-", "_").upper() if name in MIXES | ALONE else HELD.get(name, "")
+
+
+def stored_as(word: str) -> tuple[str, tuple[str, ...]]:
+    """`weights` of a file by the format in its name, and notes on it."""
+    weights = gguf_weights(word)
+    if not weights:
+        return "", (f"the GGUF format {word} is not modelled: say `weights` for the nearest one",)
+    if word_of(weights).lower() != word.lower():
+        return weights, (f"the GGUF format {word} is counted as {weights}",)
+    return weights, ()
+
+
+def divided(stem: str) -> tuple[str, str]:
+    """Network and format that the name of a file says; the latter empty if it says none.
+
+    >>> divided("Llama-3.1-8B-Q4_K_M")
+    ('Llama-3.1-8B', 'Q4_K_M')
+    """
+    found = _STORED.search(stem)
+    return (stem[: found.start()], found["word"]) if found else (stem, "")
