@@ -11,8 +11,7 @@ from roofline.cost.deployment import Offload
 from roofline.cost.layout import DEGREES
 from roofline.errors import UnknownNameError
 from roofline.model import precision
-from roofline.model.architecture import Architecture
-from roofline.model.tower import Pictures
+from roofline.model.tower import encoding, media_tokens
 from roofline.serving.asking import check_groups, one_of, refuse_unused
 from roofline.serving.result import result_of
 from roofline.serving.room import enough
@@ -57,9 +56,7 @@ def analyze(asked: Analysis) -> Result:
     several = asked.samples > 1 or asked.beams > 1
     if network.is_encoder:
         workload = replace(workload, output=1)
-    pictured = options.pictures.images * (network.tower is not None)
-    seen = network.tower.tokens(asked.image_size) if network.tower is not None else 0
-    workload = replace(workload, prompt=workload.prompt + pictured * seen)
+    workload = replace(workload, prompt=workload.prompt + media_tokens(network, options.media))
 
     refuse_unused(
         "a layout that is not auto",
@@ -113,16 +110,17 @@ def analyze(asked: Analysis) -> Result:
             },
         )
     refuse_unused("`adapters`", {"`samples` or `beams`": several and asked.adapters > 0})
+    encoded = bool(encoding(network, options.media))
     refuse_unused(
-        "`images`",
+        "pictures or sound",
         {
-            "`kv_cache=False`": bool(asked.images) and not asked.kv_cache,
-            "`prefix_hit`": bool(asked.images) and asked.prefix_hit != 0,
+            "`kv_cache=False`": encoded and not asked.kv_cache,
+            "`prefix_hit`": encoded and asked.prefix_hit != 0,
         },
     )
     unpriced = {
         "`characters_per_token`": asked.characters_per_token != 0,
-        "`images`": asked.images != 0,
+        "`images` or `recordings`": encoded,
         "`adapters`": asked.adapters > 0,
         "`samples` or `beams`": several,
         "`temperature`, `top_k` or `top_p`": options.sampling.given and not several,
@@ -188,8 +186,8 @@ def analyze(asked: Analysis) -> Result:
     batch_priced = static_batch(deployment, workload, utilization=asked.memory_utilization)
     result = result_of(batch_priced, replicas, reason, facility)
     result = in_characters(result, "headline", asked.characters_per_token)
-    if pictured:
-        result = replace(result, notes=(*result.notes, _pictured(network, options.pictures)))
+    told = (tower.said(options.media) for tower in encoding(network, options.media))
+    result = replace(result, notes=(*result.notes, *told))
     if not asked.profile:
         return result
     note = profile_note(
@@ -197,18 +195,6 @@ def analyze(asked: Analysis) -> Result:
     )
     own = {"profile": str(asked.profile)}
     return replace(result, notes=(*result.notes, note), metadata={**result.metadata, **own})
-
-
-def _pictured(network: Architecture, pictures: Pictures) -> str:
-    """Patches and tokens of the pictures of a prompt, in a sentence."""
-    assert network.tower is not None
-    tower, side = network.tower, pictures.image_size
-    cut = tower.cut(side)
-    parts = f"{cut} tiles of {tower.patches(side):,}" if cut > 1 else f"{tower.patches(side):,}"
-    return (
-        f"Each prompt has {pictures.images} pictures of {side:,} × {side:,} pixels beside its "
-        f"text: {parts} patches each, which become {tower.tokens(side):,} tokens of the decoder."
-    )
 
 
 def _share(asked: float | str) -> float:

@@ -14,7 +14,7 @@ from roofline.errors import InputError, RooflineError, described, prefixed
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine_of
 from roofline.hardware.machine import Gpu, Node
-from roofline.model.tower import NO_PICTURES
+from roofline.model.tower import TEXT_ALONE, encoding, media_tokens
 from roofline.serving.asking import check_groups, one_of, refuse_unused
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.disaggregated_result import result_of
@@ -57,21 +57,20 @@ def disaggregate(asked: Pools) -> Result:
         both = sum(int(layout.devices) for layout in layouts.values())
         box = other_box = hardware.default_node(device, asked.gpus or both)
 
-    seen, text = options, replace(options, pictures=NO_PICTURES)
+    seen, text = options, replace(options, media=TEXT_ALONE)
 
     def instance(phase: str, on: Gpu, where: Node | None, options: Options = text) -> Deployment:
         with prefixed(f"{phase} pool"):
             return setting.deployed_as(asked, network, on, where, layouts[phase], options=options)
 
-    # The tower is where prompts are prefilled unless it has a pool of its own.
+    # Towers are where prompts are prefilled unless they have a pool of their own.
     inside = text if asked.encode else seen
-    pictured = 0
-    if seen.pictures.images and network.tower is not None:
-        pictured = seen.pictures.images * network.tower.tokens(seen.pictures.image_size)
+    if encoding(network, seen.media):
         refuse_unused(
-            "pictures, of which no prefix is known,", {"`prefix_hit`": asked.prefix_hit > 0}
+            "pictures or sound, of which no prefix is known,",
+            {"`prefix_hit`": asked.prefix_hit > 0},
         )
-    prompt = asked.prompt + pictured
+    prompt = asked.prompt + media_tokens(network, seen.media)
     workload = Workload(asked.batch, prompt, asked.output, prefix_hit=asked.prefix_hit)
     compared: list[Ratio] = []
     if asked.ffn:
@@ -105,12 +104,12 @@ def disaggregate(asked: Pools) -> Result:
         )
         return result
     layouts["encode"] = parse(asked.encode)
-    encoding = (
+    encoding_gpu = (
         device if asked.encode_gpu is None else setting.machine_of(asked.encode_gpu, None, None)[0]
     )
     where = box if asked.encode_gpu is None else None
     rate = priced.split.requests_per_s(priced.overlap)
-    found = encoders(instance("encode", encoding, where, seen), before, priced, rate)
+    found = encoders(instance("encode", encoding_gpu, where, seen), before, priced, rate)
     summary = (*encoders_said(found, priced), *result.metadata["summary"])
     return replace(
         result,

@@ -395,13 +395,20 @@ class Adapted(Question):
     )
 
 
-class Pictured(Question):
-    """Pictures in each prompt, beside its text."""
+class Attached(Question):
+    """Pictures and recordings in each prompt, beside its text."""
 
     images: int = parameter(
         "Pictures in each prompt; their tokens come on top of the prompt's.", default=0, unit="1"
     )
     image_size: int = parameter("Pixels of a side of each picture.", default=1024, unit="1")
+    recordings: int = parameter(
+        "Recordings of sound in each prompt; their tokens come on top of the prompt's. An "
+        "encoder-decoder always has one.",
+        default=0,
+        unit="1",
+    )
+    recording_s: float = parameter("Length of each recording.", default=30.0, unit="s")
 
 
 class Branched(Question):
@@ -545,7 +552,7 @@ class Analysis(
     Subject,
     Staged,
     Batch,
-    Pictured,
+    Attached,
     Branched,
     Denoised,
     Spelled,
@@ -649,7 +656,7 @@ class Comparison(Batch, Deployed, Sampled, Attended, Ranked):
     )
 
 
-class Pools(Subject, Housed, Batch, Pictured, Deployed, Sampled, Exchanging):
+class Pools(Subject, Housed, Batch, Attached, Deployed, Sampled, Exchanging):
     """Parameters of `roofline.disaggregate`."""
 
     model: str | Architecture = network(usual=DEFAULT_MODEL, kw_only=False)
@@ -660,7 +667,7 @@ class Pools(Subject, Housed, Batch, Pictured, Deployed, Sampled, Exchanging):
         "Node of the decode pool; else the same.", default=None
     )
     encode: str = parameter(
-        "Layout of an instance that encodes the pictures of prompts before their prefill: tp1.",
+        "Layout of an instance that encodes pictures and sound of prompts before their prefill: tp1.",
         default="",
     )
     encode_gpu: str | Gpu | None = parameter("GPU of that pool; else the same.", default=None)
@@ -810,7 +817,7 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned, Adapted):
 class Simulation(
     Subject,
     Offered,
-    Pictured,
+    Attached,
     Denoised,
     Spelled,
     Parallel,
@@ -919,7 +926,7 @@ Placed = Analysis | Drafting | Layouts | Pools | Simulation
 class Planning(
     Housed,
     Offered,
-    Pictured,
+    Attached,
     Denoised,
     Engined,
     Profiled,

@@ -21,7 +21,7 @@ from roofline.api.simulation import (
 from roofline.api.speculation import length_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.what_ifs import changed, changes_of
-from roofline.api.workload import Wanted, drawn, pictured
+from roofline.api.workload import Wanted, attached, drawn
 from roofline.bench.calibrations import profile_note
 from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.engine import engine as engine_named
@@ -67,7 +67,7 @@ REQUESTS: Final = 8000
 SIMULATED: Final = (
     "workload", "trace", "trace_sessions", "drop_over_length", "clip", "rate", "sessions_per_day",
     "cv", "prompt", "output", "requests", "samples", "beams",
-    "denoising_steps", "block", "images", "image_size", "warmup", "slo", "seed", "engine",
+    "denoising_steps", "block", "images", "image_size", "recordings", "recording_s", "warmup", "slo", "seed", "engine",
     "calibration", "profile", "draft", "acceptance", "acceptance_spread", "draft_length",
     "temperature", "top_k", "top_p", "adapters", "lora_rank", "lora_targets", "max_loras",
     "adapter_skew", "mla", "routing_skew", "redundant_experts", "host_cache", "nvme_cache",
@@ -253,7 +253,7 @@ def _problem(asked: Planning) -> Problem:
     prices = prices_of(asked.usd_per_hour, len(devices))
     requests = asked.requests or (None if asked.trace else REQUESTS)
     wanted = Wanted(**shared(asked, Wanted) | {"requests": requests})
-    wanted, options = pictured(wanted, options, network)
+    wanted, options = attached(wanted, options, network)
     wanted, curve = at_peak(wanted)
     follow = following(asked, curve, devices, prices_of(asked.reserved_price, len(devices)))
     paced = (asked.rate, asked.sessions_per_day, curve)

@@ -30,7 +30,7 @@ from roofline.hardware.machine import Gpu, Node
 from roofline.model import catalog as networks
 from roofline.model import mixes, parameters, precision
 from roofline.model.architecture import Architecture
-from roofline.model.tower import Pictures
+from roofline.model.tower import Media
 from roofline.serving.asking import check_parts, one_of
 from roofline.units import counted
 from roofline.units import parse as parse_quantity
@@ -269,7 +269,7 @@ def options_asked(asked: Question) -> Options:
     return options_of(
         sampling=Sampling(**shared(asked, Sampling)),
         lora=Lora(**shared(asked, Lora)),
-        pictures=Pictures(**shared(asked, Pictures)),
+        media=Media(**shared(asked, Media)),
         **shared(asked, Options),
     )
 

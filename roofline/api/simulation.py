@@ -11,7 +11,7 @@ from roofline.api.curves import scheduled
 from roofline.api.parameters import Offered, Planning, Simulation, shared
 from roofline.api.question import question
 from roofline.api.speculation import draft_of, length_of, rates_of
-from roofline.api.workload import Wanted, drawn, pictured
+from roofline.api.workload import Wanted, attached, drawn
 from roofline.bench.calibrations import engine_misses, profile_note
 from roofline.cost.sampling import Sampling
 from roofline.cost.step import outside_bytes_per_s
@@ -80,7 +80,7 @@ def simulate(asked: Simulation) -> Result:
         )
     arranged, replicas = setting.layout_of(asked.gpus, degrees)
     options = setting.options_asked(asked)
-    load_asked, options = pictured(Wanted(**shared(asked, Wanted)), options, network)
+    load_asked, options = attached(Wanted(**shared(asked, Wanted)), options, network)
     deployment = setting.deployed_as(asked, network, device, box, arranged, options=options)
     check_groups(asked.routing, asked.two_batch, deployment)
     deployment = setting.profiled(deployment, asked.profile)

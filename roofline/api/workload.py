@@ -63,28 +63,33 @@ class Wanted:
     prompt_pool: int | None = None
     samples: int | None = None
     harness: str = ""
-    pictures: int = 0
+    media: int = 0
 
 
-def pictured(
+def attached(
     wanted: Wanted, options: "Options", network: "Architecture"
 ) -> "tuple[Wanted, Options]":
-    """A load with the tokens of its pictures, and where they begin: after what prompts share.
+    """A load with the tokens of pictures and sound, and where they begin: after what is shared.
 
     InputError where nobody says which of the prompts have them.
     """
-    seen, tower = options.pictures, network.tower
-    if not seen.images or tower is None:
+    from roofline.model.tower import encoding, media_tokens
+
+    if not encoding(network, options.media):
         return wanted, options
-    refuse_unused("`trace`", {"`images`": bool(wanted.trace)})
+    given = options.media.images or options.media.recordings
+    refuse_unused("`trace`", {"`images` or `recordings`": bool(wanted.trace and given)})
+    if wanted.trace:
+        return wanted, options
     traffic = changed(wanted)
     if traffic.turns is not None and traffic.turns.tools is not None:
         raise InputError(
-            "pictures in prompts of agents, whose tools hand on text", hint="leave out `images`"
+            "pictures or sound in prompts of agents, whose tools hand on text",
+            hint="leave out `images` and `recordings`",
         )
     after = traffic.shared.tokens if traffic.shared else 0
-    tokens = seen.images * tower.tokens(seen.image_size)
-    return replace(wanted, pictures=tokens), replace(options, pictures=replace(seen, after=after))
+    media = replace(options.media, after=after)
+    return replace(wanted, media=media_tokens(network, media)), replace(options, media=media)
 
 
 def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:
@@ -179,8 +184,8 @@ def changed(wanted: Wanted) -> Traffic:
         traffic = replace(traffic, pool=wanted.prompt_pool)
     if wanted.samples is not None:
         traffic = replace(traffic, samples=wanted.samples)
-    if wanted.pictures:
-        traffic = replace(traffic, pictures=wanted.pictures)
+    if wanted.media:
+        traffic = replace(traffic, media=wanted.media)
     requests = traffic.requests if wanted.requests is None else wanted.requests
     if wanted.requests is not None and wanted.requests < 1:
         raise InputError(f"{wanted.requests} requests", hint="send 1 or more")
@@ -386,9 +391,9 @@ def _words(traffic: Traffic) -> str:
         shared = traffic.shared
         many = f"one of {shared.number:,}" if shared.number > 1 else "the same"
         words = f"{many} of {shared.tokens:,} tokens, then {words}"
-    if traffic.pictures:
+    if traffic.media:
         of = "of the first of these" if traffic.turns is not None else "each"
-        words += f", pictures {of} of {traffic.pictures:,} tokens"
+        words += f", pictures and sound {of} of {traffic.media:,} tokens"
     if traffic.pool:
         words += f", {counted(traffic.pool, 'different prompt')} in turn"
     if traffic.samples > 1:

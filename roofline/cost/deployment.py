@@ -20,7 +20,7 @@ from roofline.hardware.machine import Node
 from roofline.hardware.serving_engine import Engine
 from roofline.model.architecture import UNQUANTISED, Architecture, Block
 from roofline.model.precision import Precision
-from roofline.model.tower import NO_PICTURES, Pictures
+from roofline.model.tower import TEXT_ALONE, Media, check_media
 
 Fusing: TypeAlias = Literal["engine", "none", "all"]
 
@@ -58,8 +58,8 @@ class Options:
     """Choice of the next token: temperature, top-k, top-p, samples, beams."""
     lora: Lora = NO_ADAPTERS
     """Adapters that requests ask for."""
-    pictures: Pictures = NO_PICTURES
-    """Pictures in each prompt."""
+    media: Media = TEXT_ALONE
+    """Pictures and recordings in each prompt."""
     split_kv: bool = True
     """Whether several blocks share the keys of a sequence in decode, so that no multiprocessor is
     without work; False where a block has all keys of a sequence and head."""
@@ -187,12 +187,7 @@ class Deployment:
                 hint="keep everything in its memory, or add links.pcie to a file of your own",
             )
         self._check_adapters()
-        if self.options.pictures.images and self.architecture.tower is None:
-            raise InputError(
-                f"{self.architecture.name} has no vision tower whose shape is known",
-                hint="leave out `images`, or ask about a network that sees, such as "
-                "qwen2.5-vl-7b-instruct",
-            )
+        check_media(self.architecture, self.options.media)
         if self.exchanges and self.layout.pp > 1:
             raise LayoutError(
                 "two micro-batches in a pipeline, which has its own",

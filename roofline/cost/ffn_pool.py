@@ -26,7 +26,7 @@ from roofline.errors import InputError, LayoutError
 from roofline.hardware.machine import Node
 from roofline.model.architecture import Architecture, Block
 from roofline.model.precision import Precision
-from roofline.model.tower import NO_PICTURES
+from roofline.model.tower import TEXT_ALONE
 from roofline.part import Part
 
 LATENT: Final = "latent-in"
@@ -66,7 +66,7 @@ def halves(network: Architecture) -> tuple[Architecture, Architecture]:
         final_norm_parameters=0,
         head_bias=False,
         other_parameters={},
-        tower=None,
+        towers=(),
     )
     return replace(network, layers=tuple(both[block][0] for block in network.layers)), fed
 
@@ -130,7 +130,7 @@ def with_ffn_pool(
             )
     mixing, feeding = halves(whole.architecture)
     where = node or whole.node
-    options = replace(whole.options, sampling=LIKELIEST, lora=NO_ADAPTERS, pictures=NO_PICTURES)
+    options = replace(whole.options, sampling=LIKELIEST, lora=NO_ADAPTERS, media=TEXT_ALONE)
     other = replace(
         whole,
         architecture=feeding,

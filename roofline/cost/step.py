@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.layers import blocks, pictures
+from roofline.cost.layers import blocks, towers
 from roofline.cost.layers.common import Pass, is_one
 from roofline.cost.layout import Stage
 from roofline.cost.weights import layer_bytes
@@ -165,7 +165,7 @@ def _step(pass_: Pass, stage: Stage, made: dict[Block, tuple[Op, ...]]) -> dict[
     loaded = loads(pass_.deployment, layers, stage) if pass_.deployment.offload.any else ()
     return _merged(
         [
-            *(pictures.operators(pass_) if stage.first else ()),
+            *(towers.operators(pass_) if stage.first else ()),
             *(blocks.embedding(pass_) if stage.first else ()),
             *loaded,
             *layers,

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from roofline.cost.deployment import Deployment
 from roofline.cost.expert_parallel import held_experts
 from roofline.cost.layout import Stage, padded
@@ -95,7 +97,9 @@ def outside_parts(deployment: Deployment, first: bool, last: bool) -> Iterator[P
         yield plain("positions", network.position_rows * network.d_model)
         yield plain("norm of the embedding", network.embedding_norm_parameters)
         if network.seen_parameters:
-            sharing = tp if network.tower is None else network.tower.devices(tp)
+            sharing = tp
+            for tower in network.towers:
+                sharing = np.minimum(sharing, tower.devices(tp))
             yield Part(
                 "vision and audio towers",
                 network.seen_parameters / sharing * stored.width,
@@ -105,7 +109,7 @@ def outside_parts(deployment: Deployment, first: bool, last: bool) -> Iterator[P
                     "sharing": sharing,
                     "bytes": stored.width,
                 },
-                "TP where the heads of the tower divide over it, else 1",
+                "TP where the heads of every tower divide over it, else 1",
             )
     for linear, here in zip(projections(network), (first, last), strict=False):
         if here:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from roofline.model.attention import Attention
 from roofline.model.compressed import CompressedAttention
+from roofline.model.crossing import CrossAttention
 from roofline.model.feedforward import FeedForward, Mlp, Moe
 from roofline.model.latent import Mla
 from roofline.model.linear import Linear
@@ -28,6 +29,7 @@ __all__ = [
     "Attention",
     "Block",
     "CompressedAttention",
+    "CrossAttention",
     "FeedForward",
     "Indexer",
     "Linear",
@@ -161,8 +163,8 @@ class Architecture:
     """Number format of an LM head that is quantised; empty where it is plain."""
     kv_format: str = ""
     """Number format of the cache that the checkpoint has scales for; empty where it has none."""
-    tower: "Tower | None" = None
-    """Encoder of pictures; None without one, or where its shape is not known."""
+    towers: "tuple[Tower, ...]" = ()
+    """Encoders of pictures and of sound, those whose shape is known."""
     kinds: Mapping[Block, int] = field(init=False, repr=False, compare=False)
     """Distinct blocks with the number of layers of each, in order of first appearance."""
 

@@ -42,6 +42,7 @@ _PART_OF: Final = {
     "attn-out-down": "attention_out",
     "attn-out-up": "attention_out",
     "attn-out": "attention_out",
+    "cross-out": "attention_out",
     "index-q": "indexer",
     "index-k": "indexer",
     "index-weights": "indexer",

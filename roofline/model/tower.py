@@ -1,37 +1,45 @@
-"""Encoders of pictures, whose outputs stand among the tokens of a prompt."""
+"""Encoders of pictures and of sound, beside a decoder that reads what they make."""
 
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.errors import InputError
-from roofline.model.architecture import Attention, Block, Linear, Mlp
+from roofline.model.architecture import Architecture, Attention, Block, Linear, Mlp
+from roofline.units import counted
 
 Number: TypeAlias = float | NDArray[np.float64]
 
-MOST_IMAGES: Final = 10_000
+MOST_INPUTS: Final = 10_000
 MOST_PIXELS: Final = 16_384
+MOST_SECONDS: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pictures:
-    """Pictures in each prompt, all alike and square."""
+class Media:
+    """Pictures and recordings in each prompt, all of a kind alike."""
 
     images: int = 0
-    """Pictures. [1]"""
+    """Pictures, square. [1]"""
     image_size: int = 1024
     """Pixels of a side. [1]"""
+    recordings: int = 0
+    """Recordings of sound. [1]"""
+    recording_s: float = 30.0
+    """Length of each. [s]"""
     after: int = 0
     """Tokens of a prompt before the first of them, which others may share. [token]"""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
         for name, value, least, most in (
-            ("images", self.images, 0, MOST_IMAGES),
+            ("images", self.images, 0, MOST_INPUTS),
             ("image_size", self.image_size, 1, MOST_PIXELS),
+            ("recordings", self.recordings, 0, MOST_INPUTS),
+            ("recording_s", self.recording_s, 0.1, MOST_SECONDS),
         ):
             if not least <= value <= most:
                 raise InputError(
@@ -39,20 +47,65 @@ class Pictures:
                 )
 
 
-NO_PICTURES: Final = Pictures()
-"""Text alone."""
+TEXT_ALONE: Final = Media()
+"""No pictures and no sound."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tower:
-    """A vision transformer, and the matrices that turn its outputs into tokens of the decoder."""
+    """An encoder, and the matrices that turn its outputs into what the decoder reads."""
 
+    medium: ClassVar[str] = ""
+    """Name of its operators and of its parameters: ``"vision"``."""
     width: int
     """Width of its layers. [1]"""
     layers: tuple[Block, ...]
-    """One for each layer; the first one has the matrix of the patches, too."""
+    """One for each layer; the first one has the matrices before it, too."""
     projector: tuple[Linear, ...]
-    """Matrices that each token of the decoder is made with."""
+    """Matrices that each output is made with."""
+    heads: int = 1
+    """Heads that devices divide between them. [1]"""
+    squares: int = 0
+    """Neighbours that see only each other; 0 where all see all. [1]"""
+    whole: int = 0
+    """Layers in which all see each other all the same. [1]"""
+
+    def passes(self, media: Media) -> int:
+        """Sequences of a prompt that pass it. [1]"""
+        raise NotImplementedError
+
+    def positions(self, media: Media) -> int:
+        """Length of each. [1]"""
+        raise NotImplementedError
+
+    def outputs(self, media: Media) -> int:
+        """Outputs of the projector for a prompt. [1]"""
+        raise NotImplementedError
+
+    def tokens(self, media: Media) -> int:
+        """Those of them that stand among the tokens of the prompt. [token]"""
+        return self.outputs(media)
+
+    def said(self, media: Media) -> str:
+        """Sentence on what passes it and what becomes of that."""
+        raise NotImplementedError
+
+    def devices(self, tp: Number) -> Number:
+        """Devices that share it, of those that share every layer. [1]
+
+        One where its heads do not divide over them, so that each has it whole.
+
+        Source: ``intern_vit.py`` of vLLM, which then divides no attention of its tower; that its
+        other matrices are whole too is assumed.
+        """
+        return np.where(self.heads % np.asarray(tp) == 0, tp, 1)[()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisionTower(Tower):
+    """A vision transformer over the patches of pictures."""
+
+    medium: ClassVar[str] = "vision"
     patch: int
     """Pixels of a side of a patch. [1]"""
     merge: int = 1
@@ -65,12 +118,6 @@ class Tower:
     them. [1]"""
     extra: int = 0
     """Patches beside those of the picture: a class. [1]"""
-    heads: int = 1
-    """Heads that devices divide between them. [1]"""
-    squares: int = 0
-    """Patches of a square that see only each other; 0 where all see all. [1]"""
-    whole: int = 0
-    """Layers in which all see each other all the same. [1]"""
 
     def cut(self, pixels: int) -> int:
         """Tiles of a picture, with the whole one where there are several. [1]"""
@@ -86,51 +133,165 @@ class Tower:
         step = self.patch * self.merge
         return max(round((self.side or pixels) / step), 1) * self.merge
 
-    def patches(self, pixels: int) -> int:
-        """Patches of one tile that the tower sees. [1]"""
-        return self.across(pixels) ** 2 + self.extra
-
-    def devices(self, tp: Number) -> Number:
-        """Devices that share it, of those that share every layer. [1]
-
-        One where its heads do not divide over them, so that each has it whole.
-
-        Source: ``intern_vit.py`` of vLLM, which then divides no attention of its tower; that its
-        other matrices are whole too is assumed.
-        """
-        return np.where(self.heads % np.asarray(tp) == 0, tp, 1)[()]
-
-    def share(self, seen: Pictures, new: Number, before: Number) -> Number:
-        """Share of the pictures of a prompt among some of its tokens. [1]
-
-        Source: tokens that two intervals have in common.
-
-        Args:
-            seen: Pictures of the prompt, one after the other.
-            new, before: Tokens, and those of the prompt before them. [token]
-
-        Examples:
-            Half of the 256 tokens of a picture that begins after 100 others:
-
-            >>> tower = Tower(1152, (), (), patch=14, merge=4, side=896)
-            >>> float(tower.share(Pictures(images=1, after=100), 228, 0))
-            0.5
-        """
-        tokens = seen.images * self.tokens(seen.image_size)
-        first, last = (np.clip(end - seen.after, 0, tokens) for end in (before, before + new))
-        found: Number = (last - first) / tokens
-        return found
-
-    def tokens(self, pixels: int) -> int:
+    def each(self, pixels: int) -> int:
         """Tokens of the decoder that a picture becomes. [token]
 
         Examples:
             Patches of 14 pixels, four of which are a token:
 
-            >>> Tower(1280, (), (), patch=14, merge=2).tokens(1024)
+            >>> tower = VisionTower(width=1280, layers=(), projector=(), patch=14, merge=2)
+            >>> tower.each(1024)
             1369
         """
         return self.cut(pixels) * (self.across(pixels) // self.merge) ** 2
+
+    def passes(self, media: Media) -> int:
+        """Tiles of all pictures. [1]"""
+        return media.images * self.cut(media.image_size)
+
+    def positions(self, media: Media) -> int:
+        """Patches of a tile. [1]"""
+        return self.across(media.image_size) ** 2 + self.extra
+
+    def outputs(self, media: Media) -> int:
+        """Tokens of all pictures. [token]"""
+        return media.images * self.each(media.image_size)
+
+    def said(self, media: Media) -> str:
+        """Sentence on the patches and tokens of a picture."""
+        side, seen = media.image_size, f"{self.positions(media):,}"
+        cut = self.cut(side)
+        return (
+            f"Each prompt has {media.images} pictures of {side:,} × {side:,} pixels beside its "
+            f"text: {f'{cut} tiles of {seen}' if cut > 1 else seen} patches each, which become "
+            f"{self.each(side):,} tokens of the decoder."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AudioTower(Tower):
+    """An encoder of sound, over spectrogram frames that convolutions have joined."""
+
+    medium: ClassVar[str] = "audio"
+    per_s: int
+    """Positions of a second of sound. [1/s]"""
+    joined: int
+    """Positions that become one output. [1]"""
+    span_s: float = 0.0
+    """Length that sound is filled up to, in pieces of that length; 0 where it is not. [s]"""
+    longest_s: float = 0.0
+    """Length beyond which a recording is cut off; 0 without. [s]"""
+    silent: bool = True
+    """True where what was filled up becomes tokens as well."""
+    always: int = 0
+    """Tokens of a recording of any length; 0 where they follow from it. [token]"""
+    crossed: bool = False
+    """True where layers of the decoder attend to the outputs, which are no tokens of a prompt."""
+
+    def heard(self, media: Media) -> int:
+        """Recordings of a prompt; what is attended to in every layer is there in each. [1]"""
+        return max(media.recordings, int(self.crossed))
+
+    def pieces(self, media: Media) -> int:
+        """Pieces of a recording that pass it one by one. [1]"""
+        return ceil(media.recording_s / self.span_s) if self.span_s else 1
+
+    def passes(self, media: Media) -> int:
+        """Pieces of all recordings. [1]"""
+        return self.heard(media) * self.pieces(media)
+
+    def positions(self, media: Media) -> int:
+        """Positions of a piece. [1]"""
+        return ceil(self.per_s * (self.span_s or media.recording_s))
+
+    def outputs(self, media: Media) -> int:
+        """Outputs of all recordings. [1]
+
+        Examples:
+            Sound of 10 s, filled up to 30 s, four positions to a token:
+
+            >>> tower = AudioTower(
+            ...     width=1280, layers=(), projector=(), per_s=50, joined=4, span_s=30.0
+            ... )
+            >>> tower.outputs(Media(recordings=2, recording_s=10.0))
+            750
+        """
+        seconds = self.pieces(media) * self.span_s if self.silent else 0.0
+        positions = ceil(self.per_s * (seconds or media.recording_s))
+        return self.heard(media) * (self.always or ceil(positions / self.joined))
+
+    def tokens(self, media: Media) -> int:
+        """Outputs; none where layers attend to them. [token]"""
+        return 0 if self.crossed else self.outputs(media)
+
+    def said(self, media: Media) -> str:
+        """Sentence on the positions of a recording and what becomes of them."""
+        number, cut, seen = self.heard(media), self.pieces(media), f"{self.positions(media):,}"
+        ends = f"{self.outputs(media) // number:,} tokens of the decoder"
+        if self.crossed:
+            ends = "keys and values that every layer of the decoder attends to"
+        return (
+            f"Each prompt has {counted(number, 'recording')} of {media.recording_s:g} s beside its "
+            f"text: {f'{cut} pieces of {seen}' if cut > 1 else seen} positions each, which become "
+            f"{ends}."
+        )
+
+
+def encoding(network: Architecture, media: Media) -> tuple[Tower, ...]:
+    """Towers that something of a prompt passes."""
+    return tuple(tower for tower in network.towers if tower.passes(media))
+
+
+def media_tokens(network: Architecture, media: Media) -> int:
+    """Tokens of a prompt that its pictures and recordings become. [token]"""
+    return sum(tower.tokens(media) for tower in encoding(network, media))
+
+
+def share(network: Architecture, media: Media, new: Number, before: Number) -> Number:
+    """Share of the pictures and recordings of a prompt among some of its tokens. [1]
+
+    All alike by token; what has no tokens comes with the first one. Source: tokens that two
+    intervals have in common.
+
+    Args:
+        network: Network, with its towers.
+        media: Pictures and recordings of the prompt, one after the other.
+        new, before: Tokens, and those of the prompt before them. [token]
+    """
+    tokens = max(media_tokens(network, media), 1)
+    first, last = (np.clip(end - media.after, 0, tokens) for end in (before, before + new))
+    found: Number = (last - first) / tokens
+    return found
+
+
+def check_media(network: Architecture, media: Media) -> None:
+    """Refuse pictures and recordings that a network has no encoder for, or cuts off."""
+    kinds = {tower.medium: tower for tower in network.towers}
+    if media.images and "vision" not in kinds:
+        raise InputError(
+            f"{network.name} has no vision tower whose shape is known",
+            hint="leave out `images`, or ask about a network that sees, such as "
+            "qwen2.5-vl-7b-instruct",
+        )
+    hears = kinds.get("audio")
+    if not isinstance(hears, AudioTower):
+        if media.recordings:
+            raise InputError(
+                f"{network.name} has no audio tower whose shape is known",
+                hint="leave out `recordings`, or ask about a network that hears, such as "
+                "qwen2-audio-7b-instruct",
+            )
+        return
+    if hears.crossed and media.recordings > 1:
+        raise InputError(
+            f"{network.name} attends to one recording, not to {media.recordings}",
+            hint="make each recording a request of its own",
+        )
+    if hears.longest_s and hears.heard(media) and media.recording_s > hears.longest_s:
+        raise InputError(
+            f"{network.name} hears {hears.longest_s:g} s of a recording of {media.recording_s:g} s",
+            hint="cut it into recordings of that length",
+        )
 
 
 def transformer(

@@ -1,7 +1,7 @@
-"""Pictures encoded on instances of their own, before the prompts that they are in are prefilled.
+"""Pictures and sound encoded on instances of their own, before their prompts are prefilled.
 
-An encode instance runs the vision tower over the pictures of a prompt; what comes out, a vector for
-each token of the decoder, goes over the network to a prefill instance, whose own tower stands
+An encode instance runs the towers over what a prompt has beside its text; what comes out, a vector
+for each token of the decoder, goes over the network to a prefill instance, whose own tower stands
 still. Encoding and prefill of one prompt do not overlap.
 
 Source: EPD disaggregation, Singh et al. 2025 (arXiv 2501.05460), for the stage and what it sends.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from roofline.cost.deployment import Deployment
 from roofline.errors import InputError, LayoutError
-from roofline.model.tower import NO_PICTURES
+from roofline.model.tower import TEXT_ALONE, media_tokens
 from roofline.serving.disaggregated import Disaggregated
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
@@ -25,11 +25,11 @@ class Encoders:
     """Instances that encode beside two pools."""
 
     deployment: Deployment
-    """An instance, with the pictures of a prompt."""
+    """An instance, with the pictures and recordings of a prompt."""
     tokens: int
     """Tokens of the decoder that they become. [token]"""
     encode_s: float
-    """A step of one prompt's pictures. [s]"""
+    """A step of what one prompt has. [s]"""
     sent_bytes: float
     """Vectors of them. [B]"""
     send_s: float
@@ -51,16 +51,16 @@ class Encoders:
 
 
 def encode_step(deployment: Deployment, workload: Workload) -> tuple[float, float]:
-    """Step that encodes the pictures of a prompt, and a prefill that does so, too. [s] [s]
+    """Step that encodes pictures and sound of a prompt, and a prefill that does so, too. [s] [s]
 
     What the tower adds to a prefill, with what the engine adds to a step with prompts.
 
     Args:
-        deployment: An instance whose options have pictures.
-        workload: Lengths, tokens of pictures among those of the prompt.
+        deployment: An instance whose options have pictures or recordings.
+        workload: Lengths, tokens of pictures and sound among those of the prompt.
     """
     alone = replace(workload, batch=1, output=1, prefill_batch=0)
-    text = replace(deployment, options=replace(deployment.options, pictures=NO_PICTURES))
+    text = replace(deployment, options=replace(deployment.options, media=TEXT_ALONE))
     both, bare = (static_batch(each, alone).ttft_s for each in (deployment, text))
     return both - bare + deployment.engine_costs.prefill_step_s, both
 
@@ -71,25 +71,27 @@ def encoders(
     """Instances that encode as many prompts as both pools serve.
 
     Args:
-        deployment: An encode instance, whose options have the pictures.
+        deployment: An encode instance, whose options have the pictures and recordings.
         prefill: A prefill instance, whose options have none.
         pools: Both pools.
         requests_per_s: Prompts that both serve. [1/s]
 
     Raises:
-        InputError: There are no pictures, or no tower.
+        InputError: Nothing becomes tokens in a tower.
         LayoutError: A node has no network.
     """
-    tower, seen = deployment.architecture.tower, deployment.options.pictures
-    if tower is None or not seen.images:
-        raise InputError("a pool that encodes no pictures", hint="give `images`, or no `encode`")
+    tokens = media_tokens(deployment.architecture, deployment.options.media)
+    if not tokens:
+        raise InputError(
+            "a pool that encodes no pictures and no sound that become tokens",
+            hint="give `images` or `recordings`, or no `encode`",
+        )
     networks = (deployment.node.network, prefill.node.network)
     if networks[0] is None or networks[1] is None:
         raise LayoutError(
             "a node without a network to send encoded pictures over",
             hint="use a node whose file states its network",
         )
-    tokens = seen.images * tower.tokens(seen.image_size)
     sent = float(tokens * deployment.architecture.d_model) * deployment.precision.activations.width
     rate = min(each.rate_between_nodes for each in networks if each is not None)
     late = max(each.latency_s for each in networks if each is not None)
@@ -152,7 +154,7 @@ def said(found: Encoders, pools: Disaggregated) -> tuple[str, ...]:
         dearer = f", {abs(change):.0%} {'more' if change > 0 else 'less'} a token than there"
     return (
         f"{counted(found.instances, 'encode instance')} ({found.deployment.layout}) beside them: "
-        f"the pictures of a prompt, {found.tokens:,} tokens, take {show(found.encode_s, 's')}, and "
+        f"pictures and sound of a prompt, {found.tokens:,} tokens, take {show(found.encode_s, 's')}, and "
         f"{show(found.sent_bytes, 'B')} go to the prefill in {show(found.send_s, 's')}. With that "
         f"TTFT is {show(apart['ttft_s'], 's')}; with the tower in the prefill pool it is "
         f"{show(inside['ttft_s'], 's')} and the pools serve "

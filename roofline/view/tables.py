@@ -228,8 +228,8 @@ SHOWN: Final[Mapping[str, Shown]] = {
         },
     ),
     "encoders": Shown(
-        "Pictures encoded on instances of their own, or in the prefill pool",
-        "where=Tower, layout, instances, encode_s=Pictures, send_s=Sent, ttft_s, "
+        "Pictures and sound encoded on instances of their own, or in the prefill pool",
+        "where=Tower, layout, instances, encode_s=Encoding, send_s=Sent, ttft_s, "
         "requests_per_s=Served, gpus, usd_per_mtok",
     ),
     "job": Shown(

@@ -13,7 +13,7 @@ import numpy as np
 from roofline.cost import collectives, linear
 from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.branching import beam_page_copies, expected_parents
-from roofline.cost.layers import attention, compressed, feedforward, latent, recurrent
+from roofline.cost.layers import attention, compressed, crossing, feedforward, latent, recurrent
 from roofline.cost.layers.common import Pass, collective, is_one, norm, often, product, split
 from roofline.cost.layout import padded
 from roofline.cost.memory import kv_bytes_per_sequence
@@ -24,6 +24,7 @@ from roofline.model.architecture import (
     Attention,
     Block,
     CompressedAttention,
+    CrossAttention,
     Mla,
     Mlp,
     Moe,
@@ -39,6 +40,7 @@ MIXERS: Final[Mapping[type, Operators]] = {
     Attention: attention.operators,
     Mla: latent.operators,
     CompressedAttention: compressed.operators,
+    CrossAttention: crossing.operators,
     Recurrent: recurrent.operators,
 }
 FEEDFORWARDS: Final[Mapping[type, Operators]] = {

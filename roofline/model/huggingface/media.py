@@ -1,13 +1,13 @@
-"""Encoders of pictures and sound by themselves: CLIP, SigLIP, V-MoE, and the encoder of Whisper.
+"""Encoders of pictures by themselves: CLIP, SigLIP, V-MoE.
 
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.24). An
-encoder is one pass over all tokens, so that its throughput is of whole pictures or recordings.
+encoder is one pass over all tokens, so that its throughput is of whole pictures.
 """
 
 from dataclasses import replace
 from typing import Final
 
-from roofline.model.architecture import Architecture, Attention, Block, Linear, Moe
+from roofline.model.architecture import Architecture, Block, Moe
 from roofline.model.huggingface.common import Geometry, family, stack
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.towers import encoder_layer
@@ -142,64 +142,4 @@ def vision_moe(fields: Fields) -> Architecture:
         causal=False,
         # On the class alone, before the head.
         other_parameters={"pre-logits": width * width + width},
-    )
-
-
-@family("whisper")
-def whisper(fields: Fields) -> Architecture:
-    """Whisper: the encoder of sound, which is all that prefill runs; the decoder is counted apart.
-
-    Each token is 20 ms: two convolutions turn two frames of a spectrogram into one. The first of
-    them, which runs on every frame, is counted once a token: half of 0.1 % of the work.
-    """
-    fields.only("is_encoder_decoder", True, reason="its decoder reads what the encoder wrote")
-    fields.seen |= {"use_weighted_layer_sum", "classifier_proj_size", "apply_spec_augment"}
-    fields.seen |= {key for key in fields.data if key.startswith("mask_")}
-    fields.seen |= {"scale_embedding", "median_filter_width", "encoder_layerdrop"}
-    fields.seen |= {"decoder_layerdrop", "num_hidden_layers", "max_length"}
-    width = fields.integer("d_model", "d_model", default=384)
-    heads = fields.integer("heads", "encoder_attention_heads", default=6)
-    _check_heads(fields, "encoder_attention_heads", width, heads)
-    fields.integer("decoder_heads", "decoder_attention_heads", default=6)
-    layers = fields.integer("layers", "encoder_layers", default=4)
-    depth = fields.integer("decoder_layers", "decoder_layers", default=4)
-    inner = fields.integer("mlp_width", "encoder_ffn_dim", default=1536)
-    wide = fields.integer("decoder_mlp_width", "decoder_ffn_dim", default=1536)
-    mel = fields.integer("mel_bins", "num_mel_bins", default=80)
-    frames = fields.integer("max_context", "max_source_positions", default=1500)
-    answers = fields.integer("decoder_context", "max_target_positions", default=448)
-    vocab = fields.integer("vocab", "vocab_size", default=51865)
-    first, *rest = _layers(width, layers, heads, inner, 1)
-    # Keys have no bias: three of the four matrices of attention do.
-    mixer = Attention(
-        heads,
-        heads,
-        width // heads,
-        qkv_biased=2 * width,
-        out_bias=True,
-        rotary=False,
-        cached=False,
-    )
-    blocks = [replace(block, mixer=mixer) for block in (first, *rest)]
-    frontend = (
-        Linear("frames", width, 3 * mel, width, "none"),
-        Linear("frames-joined", width, 3 * width, width, "none"),
-    )
-    blocks[0] = replace(blocks[0], extra=frontend)
-    # A layer of the decoder attends to itself and to the sound, with a norm before each.
-    crossing = 4 * width * width + 3 * width + 2 * width
-    decoder = depth * (encoder_layer(width, wide) - width + crossing) + (answers + 2) * width
-    fields.notes.append(
-        f"the encoder is costed, whose prompt is {frames} tokens for 30 s of sound; the decoder, "
-        "whose layers also attend to the encoder's output, is counted under other parameters"
-    )
-    return stack(
-        fields,
-        Geometry(width, layers, heads, heads, width // heads, vocab, frames),
-        blocks,
-        tied=True,
-        position_rows=frames,
-        final_norm_parameters=2 * width,
-        causal=False,
-        other_parameters={"decoder": decoder},
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from roofline.model.architecture import Linear
-from roofline.model.tower import Tower, transformer
+from roofline.model.tower import VisionTower, transformer
 
 Sizes = Mapping[str, int]
 
@@ -21,7 +21,7 @@ class TowerConfig:
     """Keys of ``vision_config`` it is counted from; default of each, or None."""
     count: Callable[[Sizes, int, int], int]
     """Its parameters, from those sizes, the taps of the deep stack and the model width."""
-    shape: Callable[[Sizes, int], Tower] | None = None
+    shape: Callable[[Sizes, int], VisionTower] | None = None
     """Its layers, from those sizes and the model width; None where it is only counted."""
 
 
@@ -53,8 +53,8 @@ def _built(
     gated: bool = False,
     bias: bool = True,
     **cut: int,
-) -> Tower:
-    """A tower of equal layers over patches of some channels; ``cut`` as the fields of `Tower`."""
+) -> VisionTower:
+    """A tower of equal layers over patches of some channels; ``cut`` as the fields of `VisionTower`."""
     patch = sizes["patch_size"]
     blocks = transformer(
         width=width,
@@ -65,7 +65,9 @@ def _built(
         bias=bias,
         pixels=channels * patch**2,
     )
-    return Tower(width, blocks, projector, patch=patch, heads=heads, **cut)
+    return VisionTower(
+        width=width, layers=blocks, projector=projector, patch=patch, heads=heads, **cut
+    )
 
 
 def _siglip_like(
@@ -75,7 +77,7 @@ def _siglip_like(
     gated: bool = False,
     bias: bool = True,
     **cut: int,
-) -> Tower:
+) -> VisionTower:
     """A tower whose config has the keys of SigLIP's."""
     return _built(
         sizes,
@@ -107,7 +109,7 @@ def _qwen3_vl_tower(sizes: Sizes, taps: int, d_model: int) -> int:
     )
 
 
-def _qwen3_vl_shape(sizes: Sizes, d_model: int) -> Tower:
+def _qwen3_vl_shape(sizes: Sizes, d_model: int) -> VisionTower:
     width, merge = sizes["hidden_size"], sizes["spatial_merge_size"]
     return _built(
         sizes,
@@ -159,7 +161,7 @@ SOFT_TOKENS_ACROSS: Final = 16
 """Tokens of a side that Gemma 3 makes of a picture: ``mm_tokens_per_image`` is 256."""
 
 
-def _siglip_shape(sizes: Sizes, d_model: int) -> Tower:
+def _siglip_shape(sizes: Sizes, d_model: int) -> VisionTower:
     """Pictures are scaled to one size; their patches averaged to 256 tokens, whatever the size."""
     across = sizes["image_size"] // sizes["patch_size"]
     return _siglip_like(
@@ -196,7 +198,7 @@ def _clip_tower(sizes: Sizes, taps: int, d_model: int) -> int:
     )
 
 
-def _clip_shape(sizes: Sizes, d_model: int) -> Tower:
+def _clip_shape(sizes: Sizes, d_model: int) -> VisionTower:
     """Pictures are scaled to one size; a class is beside their patches."""
     return _siglip_like(sizes, side=sizes["image_size"], extra=1)
 
@@ -212,7 +214,7 @@ def _pixtral_tower(sizes: Sizes, taps: int, d_model: int) -> int:
     return patch * width + width + sizes["num_hidden_layers"] * layer
 
 
-def _pixtral_shape(sizes: Sizes, d_model: int) -> Tower:
+def _pixtral_shape(sizes: Sizes, d_model: int) -> VisionTower:
     """Patches as many as the picture has; the projector is that of the network around it."""
     return _siglip_like(sizes, gated=True, bias=False)
 
@@ -250,7 +252,7 @@ LLAMA4_TILES: Final = 16
 """Tiles that Llama 4's processor cuts a picture into at most (``max_patches``)."""
 
 
-def _llama4_shape(sizes: Sizes, d_model: int) -> Tower:
+def _llama4_shape(sizes: Sizes, d_model: int) -> VisionTower:
     """Tiles of one size with a class each; four patches are shuffled into the channels of one."""
     out = sizes["projector_output_dim"]
     projector = (
@@ -325,7 +327,7 @@ def _kimi_tower(sizes: Sizes, taps: int, d_model: int) -> int:
     )
 
 
-def _kimi_shape(sizes: Sizes, d_model: int) -> Tower:
+def _kimi_shape(sizes: Sizes, d_model: int) -> VisionTower:
     width = sizes["vt_hidden_size"]
     return _built(
         sizes,
@@ -383,7 +385,7 @@ WHOLE: Final = 4
 
 def _qwen2_shape(
     sizes: Sizes, width: int, inner: int, out: int, *, gated: bool, squares: int = 0
-) -> Tower:
+) -> VisionTower:
     merge = sizes["spatial_merge_size"]
     return _built(
         sizes,
@@ -400,14 +402,14 @@ def _qwen2_shape(
     )
 
 
-def _qwen2_5_vl_shape(sizes: Sizes, d_model: int) -> Tower:
+def _qwen2_5_vl_shape(sizes: Sizes, d_model: int) -> VisionTower:
     """Patches of a square of ``window_size`` pixels see each other, but in a few layers."""
     window = (sizes["window_size"] // sizes["patch_size"]) ** 2
     inner, out = sizes["intermediate_size"], sizes["out_hidden_size"]
     return _qwen2_shape(sizes, sizes["hidden_size"], inner, out, gated=True, squares=window)
 
 
-def _qwen2_vl_shape(sizes: Sizes, d_model: int) -> Tower:
+def _qwen2_vl_shape(sizes: Sizes, d_model: int) -> VisionTower:
     width = sizes["embed_dim"]
     return _qwen2_shape(sizes, width, width * sizes["mlp_ratio"], sizes["hidden_size"], gated=False)
 

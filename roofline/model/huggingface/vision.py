@@ -11,7 +11,7 @@ from roofline.model.huggingface.common import Builder, family
 from roofline.model.huggingface.deepseek import deepseek
 from roofline.model.huggingface.experts import qwen3_moe
 from roofline.model.huggingface.fields import LARGEST, Fields
-from roofline.model.huggingface.gemma4 import gemma3n_text, gemma4_text
+from roofline.model.huggingface.gemma4 import gemma4_text
 from roofline.model.huggingface.hybrid import llama4_text
 from roofline.model.huggingface.llama import gemma3_text, llama, mistral, qwen2, qwen3
 from roofline.model.huggingface.towers import (
@@ -26,7 +26,7 @@ from roofline.model.huggingface.towers import (
     SIGLIP,
     TowerConfig,
 )
-from roofline.model.tower import Tower
+from roofline.model.tower import Tower, VisionTower
 
 _TOKENS: Final = """
     image_token_id image_token_index video_token_id vision_start_token_id vision_end_token_id
@@ -59,8 +59,8 @@ def wrapped(wrapper: Wrapper, fields: Fields) -> Architecture:
     first = next(iter(wrapper.texts))
     if part is None and wrapper.flat:
         decoder = wrapper.texts[first](fields)
-        number, tower = _tower(wrapper, fields, decoder.d_model)
-        return replace(decoder, other_parameters=number, tower=tower)
+        number, seen = _tower(wrapper, fields, decoder.d_model)
+        return replace(decoder, other_parameters=number, towers=seen)
     if not isinstance(part, dict):
         fields.refuse("text_config", "text_config is missing or not a mapping")
     kind = part.get("model_type")
@@ -75,26 +75,29 @@ def wrapped(wrapper: Wrapper, fields: Fields) -> Architecture:
     tied = wrapper.tied
     if fields.data.get("tie_word_embeddings") is None and "tie_word_embeddings" in part:
         tied = decoder.tied_embeddings
-    number, tower = _tower(wrapper, fields, decoder.d_model)
+    number, seen = _tower(wrapper, fields, decoder.d_model)
     return replace(
         decoder,
-        tower=tower,
+        towers=seen,
         model_type=fields.model_type,
         tied_embeddings=fields.flag("tied_embeddings", "tie_word_embeddings", default=tied),
         other_parameters={**decoder.other_parameters, **number},
     )
 
 
-def _tower(wrapper: Wrapper, fields: Fields, d_model: int) -> tuple[dict[str, int], Tower | None]:
+def _tower(
+    wrapper: Wrapper, fields: Fields, d_model: int
+) -> tuple[dict[str, int], tuple[Tower, ...]]:
     """Parameters of the vision tower, and its layers, if its config has every size of it."""
     config: Any = fields.data.get("vision_config")
     if not isinstance(config, dict):
-        fields.notes.append("the config has no vision tower")
-        return {}, None
+        if wrapper.towers:
+            fields.notes.append("the config has no vision tower")
+        return {}, ()
     tower = wrapper.towers.get(str(config.get("model_type")), wrapper.towers.get(""))
     if tower is None:
         fields.notes.append("the vision tower is left out")
-        return {}, None
+        return {}, ()
     sizes = {key: config.get(key, default) for key, default in tower.sizes.items()}
     taps = config.get("deepstack_visual_indexes")
     deep = len(taps) if isinstance(taps, list) else 0
@@ -102,14 +105,14 @@ def _tower(wrapper: Wrapper, fields: Fields, d_model: int) -> tuple[dict[str, in
     if len(known) < len(sizes):
         missing = ", ".join(key for key in sizes if key not in known)
         fields.notes.append(f"the vision tower is left out: no {missing} in vision_config")
-        return {}, None
+        return {}, ()
     # SigLIP pools its outputs in a head of its own unless told not to.
     known |= {"deepstack_taps": deep, "head": int(config.get("vision_use_head") is not False)}
     number = tower.count(known, deep, d_model)
     if tower.shape is None:
         fields.notes.append("the vision tower is counted under other parameters, and not costed")
-        return {"vision tower": number}, None
-    return {"vision tower": number}, tower.shape(known, d_model)
+        return {"vision tower": number}, ()
+    return {"vision tower": number}, (tower.shape(known, d_model),)
 
 
 family("qwen3_vl")(partial(wrapped, Wrapper({"qwen3_vl_text": qwen3}, {"": QWEN3_VL_TOWER})))
@@ -125,18 +128,17 @@ family("llama4")(partial(wrapped, Wrapper({"llama4_text": llama4_text}, {"": LLA
 
 GEMMA4: Final = Wrapper({"gemma4_text": gemma4_text}, {"": GEMMA4_TOWER}, tied=True)
 KIMI_K25: Final = Wrapper({"deepseek_v3": deepseek, "kimi_k2": deepseek}, {"": KIMI_TOWER})
-GEMMA3N: Final = Wrapper({"gemma3n_text": gemma3n_text}, tied=True)
 
 
-@family("gemma4", "gemma3n")
+@family("gemma4")
 def gemma4(fields: Fields) -> Architecture:
-    """Gemma 4 and 3n, without their audio towers; 3n without the convolutions that see, either."""
-    fields.seen |= {"vision_soft_tokens_per_image", "audio_soft_tokens_per_image", "boa_token_id"}
-    fields.seen |= {"audio_token_id", "eoa_token_id", "eoa_token_index"}
+    """Gemma 4, without its audio tower."""
+    fields.seen |= {"vision_soft_tokens_per_image", "boa_token_id", "audio_token_id"}
+    fields.seen |= {"eoa_token_id", "eoa_token_index"}
     if fields.data.get("audio_config"):
         fields.seen.add("audio_config")
         fields.notes.append("the audio tower is left out")
-    return wrapped(GEMMA4 if fields.model_type == "gemma4" else GEMMA3N, fields)
+    return wrapped(GEMMA4, fields)
 
 
 @family("kimi_k25")
@@ -174,16 +176,17 @@ def _projected(fields: Fields, body: Architecture, bias: bool, before: int = 0) 
     merger = before * width * width + width if before else 0
     number = merger + (width + out) * out + 2 * out * biased
     merge = math.isqrt(before) if before else 1
-    seen = body.tower and replace(
-        body.tower,
-        merge=merge,
-        projector=(
-            *([Linear("merge", width, before * width)] if before else []),
-            *(Linear("project", out, width), Linear("project-out", out, out, split="row")),
-        ),
+    projector = (
+        *([Linear("merge", width, before * width)] if before else []),
+        *(Linear("project", out, width), Linear("project-out", out, out, split="row")),
+    )
+    seen = tuple(
+        replace(tower, merge=merge, projector=projector)
+        for tower in body.towers
+        if isinstance(tower, VisionTower)
     )
     counted = {**body.other_parameters, "projector": number}
-    return replace(body, tower=seen, other_parameters=counted)
+    return replace(body, towers=seen, other_parameters=counted)
 
 
 @family("mistral3")
@@ -202,4 +205,4 @@ def llava(fields: Fields) -> Architecture:
         return body
     # Rows of patches end with a vector that is learned; how pictures are cut is not modelled.
     counted = {**body.other_parameters, "line end": body.d_model}
-    return replace(body, tower=None, other_parameters=counted)
+    return replace(body, towers=(), other_parameters=counted)

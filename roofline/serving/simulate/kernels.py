@@ -49,7 +49,7 @@ def rest(op: Op) -> bool:
 
 
 def encodes(op: Op) -> bool:
-    """Whether an operator is of the tower that pictures pass."""
+    """Whether an operator is of a tower that pictures or sound pass."""
     return op.encodes
 
 
@@ -144,10 +144,10 @@ def chunk_part(deployment: Deployment, chunks: Array, cached: Array) -> StepPart
     return StepPart("chunks", Group(deployment.layout.dp, size, context), attends)
 
 
-def pictures_part(deployment: Deployment) -> StepPart:
-    """The tower over the pictures of a prompt of each group; a prompt has two tokens or more."""
+def encoding_part(deployment: Deployment) -> StepPart:
+    """Towers over what a prompt of each group has; a prompt has two tokens or more."""
     alike = np.full(1, 2.0)
-    return StepPart("pictures", Group(deployment.layout.dp, alike, alike), encodes)
+    return StepPart("encoding", Group(deployment.layout.dp, alike, alike), encodes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, KernelGains
 from roofline.cost.work import Array, Number, distinct, union
 from roofline.errors import InputError
+from roofline.model.tower import encoding, media_tokens, share
 from roofline.serving.asking import check_decodes
 from roofline.serving.quadrature import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
 from roofline.serving.simulate.kernels import (
@@ -34,7 +35,7 @@ from roofline.serving.simulate.kernels import (
     chunk_part,
     head_part,
     others_part,
-    pictures_part,
+    encoding_part,
     window_of,
 )
 from roofline.serving.simulate.server import Server
@@ -472,34 +473,34 @@ def _chunked(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
     else:
         whole = pace(stages)
     each: Array = np.broadcast_to(whole, len(chunks) * len(cached)).reshape(shape)
-    return (each / groups + pictures_s(kernels, chunks, cached)) / chunks[:, None]
+    return (each / groups + encoding_s(kernels, chunks, cached)) / chunks[:, None]
 
 
-def pictures_s(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
-    """Time of the tower over the pictures of every chunk, of shape (chunks, cached). [s]
+def encoding_s(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
+    """Time of the towers over the media of every chunk, of shape (chunks, cached). [s]
 
-    Pictures that begin in a chunk and end in the next take their share of both.
+    Those that begin in a chunk and end in the next take their share of both.
     """
     deployment = kernels.deployment
-    tower, seen = deployment.architecture.tower, deployment.options.pictures
-    if tower is None or not seen.images:
+    network, media = deployment.architecture, deployment.options.media
+    if not encoding(network, media):
         return np.zeros((len(chunks), len(cached)))
-    stages = kernels.seconds(pictures_part(deployment))
+    stages = kernels.seconds(encoding_part(deployment))
     whole = np.max(pace(stages)) / float(deployment.layout.dp)
-    return np.asarray(whole * tower.share(seen, chunks[:, None], cached))
+    return np.asarray(whole * share(network, media, chunks[:, None], cached))
 
 
 def _with_windows(deployment: Deployment, points: Array) -> Array:
-    """Points, and lengths from which layers no longer see everything, or there are no pictures."""
+    """Points, and lengths from which layers no longer see everything, or nothing is encoded."""
     bends = {
         float(getattr(block.mixer, name))
         for block in deployment.architecture.kinds
         for name in ("window", "chunk")
         if getattr(block.mixer, name, None)
     }
-    tower, seen = deployment.architecture.tower, deployment.options.pictures
-    if tower is not None and seen.images:
-        tokens = seen.images * tower.tokens(seen.image_size)
-        bends |= {float(seen.after), float(tokens), float(seen.after + tokens)}
+    network, media = deployment.architecture, deployment.options.media
+    if encoding(network, media):
+        tokens = max(media_tokens(network, media), 1)
+        bends |= {float(media.after), float(tokens), float(media.after + tokens)}
     inside = [bend for bend in sorted(bends) if points[0] < bend < points[-1]]
     return distinct(np.append(points, inside))

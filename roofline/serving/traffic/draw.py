@@ -112,7 +112,7 @@ class _Source:
         asked = sessions if traffic.samples > 1 else len(of)
         new = drawn(traffic.prompt, self._uniform("prompt", asked))
         new = new[of] if traffic.samples > 1 else new
-        new = new + traffic.pictures * ((turn == 0) | (traffic.turns is None))
+        new = new + traffic.media * ((turn == 0) | (traffic.turns is None))
         if traffic.pool:  # prompts in turn, whose lengths are the first that were drawn
             self._pool = np.append(self._pool, new[: max(traffic.pool - len(self._pool), 0)])
             new = self._pool[np.arange(self._requests, self._requests + len(new)) % traffic.pool]

@@ -211,9 +211,9 @@ class Traffic:
     """Different prompts that are sent in turn, again and again; 0 where each is its own. [1]"""
     samples: int = 1
     """Answers to each prompt, asked for together. [1]"""
-    pictures: int = 0
-    """Tokens of the pictures in each prompt, or in the first message of a session, which come on
-    top of its text. [token]"""
+    media: int = 0
+    """Tokens of the pictures and recordings in each prompt, or in the first message of a session,
+    which come on top of its text. [token]"""
     priorities: tuple[float, ...] = ()
     """Share of the requests in each class, of which the first goes first; empty for one class.
     [1]"""

@@ -16,6 +16,7 @@ from roofline.cost.layout import Layout
 from roofline.cost.memory import held, memory_budget
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Op
+from roofline.model.tower import encoding, share
 from roofline.serving.run.setup import typical
 from roofline.serving.simulate.kernels import attends, encodes, rest
 from roofline.serving.simulate.prices import StepPrices
@@ -99,8 +100,8 @@ def _rooms(
         step_rows=rows,
     )
     reserved = deployment.engine.runtime_bytes + deployment.graph_bytes
-    share = memory_budget(deployment, taken, kind.utilization)
-    free = share - (taken.taken - taken.kv + reserved)
+    budget = memory_budget(deployment, taken, kind.utilization)
+    free = budget - (taken.taken - taken.kv + reserved)
     # What runs at once has part of its answer still before it, and may be short.
     tokens = np.maximum(free, 0.0) / np.maximum(taken.kv, 1.0) * context * groups
     columns = np.broadcast_arrays(free, tokens / demand.own_context, tokens, groups)[:3]
@@ -134,10 +135,10 @@ def _priced(
     attention = split(TOKENS, cached, attends, prompts=True)
     others = split(TOKENS, cached[:1], rest, prompts=True)
     each = column("dp", 1)[:, None, None] * TOKENS[:, None]
-    tower, seen = base.architecture.tower, base.options.pictures
-    if tower is not None and seen.images:
-        pictures = split(TOKENS[1:2], cached[:1], encodes, prompts=True)
-        attention = attention + pictures * tower.share(seen, TOKENS[:, None], cached)
+    network, media = base.architecture, base.options.media
+    if encoding(network, media):
+        encoded = split(TOKENS[1:2], cached[:1], encodes, prompts=True)
+        attention = attention + encoded * share(network, media, TOKENS[:, None], cached)
     return _Columns(own + busy, beside[:, :, 0], others[:, :, 0], attention / each)
 
 

@@ -1,4 +1,4 @@
-"""Operators of the vision tower: every picture of a prompt passes it once, before the prompt."""
+"""Operators of towers: pictures and sound of a prompt pass them once, before the prompt."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,33 +9,37 @@ from roofline.cost.layers.common import Pass, is_one, split
 from roofline.cost.layout import Layout
 from roofline.cost.work import Op, times
 from roofline.model.architecture import Block
+from roofline.model.tower import TEXT_ALONE, Tower, encoding
 
 
 def operators(p: Pass) -> Iterator[Op]:
-    """Vision tower and projector over the pictures of prompts that are prefilled.
+    """Towers and projectors over the pictures and recordings of prompts that are prefilled.
 
-    Devices of a tensor-parallel group share the tower where its heads divide over them; else each
+    Devices of a tensor-parallel group share a tower where its heads divide over them; else each
     runs it whole. Matrices are in the format of the embedding, as quantised checkpoints leave them.
     """
     deployment = p.deployment
-    tower, seen = deployment.architecture.tower, deployment.options.pictures
-    if tower is None or not seen.images:
-        return
-    side, cut = seen.image_size, float(tower.cut(seen.image_size))
-    each, tokens = float(tower.patches(side)), float(tower.tokens(side))
+    for tower in encoding(deployment.architecture, deployment.options.media):
+        yield from _encoded(p, tower)
+
+
+def _encoded(p: Pass, tower: Tower) -> Iterator[Op]:
+    """Operators of one of them."""
+    deployment, media = p.deployment, p.deployment.options.media
+    each, outputs = float(tower.positions(media)), float(tower.outputs(media))
     plain = deployment.precision.head.name
     network = replace(
-        deployment.architecture, d_model=tower.width, layers=tower.layers, causal=False, tower=None
+        deployment.architecture, d_model=tower.width, layers=tower.layers, causal=False, towers=()
     )
     shared = tower.devices(p.tp)
-    alone = replace(deployment.options, pictures=replace(seen, images=0))
+    alone = replace(deployment.options, media=TEXT_ALONE)
     inside = replace(
         deployment, architecture=network, options=alone, layout=Layout(tp=shared), offload=KEPT
     )
     for name, count, new, _ in p.groups:
         if is_one(new):
             continue
-        number = times(count, float(seen.images)) * cut
+        number = times(count, float(tower.passes(media)))
         of_group = replace(
             p,
             deployment=inside,
@@ -48,7 +52,7 @@ def operators(p: Pass) -> Iterator[Op]:
         )
         apart = of_group
         if tower.squares and tower.squares < each:
-            # Patches of a square see each other only: as many sequences as there are squares.
+            # Neighbours see each other only: as many sequences as there are squares of them.
             among = float(tower.squares)
             apart = replace(of_group, groups=((name, times(number, each / among), among, among),))
         for block, layers in network.kinds.items():
@@ -57,21 +61,20 @@ def operators(p: Pass) -> Iterator[Op]:
                 for op in blocks.block(own, _plain(block, tower.width, plain), repeat):
                     ending = told if op.kind == "prefill-attention" else ""
                     if repeat:
-                        yield _seeing(op, ending)
-        handed = times(count, float(seen.images)) * tokens
+                        yield _encoding(op, tower, ending)
         last = replace(
             of_group,
-            tokens=handed,
+            tokens=times(count, outputs),
             block=Block(None, None, 0, 0, formats=tuple((m.name, plain) for m in tower.projector)),
         )
         for matrix in tower.projector:
             for op in split(last, matrix, 1):
-                yield _seeing(op)
+                yield _encoding(op, tower)
 
 
-def _seeing(op: Op, ending: str = "") -> Op:
+def _encoding(op: Op, tower: Tower, ending: str = "") -> Op:
     """An operator of the tower, under a name that says so."""
-    return replace(op, name=f"vision-{op.name}{ending}", encodes=True)
+    return replace(op, name=f"{tower.medium}-{op.name}{ending}", encodes=True)
 
 
 def _plain(block: Block, width: int, plain: str) -> Block:
