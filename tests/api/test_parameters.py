@@ -15,7 +15,7 @@ from roofline.cost.adapters import Lora
 from roofline.cost.deployment import Options
 from roofline.cost.sampling import Sampling
 from roofline.interop.results import Given
-from roofline.model.tower import Pictures
+from roofline.model.tower import Media
 from roofline.serving.run.setup import Asked
 from roofline.serving.workload import Workload
 
@@ -76,12 +76,12 @@ def test_a_question_may_state_a_parameter_anew() -> None:
     ("kind", "record", "own"),
     [
         (Workload, parameters.Analysis, set()),
-        (Options, parameters.Analysis, {"logits", "lora", "pictures", "sampling", "sram_bytes"}),
+        (Options, parameters.Analysis, {"logits", "lora", "media", "sampling", "sram_bytes"}),
         (Sampling, parameters.Analysis, set()),
         (Lora, parameters.Analysis, set()),
-        (Pictures, parameters.Analysis, {"after"}),
+        (Media, parameters.Analysis, {"after"}),
         (Degrees, parameters.Analysis, {"spelled"}),
-        (Wanted, parameters.Simulation, {"pictures"}),
+        (Wanted, parameters.Simulation, {"media"}),
         (Asked, parameters.Simulation, {"sharing", "tier_bytes", "disk_bytes"}),
         (Given, parameters.Measured, set()),
     ],

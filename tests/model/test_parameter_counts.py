@@ -29,7 +29,7 @@ REMOTE: Final = {
     "rwkv7",
 }
 """Types whose code is not in transformers: the catalog holds their published totals."""
-ENCODERS: Final = {"clip", "clip_vision_model", "siglip", "siglip_vision_model", "vmoe", "whisper"}
+ENCODERS: Final = {"clip", "clip_vision_model", "siglip", "siglip_vision_model", "vmoe"}
 """Types whose sizes `tests/model/test_media.py` holds to published totals."""
 LEGACY: Final = {"RefinedWeb", "RefinedWebModel", "deepseek_ref"}
 """Other names of a type: Falcon's first ones, and DeepSeek-V4's in its own code."""

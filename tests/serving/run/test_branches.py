@@ -10,7 +10,7 @@ import roofline
 from roofline.cost.branching import beams_held
 from roofline.errors import RooflineError
 from roofline.model.catalog import architecture
-from roofline.model.tower import Pictures
+from roofline.model.tower import Media, media_tokens, share
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Constant
 from roofline.serving.traffic.traffic import Traffic, Turns
@@ -29,9 +29,7 @@ def simulated(model: str, **asked: object) -> dict[str, float]:
 
 def test_pictures_add_their_tokens_and_the_towers_time() -> None:
     """A client alone: its first token waits for the text, the pictures' tokens, and the tower."""
-    tower = architecture(SEES).tower
-    assert tower is not None
-    tokens = 2 * tower.tokens(1024)
+    tokens = media_tokens(architecture(SEES), Media(images=2))
     seen = simulated(SEES, prompt=512, output=8, images=2)
     text = simulated(SEES, prompt=512 + tokens, output=8)
     static = roofline.analyze(
@@ -45,14 +43,12 @@ def test_pictures_add_their_tokens_and_the_towers_time() -> None:
 
 
 def test_chunks_of_a_prompt_take_their_shares_of_its_pictures() -> None:
-    tower = architecture(SEES).tower
-    assert tower is not None
-    pictures = Pictures(images=3, image_size=700, after=123)
+    network, pictures = architecture(SEES), Media(images=3, image_size=700, after=123)
     random = np.random.default_rng(1)
     cuts = np.unique([0, *random.integers(0, 9000, 40), 9000])
-    shares = [tower.share(pictures, b - a, a) for a, b in itertools.pairwise(cuts)]
+    shares = [share(network, pictures, b - a, a) for a, b in itertools.pairwise(cuts)]
     assert sum(shares) == pytest.approx(1.0, rel=1e-12)
-    first, last = 123, 123 + 3 * tower.tokens(700)
+    first, last = 123, 123 + media_tokens(network, pictures)
     at = [(max(min(b, last) - max(a, first), 0)) for a, b in itertools.pairwise(cuts)]
     assert shares == pytest.approx([each / (last - first) for each in at])
 
@@ -74,7 +70,7 @@ def test_prompts_that_are_cut_take_the_whole_tower_once() -> None:
 
 def test_a_session_has_its_pictures_in_its_first_message() -> None:
     plain = Traffic(Constant(100), Constant(10), requests=6, turns=Turns(Constant(3)))
-    seen = Traffic(Constant(100), Constant(10), requests=6, turns=Turns(Constant(3)), pictures=50)
+    seen = Traffic(Constant(100), Constant(10), requests=6, turns=Turns(Constant(3)), media=50)
     assert (draw(seen).prompt - draw(plain).prompt).tolist() == [50] * 6
 
 
