@@ -1,7 +1,7 @@
 """Points of a lane priced one by one: what has no table for all of its points.
 
-Those are batches that decode speculatively, pools that prefill beside pools that decode, and an
-offload that follows the batch.
+Those are batches that decode speculatively, several answers or beams of each prompt, pools that
+prefill beside pools that decode, and an offload that follows the batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,13 +25,14 @@ from roofline.serving.phases import LIMITS
 from roofline.serving.pools import Phases
 from roofline.serving.request_acceptance import mean_rounds
 from roofline.serving.rounds import sheet
-from roofline.serving.static import CENTRAL, OpTime
+from roofline.serving.static import CENTRAL, OpTime, static_batch
 from roofline.serving.workload import Workload
 from roofline.study.scenario.scenario import Lane
 from roofline.study.sweep import points as tabular
-from roofline.study.sweep.columns import SPREADS, Columns, price
+from roofline.study.sweep.columns import SPREADS, Columns, price, usd_per_mtok
 from roofline.study.sweep.prices import priced, within
 from roofline.table import BASES
+from roofline.units import MILLION
 
 FIGURES = (
     "gpus",
@@ -96,11 +97,21 @@ def _point(lane: Lane, batch: int, prompt: int, output: int) -> tuple[Mapping[st
     assert deployment is not None
     answer = 1 if deployment.architecture.is_encoder else output
     together = min(technique.prefill_batch, batch)
-    work = Workload(batch, prompt, answer, together, technique.prefix_hit, technique.kv_cache)
+    work = Workload(
+        batch,
+        prompt,
+        answer,
+        together,
+        technique.prefix_hit,
+        technique.kv_cache,
+        technique.samples,
+    )
     if lane.prefill is not None:
         figures, fits = _pools(deployment, lane.prefill, work, lane)
     elif lane.drafting is not None:
         figures, fits = _drafted(deployment, work, lane)
+    elif technique.branched:
+        figures, fits = _branched(deployment, work, lane)
     else:
         figures, fits = _alone(deployment, work, lane)
     return figures, "" if fits else "memory"
@@ -163,6 +174,47 @@ def _drafted(deployment: Deployment, work: Workload, lane: Lane) -> tuple[dict[s
     if deployment.calibration is not None:
         out |= _ends([figures(at) for at in (-CENTRAL, CENTRAL)])
     return out, free >= 0
+
+
+def _branched(
+    deployment: Deployment, work: Workload, lane: Lane
+) -> tuple[dict[str, float], bool]:
+    """Answers or beams of each prompt, as a static batch, which has no steady state."""
+    share = lane.technique.memory_utilization
+    found = static_batch(deployment, work, utilization=share)
+    alone = static_batch(
+        deployment, replace(work, batch=1, prefill_batch=0), utilization=share, operators=False
+    )
+
+    def figures(at: float) -> dict[str, float]:
+        """So many standard deviations from the median."""
+        latency = found.latency_s * float(np.exp(at * found.latency_log_sd))
+        tpot = found.tpot_s * float(np.exp(at * found.tpot_log_sd))
+        rate = found.answers * work.output / latency
+        return {
+            "gpus": float(deployment.devices),
+            "ttft_idle_s": alone.ttft_s * float(np.exp(at * alone.ttft_log_sd)),
+            "ttft_s": found.ttft_s * float(np.exp(at * found.ttft_log_sd)),
+            "tpot_s": tpot or np.nan,
+            "tpot_steady_s": np.nan,
+            "latency_s": latency,
+            "throughput_tok_s": rate,
+            "throughput_per_gpu_tok_s": rate / deployment.devices,
+            "user_tok_s": 1.0 / tpot if tpot else np.nan,
+            "usd_per_mtok": float(np.ravel(usd_per_mtok(deployment, np.array([rate])))[0]),
+            "joule_per_mtok": deployment.watts / rate * MILLION,
+        }
+
+    every = (*found.prefill.values(), *found.decode.values())
+    words = {
+        "decode_bound": _bound(found.decode),
+        "prefill_bound": _bound(found.prefill),
+        "basis": max(BASES.index(op.basis) for op in every),
+    }
+    out = figures(0.0) | words | _memory(found.memory, found.memory.free)
+    if found.calibrated:
+        out |= _ends([figures(at) for at in (-CENTRAL, CENTRAL)])
+    return out, found.memory.fits
 
 
 def _pools(

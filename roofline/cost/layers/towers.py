@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from roofline.cost.deployment import KEPT
 from roofline.cost.layers import blocks
-from roofline.cost.layers.common import Pass, is_one, split
+from roofline.cost.layers.common import Pass, split
 from roofline.cost.layout import Layout
 from roofline.cost.work import Op, times
 from roofline.model.architecture import Block
@@ -13,7 +15,7 @@ from roofline.model.tower import TEXT_ALONE, Tower, encoding
 
 
 def operators(p: Pass) -> Iterator[Op]:
-    """Towers and projectors over the pictures and recordings of prompts that are prefilled.
+    """Towers and projectors over the pictures and recordings of prompts that begin.
 
     Devices of a tensor-parallel group share a tower where its heads divide over them; else each
     runs it whole. Matrices are in the format of the embedding, as quantised checkpoints leave them.
@@ -36,9 +38,9 @@ def _encoded(p: Pass, tower: Tower) -> Iterator[Op]:
     inside = replace(
         deployment, architecture=network, options=alone, layout=Layout(tp=shared), offload=KEPT
     )
-    for name, count, new, _ in p.groups:
-        if is_one(new):
-            continue
+    for name, count, new, context in p.groups:
+        if np.any(np.asarray(new) != context):
+            continue  # what was encoded is in the cache
         number = times(count, float(tower.passes(media)))
         of_group = replace(
             p,

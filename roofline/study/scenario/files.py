@@ -107,6 +107,7 @@ class SampledFile(Strict):
     temperature: Annotated[float, Field(ge=0)] | None = None
     top_k: Annotated[int, Field(ge=0)] = 0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1
+    beams: Annotated[int, Field(ge=1, le=128)] = 1
 
 
 class AdaptedFile(Strict):
@@ -132,6 +133,7 @@ class TechniqueFile(SampledFile, AdaptedFile):
     memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
     cuda_graphs: bool = True
     kv_cache: bool = True
+    samples: Annotated[int, Field(ge=1)] = 1
     offload: OffloadFile | None = None
     speculation: SpeculationFile | None = None
     disaggregation: DisaggregationFile | None = None

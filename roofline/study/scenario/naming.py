@@ -178,6 +178,8 @@ def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
         )
     if speculation and file.adapters:
         raise InputError("speculation beside LoRA adapters is not priced", hint="drop one")
+    if file.samples > 1 or file.beams > 1:
+        _check_branches(file)
     if speculation and not file.kv_cache:
         raise InputError("speculation needs a cache", hint="leave out kv_cache: false")
     return Technique(
@@ -194,6 +196,7 @@ def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
         sampling=sampling(file),
         lora=adapters(file),
         kv_cache=file.kv_cache,
+        samples=file.samples,
         offload=_offload(moved),
         speculation=None
         if speculation is None
@@ -223,6 +226,20 @@ def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
     )
 
 
+def _check_branches(file: TechniqueFile) -> None:
+    """Refuse several answers or beams of each prompt beside what they are not priced with."""
+    others = {
+        "samples of beams": file.samples > 1 < file.beams,
+        "speculation": file.speculation is not None,
+        "disaggregation": file.disaggregation is not None,
+        "an offload": file.offload is not None,
+        "adapters": file.adapters > 0,
+        "a missing cache": not file.kv_cache,
+    }
+    if found := [name for name, given in others.items() if given]:
+        raise InputError(f"samples or beams with {found[0]} are not priced", hint="drop one")
+
+
 def _offload(file: OffloadFile | None) -> Offload:
     if file is None:
         return KEPT
@@ -234,7 +251,7 @@ def _offload(file: OffloadFile | None) -> Offload:
 def sampling(file: SampledFile) -> Sampling:
     """Choice of the next token that a file asks for; InputError where it has no meaning."""
     heat = None if file.temperature is None else float(file.temperature)
-    return Sampling(heat, file.top_k, float(file.top_p))
+    return Sampling(heat, file.top_k, float(file.top_p), file.beams)
 
 
 def adapters(file: AdaptedFile) -> Lora:
@@ -274,6 +291,10 @@ def _called(file: TechniqueFile) -> str:
         parts.append(f"top-k {file.top_k}")
     if file.top_p < 1:
         parts.append(f"top-p {file.top_p:g}")
+    if file.beams > 1:
+        parts.append(f"{file.beams} beams")
+    if file.samples > 1:
+        parts.append(f"{file.samples} samples")
     if file.adapters:
         parts.append(f"{file.adapters} adapters of rank {file.lora_rank}")
     if file.lora_targets:

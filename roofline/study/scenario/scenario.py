@@ -90,6 +90,8 @@ class Technique:
     """LoRA adapters that requests ask for."""
     kv_cache: bool = True
     """False to compute the whole context again for every token."""
+    samples: int = 1
+    """Answers to each prompt. [1]"""
     offload: Offload = KEPT
     """Weights and cache that are kept on the host."""
     speculation: Speculation | None = None
@@ -100,7 +102,12 @@ class Technique:
     def simple(self) -> bool:
         """True if it is one batch on one deployment, the same for all batches and lengths."""
         apart = self.speculation is not None or self.disaggregation is not None
-        return not (apart or self.offload.least)
+        return not (apart or self.branched or self.offload.least)
+
+    @property
+    def branched(self) -> bool:
+        """True for several answers or beams of each prompt."""
+        return self.samples > 1 or self.sampling.beams > 1
 
 
 PLAIN: Final = Technique()

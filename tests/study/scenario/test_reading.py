@@ -216,6 +216,8 @@ def test_what_is_wrong_is_told_at_its_place(
             },
             "speculation in a pool",
         ),
+        (BATCH, {"techniques": {"beams": 2, "samples": 2}}, "samples of beams"),
+        (BATCH, {"techniques": {"beams": 2, "kv_cache": False}}, "a missing cache"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
