@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from roofline.cost.four_bit import fused_rows
 from roofline.cost.roof import roof
 from roofline.cost.step import Group, decode, prefill, step
+from roofline.hardware.catalog import gpu
 from tests.serving.deployments import on
 
 LAYERS, D, F, LAUNCH_S = 32, 4096, 14336, 8e-6
@@ -62,13 +64,54 @@ def test_one_token_is_slower_in_llm_int8_and_faster_in_nf4_than_in_16_bits() -> 
     assert seconds("bf16", one) < seconds("int8", one) * 2 < seconds("llm.int8", one)
 
 
-def test_nf4_reads_its_weights_once_for_a_token_and_writes_a_copy_for_more() -> None:
+def test_nf4_reads_its_weights_once_for_few_tokens_and_writes_a_copy_for_more() -> None:
     # 4 + 8/64 + 32/(64·256) bits; the copy is written and read in 16 bits.
     width = (4 + 8 / 64 + 32 / (64 * 256)) / 8
-    for tokens, each in ((1.0, width), (2.0, width + 2 + 2)):
+    cases: tuple[tuple[float, set[str]], ...] = (
+        (1.0, set()),
+        (5.0, set()),
+        (7.0, {"down"}),
+        (8.0, {"attn-out", "down"}),
+        (16.0, {"attn-out", "down"}),
+        (17.0, {"attn-out", "down", "qkv"}),
+        (64.0, {"attn-out", "down", "qkv"}),
+        (65.0, set(SHAPES)),
+    )
+    for tokens, copied in cases:
         ops = step(on(weights="nf4"), decode(tokens, 100.0))
         for name, (n, k) in SHAPES.items():
-            assert ops[name].work.weight_bytes == pytest.approx(n * k * each)
+            each = width + 4 * (name in copied)
+            assert ops[name].work.weight_bytes == pytest.approx(n * k * each), (tokens, name)
+
+
+@pytest.mark.parametrize(
+    ("device", "n", "k", "rows"),
+    [
+        # What bitsandbytes 0.50.2 answers when its function is asked: the largest M that is fused.
+        ("h100-sxm", 28672, 4096, 64),
+        ("h100-sxm", 14336, 4096, 32),
+        ("h100-sxm", 6144, 4096, 16),
+        ("h100-sxm", 4096, 4096, 7),
+        ("h100-sxm", 1024, 1024, 32),
+        ("a100-sxm", 28672, 4096, 128),
+        ("a100-sxm", 6144, 4096, 128),
+        ("h100-sxm", 4096, 14336, 5),
+        ("a100-sxm", 4096, 14336, 5),
+        ("rtx-4090", 28672, 4096, 256),
+        ("rtx-4090", 4096, 14336, 64),
+        ("rtx-4090", 4096, 4096, 8),
+        ("rtx-3090", 28672, 4096, 128),
+        ("rtx-5090", 14336, 4096, 64),
+        ("b200-sxm", 28672, 4096, 32),
+        ("b200-sxm", 4096, 4096, 4),
+        ("mi300x", 4096, 4096, 4),
+        ("m2-ultra", 4096, 4096, 1),
+    ],
+)
+def test_rows_of_the_fused_kernel_are_those_of_the_library(
+    device: str, n: int, k: int, rows: int
+) -> None:
+    assert fused_rows(gpu(device), float(n), float(k)) == rows
 
 
 def test_columns_and_copies_are_priced_row_by_row() -> None:

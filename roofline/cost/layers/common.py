@@ -12,6 +12,7 @@ from roofline.cost.adapters import expand, shrink
 from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.deployment import Deployment, Fusing
 from roofline.cost.engine_costs import LAUNCH_S
+from roofline.cost.four_bit import fused_rows
 from roofline.cost.work import (
     ACTIVATED,
     CONVERSION,
@@ -123,7 +124,8 @@ def product(
     beside = biased * p.width + n * made.stored.row_bits / BITS_PER_BYTE
     if anywhere(beside):
         work = work + other("weight_bytes", "biases and scales", beside)
-    copied = dequantisation(made, m, n, k)
+    inside = fused_rows(p.deployment.node.gpu, n, k) if made.stored.unfused else 1.0
+    copied = dequantisation(made, m, n, k, inside)
     if anywhere(copied):
         work = work + other("weight_bytes", "converted copy", copied + copied)
     if made.quantised is not None and p.fusion != "all":

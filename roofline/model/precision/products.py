@@ -234,21 +234,23 @@ def quantisation(made: Product, tokens: Value, k: Value) -> tuple[Value, Value]:
     return elements * made.activations.width, written
 
 
-def dequantisation(made: Product, m: Value, n: Value, k: Value) -> Value:
+def dequantisation(made: Product, m: Value, n: Value, k: Value, fused: Value = 1.0) -> Value:
     """Size of the copy that weights on their way into a product are converted to, if any. [B]
 
     It is written, and read, as often as the matrix is read.
 
     Source: fused kernels (Marlin, arXiv 2408.11743) convert in registers and move nothing more;
-    so does bitsandbytes for one token (``gemv_4bit``), which writes a copy of the matrix and reads
-    it back when more are computed (``matmul_4bit`` of ``bitsandbytes/autograd/_functions.py``).
+    so does bitsandbytes for a few tokens (``gemm_4bit``), which writes a copy of the matrix and
+    reads it back when more are computed (``_dequant_linear_fallback`` of
+    ``bitsandbytes/backends/cuda/ops.py``, 0.50.2).
 
     Args:
         made: The product.
         m: Tokens. [token]
         n, k: Output and input width of the matrix. [1]
+        fused: Tokens up to which they are converted inside the product. [token]
     """
     if not (made.dequantises and made.stored.unfused):
         return 0.0
-    copy: Value = np.where(np.asarray(m) > 1, n * k * made.activations.width, 0.0)[()]
+    copy: Value = np.where(np.asarray(m) > fused, n * k * made.activations.width, 0.0)[()]
     return copy
