@@ -66,6 +66,8 @@ def halves(network: Architecture) -> tuple[Architecture, Architecture]:
         final_norm_parameters=0,
         head_bias=False,
         other_parameters={},
+        encoder=(),
+        encoder_projector=(),
         towers=(),
     )
     return replace(network, layers=tuple(both[block][0] for block in network.layers)), fed

@@ -158,18 +158,20 @@ def _pass(deployment: Deployment, every: Sequence[Group]) -> Pass:
 def _step(pass_: Pass, stage: Stage, made: dict[Block, tuple[Op, ...]]) -> dict[str, Op]:
     """Operators of a stage, of whose layers some may be made already."""
     layers = []
+    read, own = towers.prompts(pass_)
     for block, number in stage.layers:
         if block not in made:
-            made[block] = tuple(blocks.block(pass_, block, 1))
+            made[block] = tuple(blocks.block(own, block, 1))
         layers += [op.called(op.name, op.repeat * number) for op in made[block]]
     loaded = loads(pass_.deployment, layers, stage) if pass_.deployment.offload.any else ()
     return _merged(
         [
             *(towers.operators(pass_) if stage.first else ()),
             *(blocks.embedding(pass_) if stage.first else ()),
+            *(read if stage.first else ()),
             *loaded,
             *layers,
-            *(blocks.head(pass_) if stage.last else blocks.handover(pass_, stage.crosses)),
+            *(blocks.head(own) if stage.last else blocks.handover(own, stage.crosses)),
         ]
     )
 

@@ -101,7 +101,7 @@ def outside_parts(deployment: Deployment, first: bool, last: bool) -> Iterator[P
             for tower in network.towers:
                 sharing = np.minimum(sharing, tower.devices(tp))
             yield Part(
-                "vision and audio towers",
+                "what is before the decoder",
                 network.seen_parameters / sharing * stored.width,
                 "parameters[ / sharing] · bytes",
                 {

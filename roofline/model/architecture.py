@@ -42,8 +42,8 @@ __all__ = [
 
 UNQUANTISED: Final = frozenset({"router", "shared-gate", "index-weights", "compress-kv"})
 """Roles of small matrices that quantisers leave alone unless told otherwise."""
-TOWERS: Final = ("vision tower", "audio tower", "projector", "line end")
-"""Names of other parameters that engines load with the decoder: what pictures and sound pass."""
+TOWERS: Final = ("vision tower", "audio tower", "projector", "line end", "encoder")
+"""Names of other parameters that engines load with the decoder: what it reads passes them."""
 STREAMS: Final = "streams"
 """Role of the matrix that makes the coefficients of hyper-connections."""
 
@@ -124,7 +124,7 @@ def counted(layers: Sequence[Block]) -> dict[Block, int]:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A decoder-only network."""
+    """A decoder, with what it reads from."""
 
     name: str
     model_type: str
@@ -163,6 +163,11 @@ class Architecture:
     """Number format of an LM head that is quantised; empty where it is plain."""
     kv_format: str = ""
     """Number format of the cache that the checkpoint has scales for; empty where it has none."""
+    encoder: tuple[Block, ...] = ()
+    """Layers that the prompt passes, which those of the decoder then attend to; none in a decoder
+    that reads its prompt itself."""
+    encoder_projector: tuple[Linear, ...] = ()
+    """Matrices that make keys and values of the encoder's outputs, for each layer."""
     towers: "tuple[Tower, ...]" = ()
     """Encoders of pictures and of sound, those whose shape is known."""
     kinds: Mapping[Block, int] = field(init=False, repr=False, compare=False)
@@ -174,7 +179,7 @@ class Architecture:
 
     @property
     def seen_parameters(self) -> int:
-        """Parameters of what pictures and sound pass on their way to the decoder. [parameter]"""
+        """Parameters of what the decoder's input passes before it. [parameter]"""
         return sum(self.other_parameters.get(name, 0) for name in TOWERS)
 
     @property

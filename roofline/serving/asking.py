@@ -52,6 +52,11 @@ def check_decodes(network: Architecture, *, denoised: bool = False) -> None:
             f"{network.name} does not decode token by token",
             hint="give a network that decodes; roofline analyze prices a batch of this one",
         )
+    if network.encoder:
+        raise InputError(
+            f"{network.name} reads its prompts with an encoder, which nobody else's steps pass",
+            hint="roofline analyze prices a batch of it",
+        )
 
 
 def check_parts(network: Architecture, mla: str, routing: Routing) -> None:

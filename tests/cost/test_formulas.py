@@ -46,6 +46,7 @@ NETWORKS = (
     "gemma-3-4b",
     "clip-vit-large-patch14",
     "whisper-large-v3",
+    "t5-base",
     "v-moe-l-16",
 )
 """Networks that have every operator and matrix of those that are shipped, as a test below says."""

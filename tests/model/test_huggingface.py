@@ -568,7 +568,7 @@ def test_mpt_with_another_attention_is_refused(key: str, value: object) -> None:
         ("exaone-4.0-32b", "sliding_window_pattern", "LLXG"),
         ("minicpm3-4b", "num_experts", 8),
         ("gemma-3n-e4b", "num_experts", 8),
-        ("whisper-large-v3", "d_model", 1288),
+        ("whisper-large-v3", "num_experts", 8),
         ("qwen2-audio-7b", "num_experts", 8),
         ("voxtral-mini-3b-2507", "hidden_size", 1024),
         ("distilbert-base-uncased", "type_vocab_size", 2),

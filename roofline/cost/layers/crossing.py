@@ -21,8 +21,11 @@ def operators(p: Pass, part: CrossAttention, d: float, layers: int) -> Iterator[
     kept = p.deployment.precision.kv.width
     for name, count, new, _ in p.groups:
         widths = {"width": p.stream_width, "kv_width": kept, "value_dim": h}
-        price = naive_attention if naive else attention
-        work = price(count, new, positions, mask="square", **shape, **widths)
+        work = (
+            naive_attention(count, new, positions, **shape, **widths)
+            if naive
+            else attention(count, new, positions, mask="square", **shape, **widths)
+        )
         dims = {**shape, "value_dim": h, "window": 0.0, "chunk": 0.0, "square": 1.0}
         dims |= {"naive": 1.0} if naive else {}
         group = (name, count, new, positions)

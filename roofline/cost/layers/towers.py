@@ -7,7 +7,7 @@ import numpy as np
 
 from roofline.cost.deployment import KEPT
 from roofline.cost.layers import blocks
-from roofline.cost.layers.common import Pass, split
+from roofline.cost.layers.common import Pass, is_one, split
 from roofline.cost.layout import Layout
 from roofline.cost.work import Op, times
 from roofline.model.architecture import Block
@@ -72,6 +72,39 @@ def _encoded(p: Pass, tower: Tower) -> Iterator[Op]:
         for matrix in tower.projector:
             for op in split(last, matrix, 1):
                 yield _encoding(op, tower)
+
+
+def prompts(p: Pass) -> tuple[Iterator[Op], Pass]:
+    """Encoder over the prompts of a step, and the decoder's own pass: one token of each of them.
+
+    What the decoder attends to, in one kernel here, is the prompt and its own tokens, which are as
+    many together as in a network that reads its prompts itself. Source: Raffel et al. 2019 (arXiv
+    1910.10683), section 2.1.
+    """
+    network = p.deployment.architecture
+    new = [group for group in p.groups if not is_one(group[2])]
+    if not network.encoder or not new:
+        return iter(()), p
+    first = tuple(
+        (name, count, 1.0 if (name, count, each, context) in new else each, context)
+        for name, count, each, context in p.groups
+    )
+    own = replace(p, groups=first, tokens=p.rows, everyone=p.everyone * (p.rows / p.tokens))
+    return _read(p), own
+
+
+def _read(p: Pass) -> Iterator[Op]:
+    """Operators of an encoder of prompts, and of keys and values of what it puts out."""
+    network = p.deployment.architecture
+    inside = replace(
+        network, layers=network.encoder, causal=False, encoder=(), encoder_projector=()
+    )
+    of_prompts = replace(p, deployment=replace(p.deployment, architecture=inside))
+    for block, layers in inside.kinds.items():
+        for op in blocks.block(of_prompts, block, layers):
+            yield replace(op, name=f"encoder-{op.name}")
+    for matrix in network.encoder_projector:
+        yield from split(replace(p, block=None), matrix, 1)
 
 
 def _encoding(op: Op, tower: Tower, ending: str = "") -> Op:

@@ -36,7 +36,7 @@ from roofline.model.huggingface.layers import (
     with_prediction,
 )
 from roofline.model.huggingface.llama import SCALES
-from roofline.model.huggingface.routing import dense_then_experts, marks, routed, shared_width
+from roofline.model.huggingface.routing import dense_then_experts, marks, routed
 from roofline.model.mixer import INDEX_SCALE_BYTES
 
 MLA: Final = frozenset({"num_key_value_heads", "head_dim", "qk_head_dim", "rope_interleave"})
@@ -245,7 +245,8 @@ def deepseek_v4(fields: Fields) -> Architecture:
     kinds, further = _kinds(fields, shape.layers)
     mixers = {kind: _mixer(fields, shape, kind) for kind in dict.fromkeys((*kinds, *further))}
     each = fields.integer("expert_width", "moe_intermediate_size")
-    moe = routed(fields, shared_width=shared_width(fields, each, 1))
+    fields.only("n_shared_experts", 1, reason="transformers builds one beside the others")
+    moe = routed(fields, shared_width=each)
     streams = fields.integer("streams", "hc_mult", default=4)
     # What is read from the streams, what is written to them, and how they mix; for both parts.
     outputs = (2 + streams) * streams

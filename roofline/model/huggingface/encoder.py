@@ -1,4 +1,4 @@
-"""Encoders: BERT and its relatives, and the encoder of T5.
+"""Encoders: BERT and its relatives; T5, an encoder with a decoder.
 
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
@@ -76,7 +76,12 @@ def bert(fields: Fields) -> Architecture:
 
 @family("t5", "mt5")
 def t5(fields: Fields) -> Architecture:
-    """T5: the encoder, which is all that prefill runs; the decoder is counted apart."""
+    """T5: an encoder that reads the prompt, and a decoder whose layers attend to both.
+
+    What a layer keeps of a token of the prompt is as large as what it keeps of one of its own, so
+    that one cache stands for both; queries and outputs of the second attention have matrices of
+    their own.
+    """
     neutral(fields, is_encoder_decoder=True, is_decoder=False)
     shape = geometry(fields, T5_NAMES, head_dim=64, explicit_head_dim=False, kv_heads=None)
     shape = replace(shape, head_dim=fields.integer("head_dim", "d_kv", default=64))
@@ -85,23 +90,20 @@ def t5(fields: Fields) -> Architecture:
     gate, act = _t5_activation(fields)
     mlp = Mlp(fields.integer("mlp_width", "d_ff"), gate, activation=act)
     mixer = Attention(shape.heads, shape.heads, shape.head_dim, rotary=False, cached=False)
-    width, bias = shape.d_model, buckets * shape.heads
+    width, wide, bias = shape.d_model, shape.heads * shape.head_dim, buckets * shape.heads
     plain = Block(mixer, mlp, 2, 2 * width)
-    first = replace(plain, extra_parameters=bias)
+    crossing = (Linear("cross-q", wide, width), Linear("cross-out", width, wide, split="row"))
+    layer = Block(replace(mixer, cached=True), mlp, 3, 3 * width, extra=crossing)
     depth = fields.integer("decoder_layers", "num_decoder_layers", default=shape.layers)
-    fields.notes.append(
-        "the encoder is costed, which is what prefill runs; the decoder, whose layers also attend "
-        "to the encoder's output, is counted under other parameters"
-    )
-    crossing = sum(linear.parameters for linear in mixer.linears(width)) + width
-    decoder = depth * (block_parameters(plain, width) + crossing) + bias + width
+    number = shape.layers * block_parameters(plain, width) + bias + width
     return stack(
         fields,
         shape,
-        [first, *[plain] * (shape.layers - 1)],
+        [replace(layer, extra_parameters=bias), *[layer] * (depth - 1)],
         tied=True,
-        causal=False,
-        other_parameters={"decoder": decoder},
+        encoder=(plain,) * shape.layers,
+        encoder_projector=(Linear("cross-kv", 2 * wide, width),) * depth,
+        other_parameters={"encoder": number, "projector": depth * 2 * wide * width},
     )
 
 
@@ -119,4 +121,6 @@ def _t5_activation(fields: Fields) -> tuple[bool, str]:
             f"feed_forward_proj = {word!r:.40} is not understood",
             "it may be relu, gelu, or one of them after gated-",
         )
-    return word.startswith("gated-"), word.removeprefix("gated-")
+    gated = word.startswith("gated-")
+    fields.only("is_gated_act", gated, reason="feed_forward_proj says the opposite")
+    return gated, word.removeprefix("gated-")

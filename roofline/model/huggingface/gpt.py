@@ -161,8 +161,8 @@ def mpt(fields: Fields) -> Architecture:
     shape = geometry(fields, MPT_NAMES, explicit_head_dim=False)
     _mpt_attention(fields)
     neutral(fields, no_bias=True, embedding_fraction=1.0, learned_pos_emb=(True, False))
-    ratio = fields.integer("mlp_width", "expansion_ratio", default=4, high=1000)
-    mlp = Mlp(ratio * shape.d_model, False, activation="gelu")
+    fields.only("expansion_ratio", 4, reason="transformers builds layers four times as wide")
+    mlp = Mlp(4 * shape.d_model, False, activation="gelu")
     return decoder(fields, shape, mlp, rotary=False, tied=True)
 
 

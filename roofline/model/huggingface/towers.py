@@ -359,7 +359,7 @@ KIMI_TOWER: Final = TowerConfig(
 
 def _qwen2_merger(sizes: Sizes, width: int, out: int) -> int:
     """Patches, and the two matrices that turn some of them into one token of the decoder."""
-    patch = sizes["in_chans"] * sizes["temporal_patch_size"] * sizes["patch_size"] ** 2
+    patch = sizes["in_channels"] * sizes["temporal_patch_size"] * sizes["patch_size"] ** 2
     merged = width * sizes["spatial_merge_size"] ** 2
     return patch * width + merged * merged + merged + merged * out + out
 
@@ -394,7 +394,7 @@ def _qwen2_shape(
         layers=sizes["depth"],
         heads=sizes["num_heads"],
         inner=inner,
-        channels=sizes["in_chans"] * sizes["temporal_patch_size"],
+        channels=sizes["in_channels"] * sizes["temporal_patch_size"],
         gated=gated,
         merge=merge,
         squares=squares,
@@ -417,7 +417,7 @@ def _qwen2_vl_shape(sizes: Sizes, d_model: int) -> VisionTower:
 QWEN2_PATCHES: Final = {
     "depth": 32,
     "num_heads": 16,
-    "in_chans": 3,
+    "in_channels": 3,
     "patch_size": 14,
     "spatial_merge_size": 2,
     "temporal_patch_size": 2,

@@ -98,6 +98,8 @@ def _tower(
     if tower is None:
         fields.notes.append("the vision tower is left out")
         return {}, ()
+    if "in_chans" in config:  # the key of files, not of the class that reads them
+        config = {"in_channels": config["in_chans"], **config}
     sizes = {key: config.get(key, default) for key, default in tower.sizes.items()}
     taps = config.get("deepstack_visual_indexes")
     deep = len(taps) if isinstance(taps, list) else 0
