@@ -667,7 +667,7 @@ class Pools(Subject, Housed, Batch, Attached, Deployed, Sampled, Exchanging):
         "Node of the decode pool; else the same.", default=None
     )
     encode: str = parameter(
-        "Layout of an instance that encodes pictures and sound of prompts before their prefill: tp1.",
+        "Layout of an instance that encodes pictures and sound before the prefill: tp1.",
         default="",
     )
     encode_gpu: str | Gpu | None = parameter("GPU of that pool; else the same.", default=None)

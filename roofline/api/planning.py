@@ -67,7 +67,8 @@ REQUESTS: Final = 8000
 SIMULATED: Final = (
     "workload", "trace", "trace_sessions", "drop_over_length", "clip", "rate", "sessions_per_day",
     "cv", "prompt", "output", "requests", "samples", "beams",
-    "denoising_steps", "block", "images", "image_size", "recordings", "recording_s", "warmup", "slo", "seed", "engine",
+    "denoising_steps", "block", "images", "image_size", "recordings", "recording_s", "warmup",
+    "slo", "seed", "engine",
     "calibration", "profile", "draft", "acceptance", "acceptance_spread", "draft_length",
     "temperature", "top_k", "top_p", "adapters", "lora_rank", "lora_targets", "max_loras",
     "adapter_skew", "mla", "routing_skew", "redundant_experts", "host_cache", "nvme_cache",

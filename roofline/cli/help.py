@@ -33,7 +33,8 @@ GROUPS: Final[Mapping[str, str]] = {
     "calibration",
     "Traffic": "rate concurrency workload slo trace trace_sessions drop_over_length clip "
     "rate_curve sessions_per_day cv requests warmup seed length_spread ramp_up prompt_pool harness "
-    "prefill_batch prefix_hit images image_size recordings recording_s characters_per_token cold timeout static",
+    "prefill_batch prefix_hit images image_size recordings recording_s characters_per_token cold "
+    "timeout static",
     "Engine": "engine engine_version cuda_graphs memory_utilization max_sequences max_context "
     "token_budget chunked_prefill prefix_caching policy first preemption contiguous host_cache "
     "nvme_cache cache_curve recv_interval stream_interval dp_timeout_iters router workers page "

@@ -352,7 +352,7 @@ class Op:
     """True for an operator on the caches or states of one group of sequences, False for one on all
     new tokens of a step at once."""
     encodes: bool = False
-    """True for an operator on pictures or sound of a prompt, which the decoder's do not depend on."""
+    """True for one on pictures or sound of a prompt, which the decoder's do not depend on."""
 
     # As `dataclasses.replace` would, in a third of its time: steps have hundreds of operators.
 

@@ -154,10 +154,10 @@ def said(found: Encoders, pools: Disaggregated) -> tuple[str, ...]:
         dearer = f", {abs(change):.0%} {'more' if change > 0 else 'less'} a token than there"
     return (
         f"{counted(found.instances, 'encode instance')} ({found.deployment.layout}) beside them: "
-        f"pictures and sound of a prompt, {found.tokens:,} tokens, take {show(found.encode_s, 's')}, and "
-        f"{show(found.sent_bytes, 'B')} go to the prefill in {show(found.send_s, 's')}. With that "
-        f"TTFT is {show(apart['ttft_s'], 's')}; with the tower in the prefill pool it is "
-        f"{show(inside['ttft_s'], 's')} and the pools serve "
+        f"pictures and sound of a prompt, {found.tokens:,} tokens, take "
+        f"{show(found.encode_s, 's')}, and {show(found.sent_bytes, 'B')} go to the prefill in "
+        f"{show(found.send_s, 's')}. With that TTFT is {show(apart['ttft_s'], 's')}; "
+        f"with the tower in the prefill pool it is {show(inside['ttft_s'], 's')} and the pools serve "
         f"{significant(inside['requests_per_s'])} of {significant(apart['requests_per_s'])} "
         f"requests/s{dearer}. Figures below are from the start of the prefill.",
     )

@@ -176,9 +176,7 @@ def _drafted(deployment: Deployment, work: Workload, lane: Lane) -> tuple[dict[s
     return out, free >= 0
 
 
-def _branched(
-    deployment: Deployment, work: Workload, lane: Lane
-) -> tuple[dict[str, float], bool]:
+def _branched(deployment: Deployment, work: Workload, lane: Lane) -> tuple[dict[str, float], bool]:
     """Answers or beams of each prompt, as a static batch, which has no steady state."""
     share = lane.technique.memory_utilization
     found = static_batch(deployment, work, utilization=share)

@@ -27,7 +27,8 @@ def test_rows_are_the_static_batch_that_analyze_prices(which: dict[str, int]) ->
     (row,) = swept(BATCH, techniques=which, batch=4, **LENGTHS)
     result = roofline.analyze("llama-3.1-8b", "h100-sxm", batch=4, **LENGTHS, **which)  # type: ignore[arg-type]
     alone = {each["metric"]: each for each in result.tables["headline"].rows()}
-    assert row["fits"] and row["technique"] == "4 " + next(iter(which))
+    assert row["fits"]
+    assert row["technique"] == "4 " + next(iter(which))
     for column, metric in (
         ("ttft_idle_s", "ttft_idle_s"),
         ("tpot_s", "tpot_s"),

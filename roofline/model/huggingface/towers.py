@@ -54,7 +54,7 @@ def _built(
     bias: bool = True,
     **cut: int,
 ) -> VisionTower:
-    """A tower of equal layers over patches of some channels; ``cut`` as the fields of `VisionTower`."""
+    """A tower of equal layers over patches of some channels; ``cut`` as in `VisionTower`."""
     patch = sizes["patch_size"]
     blocks = transformer(
         width=width,

@@ -33,9 +33,9 @@ from roofline.serving.simulate.kernels import (
     alone_part,
     attended_part,
     chunk_part,
+    encoding_part,
     head_part,
     others_part,
-    encoding_part,
     window_of,
 )
 from roofline.serving.simulate.server import Server
