@@ -248,8 +248,9 @@ class StepKernels:
         return times.in_engine(self.gains, points)
 
     def look_up(self, parts: Sequence[StepPart]) -> None:
-        """Look several parts up at once, none of which is known yet."""
-        self.known.update(zip((part.name for part in parts), self._times(parts), strict=True))
+        """Look parts up at once, but for those of which some points are known."""
+        new = [part for part in parts if part.name not in self.known]
+        self.known.update(zip((part.name for part in new), self._times(new), strict=True))
 
     def _times(self, parts: Sequence[StepPart]) -> list[KernelTimes]:
         """Times of the kernels of several parts alone, looked up at once."""

@@ -215,24 +215,31 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
     deployment = kernels.deployment
     batches = _batches(deployment, sequences, 32)
     rows, few = _batches(deployment, sequences, 16, EVERY_ROW), spaced(1, sequences, 4)
+    window = min(window_of(deployment), most)
+    lengths = _with_windows(deployment, spaced(1, most, 2))
+    seen, dense = spaced(1, max(window, 1), 2), spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN)
+    beams = float(deployment.options.sampling.beams)
+    decoding = beams * batches
+    # All that is asked about before anything is refined, in one look-up.
+    parts = [
+        alone_part(deployment, union(batches, decoding)),
+        attended_part(deployment, few, lengths).part,
+        others_part(deployment, union(halved(dense, dense, AHEAD), rows)),
+        head_part(deployment, rows),
+        chunk_part(deployment, lengths, np.append(0.0, _starts(deployment, most))),
+    ]
+    if window:
+        parts.append(attended_part(deployment, few, seen, window).part)
+    kernels.look_up(parts)
     refine = _refining(deployment)
     # Tables are as fine as the time of a whole step needs.
     alone = _alone(kernels, batches)
     beside = alone[np.searchsorted(batches, few), None]
     # All beams of a prompt are one sequence here, whose steps are those of as many.
-    beams = float(deployment.options.sampling.beams)
-    decoding = beams * batches
     busy = _alone(kernels, decoding) if beams > 1 else alone
-    contexts = refine(
-        lambda x: (_attended(kernels, few, x) + beside).T,
-        _with_windows(deployment, spaced(1, most, 2)),
-    )
-    window = min(window_of(deployment), most)
-    windows = refine(
-        lambda x: (_attended(kernels, few, x, window) + beside).T, spaced(1, max(window, 1), 2)
-    )
+    contexts = refine(lambda x: (_attended(kernels, few, x) + beside).T, lengths)
+    windows = refine(lambda x: (_attended(kernels, few, x, window) + beside).T, seen)
     others = _others(kernels)
-    dense = spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN)
     # Points up to where every integer is one are not what refining adds.
     more = len(dense) + refine.keywords["most"]
     tokens = refine(others, dense, most=more, rounds=ROUNDS)
@@ -447,9 +454,8 @@ def _attention(
 ) -> tuple[Array, Array, Array]:
     """Attention of chunks for each of their tokens, with where it is tabulated. [s]"""
     price, deployment = partial(_chunked, kernels), kernels.deployment
-    refine = _refining(deployment)
-    few = _with_windows(deployment, spaced(1, longest, 1))
-    start = np.concatenate([[0.0], few])
+    refine, few = _refining(deployment), _starts(deployment, longest)
+    start = np.append(0.0, few)
 
     def beside(new: Array) -> Array:
         """Time without attention, for each token of a chunk. [s]"""
@@ -488,6 +494,11 @@ def encoding_s(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
     stages = kernels.seconds(encoding_part(deployment))
     whole = np.max(pace(stages)) / float(deployment.layout.dp)
     return np.asarray(whole * share(network, media, chunks[:, None], cached))
+
+
+def _starts(deployment: Deployment, longest: int) -> Array:
+    """Tokens before a chunk, and of one, at which its attention is priced first. [token]"""
+    return _with_windows(deployment, spaced(1, longest, 1))
 
 
 def _with_windows(deployment: Deployment, points: Array) -> Array:
