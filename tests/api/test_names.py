@@ -31,6 +31,7 @@ def test_others_are_not() -> None:
         _ = api.analyse
 
 
+@pytest.mark.slow
 def test_what_prices_a_chunk_brings_no_planner_and_no_tables_of_others(tmp_path: Path) -> None:
     asked = scenario(BATCH, calibration="auto")
     lanes = Lanes(asked)

@@ -84,6 +84,7 @@ def test_a_misspelt_format_is_guessed(typed: str, meant: str) -> None:
     assert f"did you mean {meant}" in caught.value.hint
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_any_text_names_a_format_or_is_refused(text: str) -> None:
     with suppress(UnknownNameError):

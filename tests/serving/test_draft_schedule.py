@@ -18,6 +18,7 @@ from tests.serving.speculating import drafted, made, target
 LENGTHS = Workload(8, 512, 12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["model", "eagle"])
 def test_no_length_makes_tokens_faster_than_that_of_the_batch(kind: str) -> None:
     found = schedule(target(), drafted(kind), parse("0.7"), LENGTHS, 64)

@@ -116,6 +116,7 @@ def test_a_layer_on_top_takes_in_what_was_accepted() -> None:
     assert never[0] < always[0]
 
 
+@pytest.mark.slow
 def test_groups_with_sequences_of_their_own_draft_for_those() -> None:
     """Eight groups of two sequences: each drafts for two."""
     host, small = deepseek(Layout(dp=8, ep=8)), on("llama-3.2-1b", "h200-sxm")

@@ -353,6 +353,7 @@ def test_a_simulated_loop_of_lengths_that_vary_has_the_steady_ttft(
     assert lasting["tpot_steady_s"]["value"] == pytest.approx(found["tpot_s"], rel=0.02)
 
 
+@pytest.mark.slow
 def test_paging_and_layouts_have_the_engine_in_their_throughput() -> None:
     base, work = measured(), Workload(16, 500, 60)
     slow, bare = with_profile(base, step_s=5e-3, prefill_s=5e-3), ideal(base)

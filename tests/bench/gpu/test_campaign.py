@@ -324,6 +324,7 @@ FEW = {"m": (1,), "heads head_dim": ((8, 128),)}
 H100_ALONE = replace(H100, link_bytes_per_s=0.0, in_switch=False)
 
 
+@pytest.mark.slow
 def test_a_probe_without_rows_is_a_note(gpu: FakeGpu, tmp_path: Path) -> None:
     run = measured(tmp_path, ["all-reduce", "copy"])
     _, notes = fit_records(run.records, H100)

@@ -27,6 +27,7 @@ def simulated(model: str, **asked: object) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
+@pytest.mark.slow
 def test_pictures_add_their_tokens_and_the_towers_time() -> None:
     """A client alone: its first token waits for the text, the pictures' tokens, and the tower."""
     tokens = media_tokens(architecture(SEES), Media(images=2))

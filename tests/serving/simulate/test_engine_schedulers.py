@@ -55,6 +55,7 @@ def case(
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_random_traces_are_served_as_the_engine_serves_them(name: str) -> None:
     kind, policy, traces = FAMILIES[name]
