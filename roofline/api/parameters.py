@@ -878,6 +878,11 @@ class Simulation(
         unit="1",
     )
     cold: bool = parameter("The server has just started: its first prompts wait.", default=False)
+    cache_pool: str = parameter(
+        "Pool on the network for prefixes of all replicas, stored as they are computed: 8TB.",
+        default="0 B",
+        unit="B",
+    )
     router: Router = parameter(
         "Replica a request is sent to: in turn, by load, or by load and known prefix.",
         default="turns",

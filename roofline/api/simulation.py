@@ -88,6 +88,7 @@ def simulate(asked: Simulation) -> Result:
         sharing=asked.prefix_caching,
         tier_bytes=setting.cache_room("host_cache", asked.host_cache),
         disk_bytes=setting.cache_room("nvme_cache", asked.nvme_cache),
+        pool_bytes=setting.cache_room("cache_pool", asked.cache_pool),
         **shared(asked, Asked),
     )
     page = page_of(engine_named(asked.engine), sharing=True)
@@ -119,6 +120,10 @@ def simulate(asked: Simulation) -> Result:
         refuse_unused("a load that replicas follow", unused)
         load, serving = scheduled(asked.scaling, load, made, deployment, saturation(fleet, made))
         fleet = replace(fleet, replicas=serving.most, schedule=serving)
+    if server.pooled:
+        unused = {"`draft_length=auto`": length_of(asked.draft_length, "draft_length") is None}
+        unused |= {"`max_loras`": deployment.options.lora.moves}
+        refuse_unused("replicas that share a pool of prefixes", unused)
     if asked.draft:
         drafts = draft_of(asked.draft, deployment, None, None, asked.calibration)
         rates = rates_of(asked.acceptance, asked.acceptance_spread)

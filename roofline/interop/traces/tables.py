@@ -132,9 +132,9 @@ def plain_columns(
     try:
         with csv.open_csv(path, reading, parsing, converting) as table:
             for batch in table:
+                if any(column.null_count for column in batch.columns):
+                    return None
                 for name, column in zip(names, batch.columns, strict=True):
-                    if column.null_count:
-                        return None
                     made[name][rows : rows + len(batch)] = column.to_numpy()
                 rows += len(batch)
                 if rows >= most:

@@ -150,7 +150,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
         "objectives": tables.objectives(slo, run.sure),
         "server": tables.server(run),
         "cache": tables.cache(run),
-        **({"tiers": tables.tiers(run)} if run.fleet.server.tier_tokens else {}),
+        **({"tiers": tables.tiers(run)} if run.fleet.server.outside else {}),
         "workload": tables.workload(run),
         "distribution": series.distribution(done),
         "over_time": series.over_time(run),
@@ -386,7 +386,14 @@ def notes(run: Run) -> tuple[str, ...]:
             f"{1.0 / server.swap_s_per_token:,.0f} tokens a second while nothing else runs; "
             "leaving is taken to go on beside the steps."
         )
-    if server.disk_tokens:
+    if server.pooled:
+        out.append(
+            f"Replicas share a pool with room for {server.disk_tokens:,} tokens: pages are there as "
+            "soon as they are computed, those used longest ago leave, and each replica reads "
+            f"{1.0 / server.disk_s_per_token:,.0f} tokens a second while it runs nothing else. "
+            "Latency and rate of the pool itself are left out."
+        )
+    elif server.disk_tokens:
         out.append(
             f"What leaves the host's memory waits on its drives, with room for "
             f"{server.disk_tokens:,} tokens, and comes back at "

@@ -75,7 +75,7 @@ def work_of(prices: StepPrices, server: Server, requests: Requests) -> Work:
     beside = slice(above - 1, above + 1)
     at = [float(np.interp(context, prices.contexts, row)) for row in prices.decode_s[beside]]
     step = prices.engine.decode_step(float(np.interp(batch, prices.batches[beside], at)), batch)
-    room = server.kv_tokens + server.tier_tokens + server.disk_tokens
+    room = server.kv_tokens + server.outside
     prefill = float(prices.engine.prefill_gain * (others + attention))
     return Work(prefill, float(step) / batch, room if server.sharing else 0)
 

@@ -25,7 +25,7 @@ from roofline.serving.simulate.compiled.state import Paced
 from roofline.serving.simulate.denoising import BlockDiffusion
 from roofline.serving.simulate.drafting import Drafting, reached, rounds_of
 from roofline.serving.simulate.prices import StepPrices
-from roofline.serving.simulate.run import UNPACED, simulate, stream
+from roofline.serving.simulate.run import UNPACED, simulate, stream, together
 from roofline.serving.simulate.served import Course, Served, Totals, averaged
 from roofline.serving.simulate.served import joined as served_joined
 from roofline.serving.simulate.server import Server
@@ -135,8 +135,26 @@ def _run(
     ends = np.cumsum(np.bincount(where, minlength=fleet.replicas))
     told, finished = Lock(), [0]
 
+    def rows_of(replica: int) -> Integers:
+        return order[ends[replica - 1] if replica else 0 : ends[replica]]
+
+    if fleet.server.pooled and fleet.replicas > 1:
+        busy = [replica for replica in range(fleet.replicas) if len(rows_of(replica))]
+        every = together(
+            [picked_rows(requests, rows_of(replica)) for replica in busy],
+            fleet.prices,
+            fleet.server,
+            concurrency=[_share(concurrency, replica, fleet.replicas) for replica in busy],
+            ramp_s=ramp_s,
+        )
+        whole = (
+            replace(served, number=rows_of(replica)[served.number])
+            for replica, served in zip(busy, every, strict=True)
+        )
+        return _together(whole, len(requests))
+
     def one(replica: int) -> Served | None:
-        rows = order[ends[replica - 1] if replica else 0 : ends[replica]]
+        rows = rows_of(replica)
         if not len(rows):
             return None
         own = picked_rows(requests, rows) if fleet.replicas > 1 else requests

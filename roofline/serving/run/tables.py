@@ -219,7 +219,12 @@ def tiers(run: "Run") -> Table:
         for name, room, hits, seconds in (
             ("GPU", server.kv_tokens, max(found - loaded - read, 0.0), 0.0),
             ("host memory", server.tier_tokens, loaded, server.swap_s_per_token),
-            ("NVMe", server.disk_tokens, read, server.disk_s_per_token),
+            (
+                "pool of all" if server.pooled else "NVMe",
+                server.disk_tokens,
+                read,
+                server.disk_s_per_token,
+            ),
         )
         if room
     ]

@@ -142,6 +142,7 @@ def rules(
         tier_pages=server.tier_pages,
         disk_pages=server.disk_tokens // server.page,
         disk_s=float(server.disk_s_per_token),
+        pooled=server.pooled,
         request_s=float(prices.engine.request_s),
         serial_s=float(prices.engine.serial_s),
         look=server.recv_interval,

@@ -97,6 +97,11 @@ class Server:
     to that memory when it is asked for. 0 for none. [token]"""
     disk_s_per_token: float = 0.0
     """Time to bring a token's cache from there to the device, likewise. [s]"""
+    pooled: bool = False
+    """Whether that room is no drive but a pool on the network, which replicas share: every whole
+    page of a prompt is there as soon as it is computed, beside the steps, and stays until those
+    used longest ago have to go. Source: Mooncake, Qin et al. 2024 (arXiv 2407.00079), section 4;
+    LMCache, Liu et al. 2025 (arXiv 2510.09665), for pages that are stored as they are made."""
     lora: Lora = NO_ADAPTERS
     """Adapters that requests ask for."""
     adapter_load_s: float = 0.0
@@ -155,9 +160,14 @@ class Server:
                 "share prefixes",
             ),
             (
-                self.disk_tokens and not self.tier_tokens,
+                self.disk_tokens and not self.tier_tokens and not self.pooled,
                 "room on drives for prefixes, but none in the host's memory before them",
                 "give room on the host, too",
+            ),
+            (
+                self.pooled and not (self.sharing and self.disk_tokens),
+                "a pool of prefixes that has no room, or prefixes that nobody shares",
+                "give it room, and share prefixes",
             ),
             (
                 self.sharing and batched,
@@ -177,6 +187,11 @@ class Server:
     def tier_pages(self) -> int:
         """Whole pages that the host keeps. [1]"""
         return self.tier_tokens // self.page
+
+    @property
+    def outside(self) -> int:
+        """Room for prefixes outside the device. [token]"""
+        return self.tier_tokens + self.disk_tokens
 
     def most_tokens(self, prompt: int, output: int) -> int:
         """Most cache that a request takes, its last page or its region included. [token]

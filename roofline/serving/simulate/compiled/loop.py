@@ -22,8 +22,11 @@ from roofline.serving.simulate.compiled.state import (
 
 
 @entry
-def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool) -> None:
-    """Serve the rows until all are finished, or until the one after the last matters."""
+def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool, until: float) -> bool:
+    """Serve the rows until all are finished, or until the one after the last matters.
+
+    At least one step, and none that begins at a time [s] or later; whether there may be more.
+    """
     n, follows = s.counts[0], len(d.lengths) > 0
     while True:
         queue.send(g, s)
@@ -32,14 +35,16 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool) -> None:
         if looks:
             queue.enter(g, s)
         if more and n.root == len(s.roots):
-            return
+            return True
         if looks:
             n.unseen = 0
         if n.decoding == 0 and n.partial < 0 and n.waiting == 0:
             soonest = queue.next_arrival(g, s)
             if soonest == np.inf:
-                return
+                return False
             queue.wait(s, soonest)
+            if n.now >= until:
+                return True
             continue
         n.swapping, n.begun = 0.0, 0
         calm = True
@@ -71,6 +76,7 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool) -> None:
             most, limit = 1, np.inf
             if calm and n.joining == 0 and n.fresh == 0:
                 most, limit = _undisturbed(g, s, beside)
+                limit = min(limit, until - n.now)
             steps, took, n.behind = lookup.decode_run(
                 p,
                 decoding,
@@ -96,6 +102,8 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool) -> None:
                 _begun(s)
             _decoded(g, s, steps)
         _joined(g, s, d)
+        if n.now >= until:
+            return True
 
 
 @compiled

@@ -48,18 +48,19 @@ def make_room(g: Rules, s: State) -> None:
 def keep_on_host(g: Rules, s: State, key: int) -> None:
     """Keep a page that leaves the device, as the newest of those there.
 
-    What has to leave the host goes to its drives, as the newest there; no page is on both.
+    What has to leave the host goes to its drives, as the newest there; no page is on both. A pool
+    has had it since it was computed.
     """
     place = prefix.find(s.tier_chains, s.tier_blocks, key)
     if place >= 0:
         prefix.use(s.tier_blocks, place)
     else:
-        if g.disk_pages:
+        if g.disk_pages and not g.pooled:
             below = prefix.find(s.disk_chains, s.disk_blocks, key)
             if below >= 0:
                 prefix.drop(s.disk_chains, s.disk_blocks, below)
         if prefix.full(s.tier_blocks):
-            if g.disk_pages:
+            if g.disk_pages and not g.pooled:
                 keep_on_disk(s, prefix.oldest(s.tier_blocks))
             prefix.evict(s.tier_chains, s.tier_blocks)
         place = prefix.insert(s.tier_chains, s.tier_blocks, key)
@@ -72,6 +73,17 @@ def keep_on_disk(s: State, key: int) -> None:
     if prefix.full(s.disk_blocks):
         prefix.evict(s.disk_chains, s.disk_blocks)
     prefix.leave(s.disk_blocks, prefix.insert(s.disk_chains, s.disk_blocks, key))
+
+
+@compiled
+def keep_in_pool(s: State, key: int, new: bool) -> None:
+    """Make a page the newest of the pool; one that is not there comes there if it is new."""
+    place = prefix.find(s.disk_chains, s.disk_blocks, key)
+    if place >= 0:
+        prefix.use(s.disk_blocks, place)
+        prefix.leave(s.disk_blocks, place)
+    elif new:
+        keep_on_disk(s, key)
 
 
 @compiled
@@ -144,7 +156,10 @@ def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
             n.used += 1
             n.stored += g.page
     for at in range(r[i].blocks + hits, r[i].blocks + hits + loads):
-        keep_on_host(g, s, s.hashes[at])
+        if g.tier_pages:
+            keep_on_host(g, s, s.hashes[at])
+        if g.pooled:
+            keep_in_pool(s, s.hashes[at], False)
     n.loaded_tokens += loads * g.page
     n.read_tokens += reads * g.page
     n.swapping += (loads - reads) * g.page * g.swap_s + reads * g.page * g.disk_s
@@ -182,6 +197,8 @@ def keep(g: Rules, s: State, i: int, other: int, tokens: int) -> None:
                 n.used += 1
                 n.stored += g.page
         s.places[at] = place
+        if g.pooled:
+            keep_in_pool(s, s.hashes[at], True)
     n.own -= most - shared
     r[i].shared = most
 

@@ -43,6 +43,7 @@ class Rules(NamedTuple):
     tier_pages: int
     disk_pages: int
     disk_s: float
+    pooled: bool
     request_s: float
     serial_s: float
     look: int
@@ -200,7 +201,7 @@ class State(NamedTuple):
     """Tables of prefixes on the host, which nobody uses."""
     disk_chains: Places
     disk_blocks: Records
-    """The same of its drives."""
+    """The same of its drives, or of a pool, whose tables are those of every replica."""
     course: Array
     """Cache in use by bin of time, from 0 on: its integral, and its most. [token·s] [token]"""
 
