@@ -883,6 +883,9 @@ class Simulation(
         default="0 B",
         unit="B",
     )
+    beside: str = parameter(
+        "Replicas on other GPUs behind the same router: l40s tp1 x3, b200-sxm.", default=""
+    )
     router: Router = parameter(
         "Replica a request is sent to: in turn, by load, or by load and known prefix.",
         default="turns",

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from roofline.api import setting
+from roofline.api.beside import others
 from roofline.api.characters import in_characters
 from roofline.api.curves import scheduled
 from roofline.api.parameters import Offered, Planning, Simulation, shared
@@ -100,6 +101,8 @@ def simulate(asked: Simulation) -> Result:
     if asked.denoising_steps:
         deployment = seeing_both_ways(deployment)
     prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
+    beside = others(asked, network, options, wanted, made) if asked.beside else ()
+    replicas += sum(each.number for each in beside)
     if asked.router != "turns":
         one_of("router", asked.router, ROUTERS)
         unused = {"`concurrency`": bool(load.concurrency), "`gpus` of one replica": replicas == 1}
@@ -108,7 +111,7 @@ def simulate(asked: Simulation) -> Result:
         refuse_unused("`router=prefix`", unknown if asked.router == "prefix" else {})
     if not 1 <= asked.workers <= MOST_WORKERS:
         raise InputError(f"{asked.workers} workers", hint=f"give 1 to {MOST_WORKERS}")
-    fleet = Fleet(prices, server, replicas, router=asked.router, workers=asked.workers)
+    fleet = Fleet(prices, server, replicas, beside, router=asked.router, workers=asked.workers)
     if asked.denoising_steps:
         steps = denoising_steps(block_diffusion(asked, made), deployment, prices, made)
         own = steps.server(server)
@@ -161,7 +164,7 @@ def simulate(asked: Simulation) -> Result:
         # What moves to the host in a second, over all devices: the bytes of a token of the cache.
         token = server.swap_s_per_token * outside_bytes_per_s(deployment) * deployment.devices
         run = replace(run, cache_curve=cache_curve(run, token))
-    if measured is not None and asked.with_intervals and not load.peak:
+    if measured is not None and asked.with_intervals and not (load.peak or beside):
         run = replace(run, sure=intervals(run, _doubt(run)))
     result = result_of(run, with_requests=asked.with_requests)
     result = in_characters(result, "throughput", asked.characters_per_token)

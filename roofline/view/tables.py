@@ -335,6 +335,13 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "training": Shown(
         "What making them takes", "variant, method=How, formula=Arithmetic, tokens, flops"
     ),
+    "replicas": Shown(
+        "Replicas of each kind, and what they served",
+        "gpu, layout, replicas=Number, requests, request_share=Share, throughput_tok_s=Output, "
+        "ttft_p50_s=TTFT p50, ttft_p99_s=TTFT p99, tpot_p50_s=TPOT p50, tpot_p99_s=TPOT p99, "
+        "usd_per_mtok=Per Mtok",
+        writers={"request_share": lambda row: Cell(percent(row["request_share"]))},
+    ),
     "tiers": Shown(
         "Tiers of the cache; a whole prompt loaded or computed again",
         "tier, room_tokens=Room, hit_tokens=Found, hits, load_s=To load, compute_s=To compute, "
