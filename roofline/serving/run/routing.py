@@ -5,9 +5,10 @@ A router that weighs loads sees no replica from inside. It believes that a reque
     w = (prompt − known) · s + answer · d
 
 seconds of a replica, s for each token of a prompt and d for each of an answer, and that a replica
-works off what it was sent. Replicas on other GPUs have an s and d of their own. A request goes to the replica where backlog + w is least, the first of
-equals. Which tokens are known is nothing (``"load"``), or what the router sent there before and the
-replica has room for (``"prefix"``). Nobody knows how long an answer will be: the mean counts.
+works off what it was sent. Replicas on other GPUs have an s and d of their own. A request goes to
+the replica where backlog + w is least, the first of equals. Which tokens are known is nothing
+(``"load"``), or what the router sent there before and the replica has room for (``"prefix"``).
+Nobody knows how long an answer will be: the mean counts.
 
 Source: Mooncake, Qin et al. 2024 (arXiv 2407.00079), KVCache-centric scheduling; NVIDIA
 Dynamo, KV router: overlap and load in one cost.

@@ -339,9 +339,8 @@ def _parts(requests: Requests) -> Iterator[Requests]:
     """Parts that end with a session, so that it is known how far a run is."""
     first = np.flatnonzero(requests.after < 0)
     cuts = [0]
-    for row in first:
-        if row - cuts[-1] >= PART:
-            cuts.append(int(row))
+    while (at := int(np.searchsorted(first, cuts[-1] + PART))) < len(first):
+        cuts.append(int(first[at]))
     for start, stop in zip(cuts, [*cuts[1:], len(requests)], strict=True):
         yield part(requests, start, stop)
 
