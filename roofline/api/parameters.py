@@ -1025,6 +1025,9 @@ class Planning(
     length_pools: bool = parameter(
         "Try two pools as well, for short prompts and for long ones.", default=False
     )
+    encoder_pools: bool = parameter(
+        "Try GPUs of their own for pictures before the deployment, too.", default=False
+    )
     ffn_pools: bool = parameter(
         "Try instances that decode with a pool of its own for their feed-forward parts, too.",
         default=False,

@@ -111,7 +111,9 @@ def simulate(asked: Simulation) -> Result:
         refuse_unused("`router=prefix`", unknown if asked.router == "prefix" else {})
     if not 1 <= asked.workers <= MOST_WORKERS:
         raise InputError(f"{asked.workers} workers", hint=f"give 1 to {MOST_WORKERS}")
-    fleet = Fleet(prices, server, replicas, beside, router=asked.router, workers=asked.workers)
+    fleet = Fleet(
+        prices, server, replicas, router=asked.router, workers=asked.workers, others=beside
+    )
     if asked.denoising_steps:
         steps = denoising_steps(block_diffusion(asked, made), deployment, prices, made)
         own = steps.server(server)

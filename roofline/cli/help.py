@@ -26,7 +26,7 @@ before all groups."""
 GROUPS: Final[Mapping[str, str]] = {
     "Parallelism": "layout node tp pp ep dp cp sp stages prefill_replicas microbatches "
     "ring_attention overlap two_batch objective top over overlapped decode_gpu decode_node encode "
-    "encode_gpu ffn ffn_gpu ffn_over disaggregated length_pools ffn_pools",
+    "encode_gpu ffn ffn_gpu ffn_over disaggregated length_pools ffn_pools encoder_pools",
     "Formats": "weights kv draft_weights",
     "Model and kernels": "mla routing_skew expert_loads redundant_experts attention split_kv "
     "sram fusion mask kv_cache offload_weights offload_kv offload_to prefetch convention "

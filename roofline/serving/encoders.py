@@ -65,6 +65,33 @@ def encode_step(deployment: Deployment, workload: Workload) -> tuple[float, floa
     return both - bare + deployment.engine_costs.prefill_step_s, both
 
 
+def sending(deployment: Deployment, *others: Deployment) -> tuple[float, float]:
+    """Vectors of the pictures of a prompt, and the time until they are elsewhere. [B] [s]
+
+    Args:
+        deployment: An encode instance, whose options have the pictures.
+        others: Instances that they may go to; the slowest network counts.
+
+    Raises:
+        InputError: There are no pictures, or no tower.
+        LayoutError: A node has no network.
+    """
+    tower, seen = deployment.architecture.tower, deployment.options.pictures
+    if tower is None or not seen.images:
+        raise InputError("a pool that encodes no pictures", hint="give `images`")
+    networks = [each.node.network for each in (deployment, *others)]
+    known = [each for each in networks if each is not None]
+    if len(known) < len(networks):
+        raise LayoutError(
+            "a node without a network to send encoded pictures over",
+            hint="use a node whose file states its network",
+        )
+    tokens = seen.images * tower.tokens(seen.image_size)
+    sent = float(tokens * deployment.architecture.d_model) * deployment.precision.activations.width
+    rate = min(each.rate_between_nodes for each in known)
+    return sent, max(each.latency_s for each in known) + sent / rate
+
+
 def encoders(
     deployment: Deployment, prefill: Deployment, pools: Disaggregated, requests_per_s: float
 ) -> Encoders:
@@ -83,19 +110,11 @@ def encoders(
     tower, seen = deployment.architecture.tower, deployment.options.pictures
     if tower is None or not seen.images:
         raise InputError("a pool that encodes no pictures", hint="give `images`, or no `encode`")
-    networks = (deployment.node.network, prefill.node.network)
-    if networks[0] is None or networks[1] is None:
-        raise LayoutError(
-            "a node without a network to send encoded pictures over",
-            hint="use a node whose file states its network",
-        )
+    sent, send_s = sending(deployment, prefill)
     tokens = seen.images * tower.tokens(seen.image_size)
-    sent = float(tokens * deployment.architecture.d_model) * deployment.precision.activations.width
-    rate = min(each.rate_between_nodes for each in networks if each is not None)
-    late = max(each.latency_s for each in networks if each is not None)
     encode_s, _ = encode_step(deployment, pools.decode.workload)
     _, inside_s = encode_step(replace(prefill, options=deployment.options), pools.decode.workload)
-    made = Encoders(deployment, tokens, encode_s, sent, late + sent / rate, 1, inside_s)
+    made = Encoders(deployment, tokens, encode_s, sent, send_s, 1, inside_s)
     number = math.ceil(requests_per_s / made.prompts_per_s * (1.0 - 2.0**-40))
     return replace(made, instances=max(number, 1))
 

@@ -47,7 +47,8 @@ ASKED: Final[Mapping[str, str]] = {
     "simulate": "latencies objectives places sessions throughput replicas facility draft_lengths "
     "server cache tiers cache_curve workload",
     "plan": "halls job what_ifs objectives facility owned confidences relaxations deployments "
-    "length_pools bounds frontier fleets by_hour gpus_by_rate sensitivity break_even candidates",
+    "length_pools encoder_pools bounds frontier fleets by_hour gpus_by_rate sensitivity break_even "
+    "candidates",
 }
 """Tables that answer a question, in the order of the terminal."""
 MADE: Final[Mapping[str, Callable[[Result], Grid | Sequence[Grid] | None]]] = {

@@ -248,6 +248,11 @@ SHOWN: Final[Mapping[str, Shown]] = {
             "share": lambda row: Cell(percent(row["share"])),
         },
     ),
+    "encoder_pools": Shown(
+        "Pictures on GPUs of their own; the last row has the towers beside the text",
+        "encode_gpu=Pictures on, instances, encode_s=A prompt, ready_p99_s=Ready p99, "
+        "rest=Deployment, gpus, usd_per_hour=Price, met=Kept | send_s, ttft_p99_s, tpot_p99_s",
+    ),
     "pools": Shown(
         "Pools",
         "pool, instances, layout, gpus, batch, step_s, low_s, serial_s=No overlap, "

@@ -63,8 +63,6 @@ class Fleet:
     """Prices and policy of each replica."""
     replicas: int = 1
     """Replicas, `others` included; those of a session go to the same. [1]"""
-    others: tuple[OtherReplicas, ...] = ()
-    """Replicas unlike the first ones, which are the last of them all."""
     drafting: Drafting | BlockDiffusion | None = None
     """Speculative decoding, or denoising by blocks, in which prices are of rounds or of denoising
     steps; None where decoding is plain."""
@@ -74,6 +72,8 @@ class Fleet:
     """Replicas that serve over time, at most as many as there are; None for all of them always."""
     workers: int = 1
     """Threads that serve replicas side by side. [1]"""
+    others: tuple[OtherReplicas, ...] = ()
+    """Replicas unlike the first ones, which are the last of them all."""
 
     @property
     def alike(self) -> int:

@@ -197,9 +197,8 @@ def test_unlike_replicas_serve_what_a_router_step_by_step_sends_them(router: Rou
             if router == "turns"
             else reference(made, works, prefix=router == "prefix")
         )
-        fleet = Fleet(
-            PRICES, SERVER, 5, (OtherReplicas(on(device="l40s"), slow, small, 3),), router=router
-        )
+        others = (OtherReplicas(on(device="l40s"), slow, small, 3),)
+        fleet = Fleet(PRICES, SERVER, 5, router=router, others=others)
         assert sent(fleet, made).tolist() == where.tolist()
         served = serve(fleet, made)
         for replica, kind in enumerate(kinds):
@@ -213,7 +212,7 @@ def test_unlike_replicas_serve_what_a_router_step_by_step_sends_them(router: Rou
 def test_unlike_replicas_are_full_when_the_slowest_is_or_by_load_when_all_are() -> None:
     made, slow = chat(400, 10.0), step_prices(on(device="l40s"), sequences=64)
     other = OtherReplicas(on(device="l40s"), slow, SERVER, 3)
-    fleet = Fleet(PRICES, SERVER, 5, (other,))
+    fleet = Fleet(PRICES, SERVER, 5, others=(other,))
     fast, low = (saturation(Fleet(prices, SERVER), made) for prices in (PRICES, slow))
     assert low < fast
     assert saturation(fleet, made) == pytest.approx(5 * low)
