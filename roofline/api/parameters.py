@@ -878,6 +878,12 @@ class Simulation(
         unit="1",
     )
     cold: bool = parameter("The server has just started: its first prompts wait.", default=False)
+    admission: Literal["whole", "chunk"] = parameter(
+        "Cache for which a prompt that is cut is admitted: all of it, or of its first chunk.",
+        text="Room in the cache for which a prompt that is cut is admitted: ``whole``, or that of "
+        "its first ``chunk``, as vLLM before ``scheduler_reserve_full_isl``.",
+        default="whole",
+    )
     cache_pool: str = parameter(
         "Pool on the network for prefixes of all replicas, stored as they are computed: 8TB.",
         default="0 B",

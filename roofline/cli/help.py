@@ -35,9 +35,9 @@ GROUPS: Final[Mapping[str, str]] = {
     "rate_curve sessions_per_day cv requests warmup seed length_spread ramp_up prompt_pool harness "
     "prefill_batch prefix_hit images image_size characters_per_token cold timeout static",
     "Engine": "engine engine_version cuda_graphs memory_utilization max_sequences max_context "
-    "token_budget chunked_prefill prefix_caching policy first preemption contiguous host_cache "
-    "nvme_cache cache_pool cache_curve recv_interval stream_interval dp_timeout_iters beside "
-    "router workers page reserved profile port",
+    "token_budget chunked_prefill prefix_caching policy first admission preemption contiguous "
+    "host_cache nvme_cache cache_pool cache_curve recv_interval stream_interval dp_timeout_iters "
+    "beside router workers page reserved profile port",
     "Decoding": "samples beams temperature top_k top_p denoising_steps block",
     "LoRA adapters": "adapters lora_rank lora_targets max_loras adapter_skew",
     "Drafts": "draft acceptance acceptance_spread draft_length draft_tokens draft_model draft_tp "

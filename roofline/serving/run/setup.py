@@ -15,7 +15,7 @@ from roofline.hardware.links import host_link
 from roofline.hardware.serving_engine import Engine
 from roofline.serving.adapters import load_s
 from roofline.serving.requests import Requests
-from roofline.serving.simulate.server import BATCHED, Policy, Server
+from roofline.serving.simulate.server import BATCHED, Admission, Policy, Server
 from roofline.serving.workload import MOST_TOKENS
 from roofline.units import counted, show_binary
 
@@ -28,8 +28,8 @@ class Asked:
     r"""Settings of the server; None for what its engine does.
 
     Attributes:
-        policy, first, max_sequences, token_budget, timeout_s, preemption, recv_interval, \
-        stream_interval, cold: As in `Server`.
+        policy, first, admission, max_sequences, token_budget, timeout_s, preemption, \
+        recv_interval, stream_interval, cold: As in `Server`.
         dp_timeout_iters: Steps that prompts wait at most until every copy of attention has one; 0
             where they do not. [1]
         contiguous: Whether each sequence has one region as long as the longest request, as before
@@ -42,6 +42,7 @@ class Asked:
 
     policy: Policy | None = None
     first: Literal["decode", "prefill"] | None = None
+    admission: Admission = "whole"
     max_sequences: int | None = None
     token_budget: int | None = None
     timeout_s: float = 0.0
@@ -104,6 +105,9 @@ def server_of(
     server = Server(
         policy=policy,
         first=asked.first or engine.first,
+        admission=asked.admission,
+        # Without a word on the budget an engine is taken to be started with one that is enough.
+        oversized="waits" if engine.fits and asked.token_budget and not asked.policy else "joins",
         max_sequences=sequences,
         token_budget=0 if alone else tokens,
         timeout_s=asked.timeout_s,

@@ -125,6 +125,8 @@ def rules(
         waits=server.policy != "dynamic",
         timeout_s=float(server.timeout_s),
         chunked=server.policy == "chunked",
+        grown=server.admission == "chunk",
+        fits=server.oversized == "waits",
         decode_first=server.first == "decode",
         max_sequences=server.max_sequences,
         budget=server.token_budget or UNLIMITED,

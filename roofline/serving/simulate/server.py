@@ -8,6 +8,7 @@ from roofline.errors import InputError
 
 Policy = Literal["static", "packed", "dynamic", "continuous", "chunked"]
 First = Literal["decode", "prefill"]
+Admission = Literal["whole", "chunk"]
 Memory = Literal["pages", "contiguous"]
 Region = Literal["longest", "power", "exact"]
 Preemption = Literal["recompute", "swap"]
@@ -45,6 +46,15 @@ class Server:
     token_budget: int = 0
     """New tokens of a step; 0 for no limit. A prompt that is not cut is the first of its step, or
     has room in what is left. A batch that nobody joins is prefilled in one step. [token]"""
+    admission: Admission = "whole"
+    """Room in pages for which a prompt that is cut is admitted: ``"whole"``: that of all of it;
+    ``"chunk"``: that of what its step computes. It takes more with every chunk, and where there is
+    none it loses its place and begins again. Source: vLLM, ``SchedulerConfig``:
+    ``scheduler_reserve_full_isl``, and ``Scheduler.schedule`` at 00024d31, which has none."""
+    oversized: Literal["joins", "waits"] = "joins"
+    """Prompt that is not cut and does not fit beside those that decode: ``"joins"`` them as the
+    first of its step, or ``"waits"`` until it fits. Source: TensorRT-LLM,
+    ``PyMicroBatchScheduler.schedule`` at 034fffb0, for those that wait."""
     drafted: int = 0
     """Tokens that each sequence drafts for a decode step, which verifies them: it takes as many
     more of the budget, and of the cache from its admission on. Source: vLLM v0.11,
@@ -109,7 +119,7 @@ class Server:
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
-        kinds = {"policy": Policy, "first": First, "kv": Memory}
+        kinds = {"policy": Policy, "first": First, "kv": Memory, "admission": Admission}
         for name, kind in {**kinds, "region": Region, "preemption": Preemption}.items():
             if (value := getattr(self, name)) not in get_args(kind):
                 raise InputError(
@@ -163,6 +173,12 @@ class Server:
                 self.disk_tokens and not self.tier_tokens and not self.pooled,
                 "room on drives for prefixes, but none in the host's memory before them",
                 "give room on the host, too",
+            ),
+            (
+                self.admission == "chunk"
+                and (self.policy != "chunked" or self.first == "prefill" or contiguous),
+                "memory that grows with chunks, of prompts that are not cut beside decoding",
+                "leave out `admission`, or use policy chunked with pages and first decode",
             ),
             (
                 self.pooled and not (self.sharing and self.disk_tokens),

@@ -120,11 +120,11 @@ def matched(g: Rules, s: State, i: int) -> tuple[int, int, int, int, int]:
 
 
 @compiled
-def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
+def admit(g: Rules, s: State, i: int, ready: bool, left: int) -> bool:
     """Give a request the memory of its prompt, if there is enough; ``goal`` and ``done`` are set.
 
     ``ready`` is a request whose cache comes from elsewhere. What it will need beyond is pledged as
-    far as the server reserves it.
+    far as the server reserves it. Where memory grows with chunks, the first one has so many tokens.
     """
     r, n = s.rows, s.counts[0]
     if g.contiguous:
@@ -142,7 +142,8 @@ def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
         n.running += 1
         return True
     hits, idle, loads, done, reads = (0, 0, 0, r[i].goal, 0) if ready else matched(g, s, i)
-    needed = pages(g, r[i].goal) - hits
+    tokens = min(r[i].goal, done + left) if g.grown else r[i].goal
+    needed = pages(g, tokens) - hits
     if needed > g.pages - taken(s) - n.begun - idle:
         return False
     kept = max(r[i].goal, r[i].prompt + int(g.reservation * (r[i].output - 1)))
@@ -169,6 +170,18 @@ def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
     n.pledged += pledge
     n.stored += r[i].done - hits * g.page
     n.running += 1
+    make_room(g, s)
+    return True
+
+
+@compiled
+def grow(g: Rules, s: State, i: int, tokens: int) -> bool:
+    """Give a prompt that is partly prefilled the memory of its next tokens, if there is enough."""
+    r, n = s.rows, s.counts[0]
+    more = pages(g, r[i].done + tokens) - pages(g, r[i].done)
+    if more > g.pages - taken(s) - n.begun:
+        return False
+    n.own += more
     make_room(g, s)
     return True
 

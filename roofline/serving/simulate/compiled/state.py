@@ -26,6 +26,8 @@ class Rules(NamedTuple):
     waits: bool
     timeout_s: float
     chunked: bool
+    grown: bool
+    fits: bool
     decode_first: bool
     max_sequences: int
     budget: int
