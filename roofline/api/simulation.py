@@ -54,9 +54,9 @@ def simulate(asked: Simulation) -> Result:
     Returns:
         Result: Tables ``headline`` (latencies), ``throughput``, ``objectives``, ``server``,
             ``cache``, ``workload``, ``distribution`` (of latencies), ``over_time`` (requests and
-            cache), ``by_load`` (TTFT up to saturation, in an open loop); ``places`` and
-            ``sessions`` where requests follow others; ``cache_curve`` and ``requests`` where asked
-            for.
+            cache), ``by_load`` (TTFT up to saturation, in an open loop); ``replica_kinds`` of
+            unlike ones; ``places`` and ``sessions`` where requests follow others;
+            ``cache_curve`` and ``requests`` where asked for.
     """
     policy = asked.policy
     if policy is not None:

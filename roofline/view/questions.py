@@ -44,8 +44,8 @@ ASKED: Final[Mapping[str, str]] = {
     "paging": "headline schemes",
     "compare": "variants speed factors training",
     "layouts": "layouts",
-    "simulate": "latencies objectives places sessions throughput replicas facility draft_lengths "
-    "server cache tiers cache_curve workload",
+    "simulate": "latencies objectives places sessions throughput replica_kinds facility "
+    "draft_lengths server cache tiers cache_curve workload",
     "plan": "halls job what_ifs objectives facility owned confidences relaxations deployments "
     "length_pools encoder_pools bounds frontier fleets by_hour gpus_by_rate sensitivity break_even "
     "candidates",

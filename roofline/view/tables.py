@@ -340,7 +340,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
     "training": Shown(
         "What making them takes", "variant, method=How, formula=Arithmetic, tokens, flops"
     ),
-    "replicas": Shown(
+    "replica_kinds": Shown(
         "Replicas of each kind, and what they served",
         "gpu, layout, replicas=Number, requests, request_share=Share, throughput_tok_s=Output, "
         "ttft_p50_s=TTFT p50, ttft_p99_s=TTFT p99, tpot_p50_s=TPOT p50, tpot_p99_s=TPOT p99, "

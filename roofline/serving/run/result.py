@@ -161,7 +161,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
         "objectives": tables.objectives(slo, run.sure),
         "server": tables.server(run),
         "cache": tables.cache(run),
-        **({"replicas": tables.replicas(run, done)} if run.fleet.others else {}),
+        **({"replica_kinds": tables.replica_kinds(run, done)} if run.fleet.others else {}),
         **({"tiers": tables.tiers(run)} if run.fleet.server.outside else {}),
         "workload": tables.workload(run),
         "distribution": series.distribution(done),

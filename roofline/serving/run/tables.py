@@ -104,7 +104,7 @@ def throughput(run: "Run", done: Finished) -> Table:
     return table(rows, {})
 
 
-def replicas(run: "Run", done: Finished) -> Table:
+def replica_kinds(run: "Run", done: Finished) -> Table:
     """Requests, latencies and price of the replicas of each kind."""
     seconds = window(done)
     where = sent(run.fleet, run.requests)[-len(done) :]
