@@ -885,6 +885,20 @@ class Simulation(
         unit="1",
     )
     cold: bool = parameter("The server has just started: its first prompts wait.", default=False)
+    admission: Literal["whole", "chunk"] = parameter(
+        "Cache for which a prompt that is cut is admitted: all of it, or of its first chunk.",
+        text="Room in the cache for which a prompt that is cut is admitted: ``whole``, or that of "
+        "its first ``chunk``, as vLLM before ``scheduler_reserve_full_isl``.",
+        default="whole",
+    )
+    cache_pool: str = parameter(
+        "Pool on the network for prefixes of all replicas, stored as they are computed: 8TB.",
+        default="0 B",
+        unit="B",
+    )
+    beside: str = parameter(
+        "Replicas on other GPUs behind the same router: l40s tp1 x3, b200-sxm.", default=""
+    )
     router: Router = parameter(
         "Replica a request is sent to: in turn, by load, or by load and known prefix.",
         default="turns",
@@ -1023,6 +1037,9 @@ class Planning(
     )
     length_pools: bool = parameter(
         "Try two pools as well, for short prompts and for long ones.", default=False
+    )
+    encoder_pools: bool = parameter(
+        "Try GPUs of their own for pictures before the deployment, too.", default=False
     )
     ffn_pools: bool = parameter(
         "Try instances that decode with a pool of its own for their feed-forward parts, too.",

@@ -26,6 +26,7 @@ from roofline.bench.calibrations import profile_note
 from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu
+from roofline.model.tower import TEXT_ALONE
 from roofline.serving.adapters import load_notes, price_notes
 from roofline.serving.asking import check_decodes, check_parts, refuse_unused
 from roofline.serving.draft_trees import chain
@@ -45,6 +46,9 @@ from roofline.study.plan.by_length import tabulated as length_table
 from roofline.study.plan.candidate import Kind, Speculation
 from roofline.study.plan.day import Follow
 from roofline.study.plan.demand import Demand, Goal
+from roofline.study.plan.encoder_pools import encoder_pools
+from roofline.study.plan.encoder_pools import said as encoders_said
+from roofline.study.plan.encoder_pools import tabulated as encoders_table
 from roofline.study.plan.hall import Ceiling, Hall
 from roofline.study.plan.job import Job
 from roofline.study.plan.plan import Plan
@@ -296,6 +300,13 @@ def _problem(asked: Planning) -> Problem:
             "a plan of pools by length",
             {f"`{name}`": bool(getattr(asked, name)) for name in names},
         )
+    if asked.encoder_pools:
+        unused = {f"`{name}`": bool(getattr(asked, name)) for name in ("power", "budget", "job")}
+        unused |= {"`rate_curve`": bool(asked.rate_curve), "`draft`": bool(asked.draft)}
+        unused |= {
+            "no `images` or `recordings`": not (options.media.images or options.media.recordings)
+        }
+        refuse_unused("a plan with pools for pictures", unused)
     if facility is not None:
         refuse_unused("a question of power and energy", {"`draft`": bool(asked.draft)})
     ceilings = ceilings_of(asked, facility, devices, prices)
@@ -432,6 +443,22 @@ def _answer(problem: Problem, search: Search) -> Result:
         result = replace(
             result,
             tables={**result.tables, "length_pools": length_table(splits, whole)},
+            metadata={**result.metadata, "summary": summary},
+        )
+    if asked.encoder_pools:
+        text = replace(problem.kinds, options=replace(problem.kinds.options, media=TEXT_ALONE))
+        found = encoder_pools(
+            every,
+            text(problem.goal.gpus),
+            search.plan.demand,
+            problem.goal,
+            pools=problem.pools,
+            tell=asked.progress or (lambda _: None),
+        )
+        summary = (*result.metadata["summary"], encoders_said(found, search.plan))
+        result = replace(
+            result,
+            tables={**result.tables, "encoder_pools": encoders_table(found, search.plan)},
             metadata={**result.metadata, "summary": summary},
         )
     if problem.job is not None and search.plan.best is not None:

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from roofline.api import setting
+from roofline.api.beside import others
 from roofline.api.characters import in_characters
 from roofline.api.curves import scheduled
 from roofline.api.parameters import Offered, Planning, Simulation, shared
@@ -53,9 +54,9 @@ def simulate(asked: Simulation) -> Result:
     Returns:
         Result: Tables ``headline`` (latencies), ``throughput``, ``objectives``, ``server``,
             ``cache``, ``workload``, ``distribution`` (of latencies), ``over_time`` (requests and
-            cache), ``by_load`` (TTFT up to saturation, in an open loop); ``places`` and
-            ``sessions`` where requests follow others; ``cache_curve`` and ``requests`` where asked
-            for.
+            cache), ``by_load`` (TTFT up to saturation, in an open loop); ``replica_kinds`` of
+            unlike ones; ``places`` and ``sessions`` where requests follow others;
+            ``cache_curve`` and ``requests`` where asked for.
     """
     policy = asked.policy
     if policy is not None:
@@ -88,6 +89,7 @@ def simulate(asked: Simulation) -> Result:
         sharing=asked.prefix_caching,
         tier_bytes=setting.cache_room("host_cache", asked.host_cache),
         disk_bytes=setting.cache_room("nvme_cache", asked.nvme_cache),
+        pool_bytes=setting.cache_room("cache_pool", asked.cache_pool),
         **shared(asked, Asked),
     )
     page = page_of(engine_named(asked.engine), sharing=True)
@@ -99,6 +101,8 @@ def simulate(asked: Simulation) -> Result:
     if asked.denoising_steps:
         deployment = seeing_both_ways(deployment)
     prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
+    beside = others(asked, network, options, wanted, made) if asked.beside else ()
+    replicas += sum(each.number for each in beside)
     if asked.router != "turns":
         one_of("router", asked.router, ROUTERS)
         unused = {"`concurrency`": bool(load.concurrency), "`gpus` of one replica": replicas == 1}
@@ -107,7 +111,9 @@ def simulate(asked: Simulation) -> Result:
         refuse_unused("`router=prefix`", unknown if asked.router == "prefix" else {})
     if not 1 <= asked.workers <= MOST_WORKERS:
         raise InputError(f"{asked.workers} workers", hint=f"give 1 to {MOST_WORKERS}")
-    fleet = Fleet(prices, server, replicas, router=asked.router, workers=asked.workers)
+    fleet = Fleet(
+        prices, server, replicas, router=asked.router, workers=asked.workers, others=beside
+    )
     if asked.denoising_steps:
         steps = denoising_steps(block_diffusion(asked, made), deployment, prices, made)
         own = steps.server(server)
@@ -119,6 +125,10 @@ def simulate(asked: Simulation) -> Result:
         refuse_unused("a load that replicas follow", unused)
         load, serving = scheduled(asked.scaling, load, made, deployment, saturation(fleet, made))
         fleet = replace(fleet, replicas=serving.most, schedule=serving)
+    if server.pooled:
+        unused = {"`draft_length=auto`": length_of(asked.draft_length, "draft_length") is None}
+        unused |= {"`max_loras`": deployment.options.lora.moves}
+        refuse_unused("replicas that share a pool of prefixes", unused)
     if asked.draft:
         drafts = draft_of(asked.draft, deployment, None, None, asked.calibration)
         rates = rates_of(asked.acceptance, asked.acceptance_spread)
@@ -156,7 +166,7 @@ def simulate(asked: Simulation) -> Result:
         # What moves to the host in a second, over all devices: the bytes of a token of the cache.
         token = server.swap_s_per_token * outside_bytes_per_s(deployment) * deployment.devices
         run = replace(run, cache_curve=cache_curve(run, token))
-    if measured is not None and asked.with_intervals and not load.peak:
+    if measured is not None and asked.with_intervals and not (load.peak or beside):
         run = replace(run, sure=intervals(run, _doubt(run)))
     result = result_of(run, with_requests=asked.with_requests)
     result = in_characters(result, "throughput", asked.characters_per_token)

@@ -26,7 +26,7 @@ before all groups."""
 GROUPS: Final[Mapping[str, str]] = {
     "Parallelism": "layout node tp pp ep dp cp sp stages prefill_replicas microbatches "
     "ring_attention overlap two_batch objective top over overlapped decode_gpu decode_node encode "
-    "encode_gpu ffn ffn_gpu ffn_over disaggregated length_pools ffn_pools",
+    "encode_gpu ffn ffn_gpu ffn_over disaggregated length_pools ffn_pools encoder_pools",
     "Formats": "weights kv draft_weights",
     "Model and kernels": "mla routing_skew expert_loads redundant_experts attention split_kv "
     "sram fusion mask kv_cache offload_weights offload_kv offload_to prefetch convention "
@@ -36,9 +36,9 @@ GROUPS: Final[Mapping[str, str]] = {
     "prefill_batch prefix_hit images image_size recordings recording_s characters_per_token cold "
     "timeout static",
     "Engine": "engine engine_version cuda_graphs memory_utilization max_sequences max_context "
-    "token_budget chunked_prefill prefix_caching policy first preemption contiguous host_cache "
-    "nvme_cache cache_curve recv_interval stream_interval dp_timeout_iters router workers page "
-    "reserved profile port",
+    "token_budget chunked_prefill prefix_caching policy first admission preemption contiguous "
+    "host_cache nvme_cache cache_pool cache_curve recv_interval stream_interval dp_timeout_iters "
+    "beside router workers page reserved profile port",
     "Decoding": "samples beams temperature top_k top_p denoising_steps block",
     "LoRA adapters": "adapters lora_rank lora_targets max_loras adapter_skew",
     "Drafts": "draft acceptance acceptance_spread draft_length draft_tokens draft_model draft_tp "

@@ -97,7 +97,10 @@ def _values(result: Result) -> dict[str, Any]:
             continue
         rows = [dict(row) for row in result.tables[name].rows()]
         out["metrics" if name == "headline" else name] = {row.pop("metric"): row for row in rows}
-    for name in ("objectives", "places", "sessions", "cache", "tiers", "cache_curve", "workload"):
+    for name in (
+        *("objectives", "places", "sessions", "replica_kinds", "cache", "tiers"),
+        *("cache_curve", "workload"),
+    ):
         if name in result.tables:
             out[name] = list(result.tables[name].rows())
     return out

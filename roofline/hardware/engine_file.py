@@ -78,6 +78,7 @@ class _EngineFile(schema.Strict):
     runtime_memory: schema.Sourced
     graph_memory: schema.Sourced
     block_tokens: schema.Sourced
+    fits: _ChoiceFile = _ChoiceFile(value=False, source="assumed")
     graph_kernels: bool = False
     fuses: _ChoiceFile = _ChoiceFile(value=True, source="assumed")
     fused_inputs: _ChoiceFile = _ChoiceFile(value=False, source="assumed")
@@ -143,6 +144,7 @@ def read_engine(path: Path) -> Engine:
         policy=file.policy.value,
         first=file.first.value,
         reservation=sourced("reservation", ""),
+        fits=file.fits.value,
         graph_kernels=file.graph_kernels,
         fuses=file.fuses.value,
         fused_inputs=file.fused_inputs.value,

@@ -86,6 +86,8 @@ class Engine:
     reservation: float = 0.0
     """Share of an answer for which there must be room before its sequence is admitted; below 1,
     sequences are preempted where pages run out. [1]"""
+    fits: bool = False
+    """True if a prompt that is not cut waits until it fits beside those that decode."""
     graph_kernels: bool = False
     """True if it runs the kernels of a step in CUDA graphs, and fused."""
     fuses: bool = True

@@ -65,6 +65,35 @@ def encode_step(deployment: Deployment, workload: Workload) -> tuple[float, floa
     return both - bare + deployment.engine_costs.prefill_step_s, both
 
 
+def sending(deployment: Deployment, *others: Deployment) -> tuple[float, float]:
+    """Vectors of what a prompt has beside its text, and the time until they are elsewhere. [B] [s]
+
+    Args:
+        deployment: An encode instance, whose options have the pictures and recordings.
+        others: Instances that they may go to; the slowest network counts.
+
+    Raises:
+        InputError: Nothing becomes tokens in a tower.
+        LayoutError: A node has no network.
+    """
+    tokens = media_tokens(deployment.architecture, deployment.options.media)
+    if not tokens:
+        raise InputError(
+            "a pool that encodes no pictures and no sound that become tokens",
+            hint="give `images` or `recordings`, or no pool that encodes",
+        )
+    networks = [each.node.network for each in (deployment, *others)]
+    known = [each for each in networks if each is not None]
+    if len(known) < len(networks):
+        raise LayoutError(
+            "a node without a network to send encoded pictures over",
+            hint="use a node whose file states its network",
+        )
+    sent = float(tokens * deployment.architecture.d_model) * deployment.precision.activations.width
+    rate = min(each.rate_between_nodes for each in known)
+    return sent, max(each.latency_s for each in known) + sent / rate
+
+
 def encoders(
     deployment: Deployment, prefill: Deployment, pools: Disaggregated, requests_per_s: float
 ) -> Encoders:
@@ -81,23 +110,10 @@ def encoders(
         LayoutError: A node has no network.
     """
     tokens = media_tokens(deployment.architecture, deployment.options.media)
-    if not tokens:
-        raise InputError(
-            "a pool that encodes no pictures and no sound that become tokens",
-            hint="give `images` or `recordings`, or no `encode`",
-        )
-    networks = (deployment.node.network, prefill.node.network)
-    if networks[0] is None or networks[1] is None:
-        raise LayoutError(
-            "a node without a network to send encoded pictures over",
-            hint="use a node whose file states its network",
-        )
-    sent = float(tokens * deployment.architecture.d_model) * deployment.precision.activations.width
-    rate = min(each.rate_between_nodes for each in networks if each is not None)
-    late = max(each.latency_s for each in networks if each is not None)
+    sent, send_s = sending(deployment, prefill)
     encode_s, _ = encode_step(deployment, pools.decode.workload)
     _, inside_s = encode_step(replace(prefill, options=deployment.options), pools.decode.workload)
-    made = Encoders(deployment, tokens, encode_s, sent, late + sent / rate, 1, inside_s)
+    made = Encoders(deployment, tokens, encode_s, sent, send_s, 1, inside_s)
     number = math.ceil(requests_per_s / made.prompts_per_s * (1.0 - 2.0**-40))
     return replace(made, instances=max(number, 1))
 
@@ -157,7 +173,7 @@ def said(found: Encoders, pools: Disaggregated) -> tuple[str, ...]:
         f"pictures and sound of a prompt, {found.tokens:,} tokens, take "
         f"{show(found.encode_s, 's')}, and {show(found.sent_bytes, 'B')} go to the prefill in "
         f"{show(found.send_s, 's')}. With that TTFT is {show(apart['ttft_s'], 's')}; "
-        f"with the tower in the prefill pool it is {show(inside['ttft_s'], 's')} and the pools serve "
+        f"with the tower in the prefill pool it is {show(inside['ttft_s'], 's')}, and they serve "
         f"{significant(inside['requests_per_s'])} of {significant(apart['requests_per_s'])} "
         f"requests/s{dearer}. Figures below are from the start of the prefill.",
     )

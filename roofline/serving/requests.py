@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,10 @@ COLUMNS: Final = ("arrival", "prompt", "output", "priority", "after", "think", "
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Requests in order of arrival, one row each."""
+    """Requests in order of arrival, one row each.
+
+    A column of one value may be read-only and hold it once, so that millions of requests are small.
+    """
 
     arrival: Array
     """Time since the start, never less than the one before; 0 where a client of a closed loop
@@ -79,23 +82,30 @@ def requests(
     start = np.atleast_1d(np.asarray(arrival, np.float64))
 
     def column(values: ArrayLike) -> Integers:
-        return np.broadcast_to(np.asarray(values, np.int64), start.shape).copy()
+        return np.broadcast_to(np.asarray(values, np.int64), start.shape)
 
-    sizes = [len(ids) for ids in blocks] if blocks else [0] * len(start)
+    prefix = _no_hashes(len(start))
+    if blocks:
+        prefix = np.concatenate([[0], np.cumsum([len(ids) for ids in blocks], dtype=np.int64)])
     made = Requests(
         arrival=start,
         prompt=column(prompt),
         output=column(output),
         priority=column(priority),
         after=column(after),
-        think=np.broadcast_to(np.asarray(think, np.float64), start.shape).copy(),
+        think=np.broadcast_to(np.asarray(think, np.float64), start.shape),
         joins=column(joins),
-        prefix=np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64),
+        prefix=prefix,
         hashes=np.fromiter(chain.from_iterable(blocks), np.int64),
         block=block,
     )
     check(made)
     return made
+
+
+def _no_hashes(count: int) -> Integers:
+    """Starts of the hashes of so many requests that have none. [1]"""
+    return np.broadcast_to(np.int64(0), count + 1)
 
 
 def check(made: Requests, *, earlier: int = 0) -> None:
@@ -104,7 +114,7 @@ def check(made: Requests, *, earlier: int = 0) -> None:
     They are counted from 0, after so many earlier ones of the stream. [1]
     """
     rows = np.arange(earlier, earlier + len(made))
-    listed = np.diff(made.prefix)
+    listed = np.diff(made.prefix) if len(made.hashes) else np.int64(0)
 
     def no_length(tokens: Integers) -> NDArray[np.bool_]:
         return (tokens < 1) | (tokens > MOST_TOKENS)
@@ -112,7 +122,7 @@ def check(made: Requests, *, earlier: int = 0) -> None:
     faults = (
         (~np.isfinite(made.arrival) | (made.arrival < 0), "arrives at no time", "0 s or later"),
         (
-            np.diff(made.arrival, prepend=0.0) < 0,
+            np.append(False, made.arrival[1:] < made.arrival[:-1])[: len(made)],
             "arrives before the one above it",
             "requests in order of arrival",
         ),
@@ -149,6 +159,8 @@ def check(made: Requests, *, earlier: int = 0) -> None:
 
 def _joins_later(made: Requests, rows: Integers) -> NDArray[np.bool_]:
     """Whether each row joins none, or a later one that follows another."""
+    if (made.joins == -1).all():
+        return np.ones(len(rows), np.bool_)
     target = made.joins - rows[0] if len(rows) else made.joins
     inside = (made.joins > rows) & (target < len(rows))
     met: NDArray[np.bool_] = made.after[np.where(inside, target, 0)] >= 0
@@ -176,10 +188,11 @@ def part(made: Requests, start: int, stop: int) -> Requests:
         [1.0, 2.0]
     """
     first, last = made.prefix[start], made.prefix[min(stop, len(made))]
+    prefix = made.prefix[start : min(stop, len(made)) + 1]
     return replace(
         made,
         **{name: getattr(made, name)[start:stop] for name in COLUMNS},
-        prefix=made.prefix[start : min(stop, len(made)) + 1] - first,
+        prefix=prefix - first if first else prefix,
         hashes=made.hashes[first:last],
     )
 
@@ -196,16 +209,26 @@ def joined(parts: Iterable[Requests]) -> Requests:
     if not every:
         return requests(np.empty(0), 1, 1)
     ends = np.cumsum([0, *(len(made.hashes) for made in every)])
-    prefix = [made.prefix[:-1] + end for made, end in zip(every, ends[:-1], strict=True)]
+    prefix = _no_hashes(sum(map(len, every)))
+    if ends[-1]:
+        starts = [made.prefix[:-1] + end for made, end in zip(every, ends[:-1], strict=True)]
+        prefix = np.concatenate([*starts, ends[-1:]]).astype(np.int64)
     columns = {
-        name: np.concatenate([getattr(made, name) for made in every])
-        for name in (*COLUMNS, "hashes")
+        name: _end_to_end([getattr(made, name) for made in every]) for name in (*COLUMNS, "hashes")
     }
     return Requests(
         **columns,
-        prefix=np.concatenate([*prefix, ends[-1:]]).astype(np.int64),
+        prefix=prefix,
         block=max(made.block for made in every),
     )
+
+
+def _end_to_end(columns: Sequence[Array | Integers]) -> Any:
+    """Columns, one after the other; those that all hold one value once do so together."""
+    some = [each for each in columns if len(each)]
+    if some and all(each.strides == (0,) and each[0] == some[0][0] for each in some):
+        return np.broadcast_to(some[0][:1], sum(map(len, some)))
+    return np.concatenate(columns)
 
 
 def picked_rows(made: Requests, rows: Integers) -> Requests:
@@ -218,17 +241,25 @@ def picked_rows(made: Requests, rows: Integers) -> Requests:
         >>> picked_rows(three, np.array([1, 2])).after.tolist()
         [-1, 0]
     """
-    place = np.full(len(made) + 1, -1, np.int64)
-    place[rows] = np.arange(len(rows))
+    columns = {name: _rows_of(getattr(made, name), rows) for name in COLUMNS}
+    if made.after.strides != (0,):
+        place = np.full(len(made) + 1, -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        columns["after"], columns["joins"] = place[columns["after"]], place[columns["joins"]]
+        # What follows none any more waits for none.
+        columns["joins"][columns["after"][columns["joins"]] < 0] = -1
+    if not len(made.hashes):
+        return replace(made, **columns, prefix=_no_hashes(len(rows)))
     sizes = np.diff(made.prefix)[rows]
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     inside = np.arange(ends[-1]) - np.repeat(ends[:-1], sizes)
-    columns = {name: getattr(made, name)[rows] for name in COLUMNS}
-    columns["after"], columns["joins"] = place[columns["after"]], place[columns["joins"]]
-    # What follows none any more waits for none.
-    columns["joins"][columns["after"][columns["joins"]] < 0] = -1
     hashes = made.hashes[np.repeat(made.prefix[:-1][rows], sizes) + inside]
     return replace(made, **columns, prefix=ends, hashes=hashes)
+
+
+def _rows_of(column: Array | Integers, rows: Integers) -> Any:
+    """Some entries of a column, which holds one value once as long as it did."""
+    return np.broadcast_to(column[:1], rows.shape) if column.strides == (0,) else column[rows]
 
 
 def clipped(made: Requests, limit: int) -> Requests:

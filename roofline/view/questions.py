@@ -44,10 +44,11 @@ ASKED: Final[Mapping[str, str]] = {
     "paging": "headline schemes",
     "compare": "variants speed factors training",
     "layouts": "layouts",
-    "simulate": "latencies objectives places sessions throughput facility draft_lengths server "
-    "cache tiers cache_curve workload",
+    "simulate": "latencies objectives places sessions throughput replica_kinds facility "
+    "draft_lengths server cache tiers cache_curve workload",
     "plan": "halls job what_ifs objectives facility owned confidences relaxations deployments "
-    "length_pools bounds frontier fleets by_hour gpus_by_rate sensitivity break_even candidates",
+    "length_pools encoder_pools bounds frontier fleets by_hour gpus_by_rate sensitivity break_even "
+    "candidates",
 }
 """Tables that answer a question, in the order of the terminal."""
 MADE: Final[Mapping[str, Callable[[Result], Grid | Sequence[Grid] | None]]] = {

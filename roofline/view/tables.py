@@ -248,6 +248,11 @@ SHOWN: Final[Mapping[str, Shown]] = {
             "share": lambda row: Cell(percent(row["share"])),
         },
     ),
+    "encoder_pools": Shown(
+        "Pictures on GPUs of their own; the last row has the towers beside the text",
+        "encode_gpu=Pictures on, instances, encode_s=A prompt, ready_p99_s=Ready p99, "
+        "rest=Deployment, gpus, usd_per_hour=Price, met=Kept | send_s, ttft_p99_s, tpot_p99_s",
+    ),
     "pools": Shown(
         "Pools",
         "pool, instances, layout, gpus, batch, step_s, low_s, serial_s=No overlap, "
@@ -334,6 +339,13 @@ SHOWN: Final[Mapping[str, Shown]] = {
     ),
     "training": Shown(
         "What making them takes", "variant, method=How, formula=Arithmetic, tokens, flops"
+    ),
+    "replica_kinds": Shown(
+        "Replicas of each kind, and what they served",
+        "gpu, layout, replicas=Number, requests, request_share=Share, throughput_tok_s=Output, "
+        "ttft_p50_s=TTFT p50, ttft_p99_s=TTFT p99, tpot_p50_s=TPOT p50, tpot_p99_s=TPOT p99, "
+        "usd_per_mtok=Per Mtok",
+        writers={"request_share": lambda row: Cell(percent(row["request_share"]))},
     ),
     "tiers": Shown(
         "Tiers of the cache; a whole prompt loaded or computed again",

@@ -82,7 +82,7 @@ def test_a_question_may_state_a_parameter_anew() -> None:
         (Media, parameters.Analysis, {"after"}),
         (Degrees, parameters.Analysis, {"spelled"}),
         (Wanted, parameters.Simulation, {"media"}),
-        (Asked, parameters.Simulation, {"sharing", "tier_bytes", "disk_bytes"}),
+        (Asked, parameters.Simulation, {"sharing", "tier_bytes", "disk_bytes", "pool_bytes"}),
         (Given, parameters.Measured, set()),
     ],
 )

@@ -316,6 +316,24 @@ def test_prefixes_that_leave_the_gpu_wait_on_the_host(cli: Any) -> None:
     assert whole == pytest.approx(deep["server"]["prefix_hits"]["value"])
     assert found["NVMe"]["load_s"] > found["host memory"]["load_s"] > found["GPU"]["load_s"] == 0
     assert cli(f"{SMALL} --rate 5 --nvme-cache 1TB").code == 2
+    pool = cli(f"{SMALL} --rate 5 --format json --no-intervals --cache-pool 1TB").result
+    assert [row["tier"] for row in pool["tiers"]] == ["GPU", "pool of all"]
+    both = cli(f"{SMALL} --rate 5 --cache-pool 1TB --host-cache 1GB --nvme-cache 1TB")
+    assert (both.code, "beside drives" in both.err) == (2, True)
+
+
+def test_replicas_of_several_kinds_share_traffic(cli: Any) -> None:
+    line = f'{SMALL} --gpu h100-sxm --rate 20 --beside "l40s x2" --router load'
+    ran = cli(f"{line} --format json").result
+    kinds = ran["replica_kinds"]
+    assert [row["replicas"] for row in kinds] == [1, 2]
+    assert sum(row["requests"] for row in kinds) == ran["counted"]
+    assert ran["gpus"] == 3
+    assert ran["machines"] == "1 × NVIDIA H100 SXM5 80GB, 2 × NVIDIA L40S 48GB"
+    for more in ("--cache-pool 1TB", "--cache-curve", "--scaling start=1s", "--pue 1.2"):
+        refused = cli(f"{line} {more}")
+        assert (refused.code, "replicas of several kinds" in refused.err) == (2, True), more
+    assert cli(f'{SMALL} --rate 20 --beside "l40s x2 y"').code == 2
 
 
 def test_requests_are_sent_where_load_is_least(cli: Any) -> None:

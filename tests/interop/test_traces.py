@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import DocumentError, InputError, RooflineError
 from roofline.interop.traces import read_trace, stream_trace, write_trace
-from roofline.serving.requests import Requests, joined, requests
+from roofline.serving.requests import COLUMNS, Requests, joined, part, requests
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Constant, Uniform
 from roofline.serving.traffic.traffic import Poisson, Shared, Traffic, Turns
@@ -138,6 +138,25 @@ def test_chunks_are_the_same_as_the_whole(
     again, whole = joined(stream_trace(path, chunk=chunk)), read_trace(path).requests
     for name in ("arrival", "prompt", "output", "prefix", "hashes"):
         assert np.array_equal(getattr(again, name), getattr(whole, name)), name
+
+
+@pytest.mark.parametrize("priority", [False, True])
+def test_a_table_of_numbers_is_read_to_the_bit_as_its_lines_are(
+    written: Callable[[str], Path], priority: bool
+) -> None:
+    random = np.random.default_rng(5)
+    times = np.cumsum(random.exponential(0.1, 2000)).tolist()
+    rows = [f"{time!r},{1 + n % 700},{1 + n % 90}" for n, time in enumerate(times)]
+    if priority:
+        rows = [f"{row},{n % 3}" for n, row in enumerate(rows)]
+    header = "arrival_s,prompt,output" + ",priority" * priority
+    path = written("\n".join([header, *rows, ""]))
+    for most in (0, 1, 1500):
+        whole = read_trace(path, most=most).requests
+        again = part(joined(stream_trace(path)), 0, most or len(rows))
+        assert len(whole) == (most or len(rows))
+        for name in (*COLUMNS, "prefix"):
+            assert np.array_equal(getattr(again, name), getattr(whole, name)), name
 
 
 def test_the_first_requests_of_a_trace(written: Callable[[str], Path]) -> None:

@@ -11,7 +11,7 @@ from roofline.study.scenario.crossing import grid_of
 from roofline.study.store.chunk import Chunk
 from tests.study.scenario.documents import BATCH, TRAFFIC, scenario
 
-LENGTHS = {"prompt": 1000, "output": 65}
+LENGTHS: dict[str, Any] = {"prompt": 1000, "output": 65}
 
 
 def swept(base: dict[str, Any], **changes: Any) -> list[dict[str, Any]]:

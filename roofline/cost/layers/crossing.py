@@ -1,6 +1,7 @@
 """Operators of attention to the outputs of an encoder."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from roofline.cost.attention import attention, naive_attention
 from roofline.cost.layers.common import Pass, attending, product
@@ -17,10 +18,10 @@ def operators(p: Pass, part: CrossAttention, d: float, layers: int) -> Iterator[
     biased = heads * h if part.biased else 0.0
     yield from product(p, "cross-q", heads * h, d, layers, biased=biased)
     naive = p.deployment.naive
-    shape = {"heads": heads, "kv_heads": heads, "head_dim": h}
+    shape: dict[str, Any] = {"heads": heads, "kv_heads": heads, "head_dim": h}
     kept = p.deployment.precision.kv.width
     for name, count, new, _ in p.groups:
-        widths = {"width": p.stream_width, "kv_width": kept, "value_dim": h}
+        widths: dict[str, Any] = {"width": p.stream_width, "kv_width": kept, "value_dim": h}
         work = (
             naive_attention(count, new, positions, **shape, **widths)
             if naive

@@ -13,9 +13,9 @@ from roofline.content import label
 from roofline.errors import DocumentError, InputError
 from roofline.interop.traces import chats, mooncake, sessions
 from roofline.interop.traces.lines import Line, cut_off, lines, located
-from roofline.interop.traces.tables import FORMATS, Format, Place, Rows
+from roofline.interop.traces.tables import FORMATS, Format, Place, Rows, numbers, plain_columns
 from roofline.schema.document import collector_paused
-from roofline.serving.requests import Integers, Requests, joined, part, requests
+from roofline.serving.requests import MOST_TOKENS, Integers, Requests, joined, part, requests
 from roofline.units import PREFIX
 
 CHUNK: Final = 2**16
@@ -82,6 +82,8 @@ def read_trace(
             raise _without_chats(label(path))
         return _of_texts(path, kind, most)
     reader = _Reader(path, block, chained=chained)
+    if (plain := reader.numbers_alone(path, most)) is not None:
+        return Trace(plain, reader.name, reader.title, reader.source, reader.failed)
     limit = most or MOST_TOGETHER
     parts, count, ids = [], 0, 0
     for made in reader.chunks(min(CHUNK, limit)):
@@ -200,6 +202,39 @@ class _Reader:
     def timed(self) -> bool:
         """True where the format says when requests came."""
         return self._format is None or len(self._format.columns) == len(("time", "in", "out"))
+
+    def numbers_alone(self, path: Path, most: int) -> Requests | None:
+        """Requests of a table of numbers and nothing else, up to so many, read column by column.
+
+        None where there is anything else in the file: what is wrong is told line by line. [1]
+        """
+        table = self._format
+        if table is None or table.seconds is not numbers or self._chained:
+            return None
+        if path.suffix == ".gz" or not path.is_file():
+            return None
+        spelled = {name.lower(): name for name in self._header}
+        wanted = [spelled.get(name.lower(), "") for name in (*table.columns, *table.optional)]
+        wanted = [name for name in wanted if name]
+        if len(wanted) < len(self._header):
+            return None
+        columns = plain_columns(path, self._header, wanted[1:], most or MOST_TOGETHER + 1)
+        if columns is None:
+            return None
+        seconds, *counts = (columns.pop(name) for name in wanted)
+        right = len(seconds) <= MOST_TOGETHER and seconds[0] >= 0 and np.isfinite(seconds[-1])
+        right &= bool((seconds[1:] >= seconds[:-1]).all())
+        answered = np.minimum(*counts[:2]) > 0
+        least = [table.least, table.least, *(0 for _ in counts[2:])]
+        for each, low in zip(counts, least, strict=True):
+            right &= bool(each.min() >= low) and bool(each.max() <= MOST_TOKENS)
+        if not right or not answered.any():
+            return None
+        self.failed = int((~answered).sum())
+        seconds -= seconds[0]
+        if self.failed:
+            seconds, *counts = (each[answered] for each in (seconds, *counts))
+        return requests(seconds, *counts[:2], priority=counts[2] if counts[2:] else 0)
 
     def chunks(self, size: int) -> Iterator[Requests]:
         while True:

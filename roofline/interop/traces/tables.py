@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,12 @@ from roofline.cost.work import Array
 from roofline.errors import DocumentError
 from roofline.interop.traces.lines import Line, cut_off, located
 from roofline.serving.requests import MOST_TOKENS
+from roofline.units import PREFIX
 
 Ints = NDArray[np.int64]
 Texts = Mapping[str, Sequence[str]]
+AT_ONCE: Final = int(4 * PREFIX["Mi"])
+"""Bytes of a table of numbers that are read at once. [B]"""
 _SHOWN: Final = 40
 _ZONE: Final = re.compile(r"(?:Z|[+-]00:?00)$")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?", re.ASCII)
@@ -96,6 +100,48 @@ def _refuse(
             f"{column} is {texts[row][:_SHOWN]!r}, which is {said}",
             "correct the line, or remove it",
         )
+
+
+def plain_columns(
+    path: Path, names: Sequence[str], whole: Sequence[str], most: int
+) -> dict[str, NDArray[Any]] | None:
+    """Columns of a table that has numbers and nothing else, of up to so many rows. [1]
+
+    None where anything else is in it.
+
+    Args:
+        path: File with a header.
+        names: Columns, all of them.
+        whole: Those of integers.
+        most: Rows to read, the first ones; a few more may have to be right. [1]
+    """
+    from pyarrow import ArrowInvalid, csv, float64, int64  # which takes a while to load
+
+    kinds = {name: int64() if name in whole else float64() for name in names}
+    reading = csv.ReadOptions(
+        column_names=list(names), skip_rows=1, use_threads=False, block_size=AT_ONCE
+    )
+    parsing = csv.ParseOptions(ignore_empty_lines=False)
+    converting = csv.ConvertOptions(column_types=kinds)
+    # A value takes a character and one after it: room for all, of which only what is filled counts.
+    room = path.stat().st_size // (2 * len(names)) + 1
+    made: dict[str, NDArray[Any]] = {
+        name: np.empty(room, np.int64 if name in whole else np.float64) for name in names
+    }
+    rows = 0
+    try:
+        with csv.open_csv(path, reading, parsing, converting) as table:
+            for batch in table:
+                if any(column.null_count for column in batch.columns):
+                    return None
+                for name, column in zip(names, batch.columns, strict=True):
+                    made[name][rows : rows + len(batch)] = column.to_numpy()
+                rows += len(batch)
+                if rows >= most:
+                    break
+    except (ArrowInvalid, OSError):
+        return None
+    return {name: column[: min(rows, most)] for name, column in made.items()} if rows else None
 
 
 @dataclass(frozen=True, slots=True)

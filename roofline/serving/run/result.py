@@ -121,7 +121,8 @@ class Run:
     @property
     def devices(self) -> int:
         """Devices of all replicas, of the most at once where they come and go. [1]"""
-        return self.fleet.replicas * self.deployment.devices
+        others = sum(each.number * each.deployment.devices for each in self.fleet.others)
+        return self.fleet.alike * self.deployment.devices + others
 
     @property
     def paid_s(self) -> float:
@@ -137,6 +138,16 @@ class Run:
             return float(self.devices)
         return self.paid_s / self.served.totals.makespan_s * self.deployment.devices
 
+    @property
+    def usd_per_hour(self) -> float:
+        """Price of the devices that are paid, mean over the run; 0 where one has none. [$/h]"""
+        prices = [each.number * each.deployment.usd_per_hour for each in self.fleet.others]
+        mean = self.mean_devices - sum(
+            each.number * each.deployment.devices for each in self.fleet.others
+        )
+        prices.append(mean * self.deployment.node.gpu.usd_per_hour)
+        return sum(prices) if all(prices) else 0.0
+
 
 def result_of(run: Run, *, with_requests: bool = False) -> Result:
     """Tables, notes and inputs of a run."""
@@ -150,7 +161,8 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
         "objectives": tables.objectives(slo, run.sure),
         "server": tables.server(run),
         "cache": tables.cache(run),
-        **({"tiers": tables.tiers(run)} if run.fleet.server.tier_tokens else {}),
+        **({"replica_kinds": tables.replica_kinds(run, done)} if run.fleet.others else {}),
+        **({"tiers": tables.tiers(run)} if run.fleet.server.outside else {}),
         "workload": tables.workload(run),
         "distribution": series.distribution(done),
         "over_time": series.over_time(run),
@@ -188,8 +200,9 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
             **asked_of(deployment),
             **(asdict(lora) if (lora := deployment.options.lora).adapters else {}),
             "gpus": run.devices,
+            **({"machines": tables.machines(run)} if run.fleet.others else {}),
             "replicas": run.fleet.replicas,
-            "layout_title": str(deployment.layout),
+            "layout_title": tables.arranged(run),
             "engine_title": deployment.engine.title,
             "policy": run.fleet.server.policy,
             "workload": run.load.name,
@@ -386,11 +399,23 @@ def notes(run: Run) -> tuple[str, ...]:
             f"{1.0 / server.swap_s_per_token:,.0f} tokens a second while nothing else runs; "
             "leaving is taken to go on beside the steps."
         )
-    if server.disk_tokens:
+    if server.pooled:
+        out.append(
+            f"Replicas share a pool with room for {server.disk_tokens:,} tokens: pages are there "
+            "as soon as they are computed, those used longest ago leave, and each replica reads "
+            f"{1.0 / server.disk_s_per_token:,.0f} tokens a second while it runs nothing else. "
+            "Latency and rate of the pool itself are left out."
+        )
+    elif server.disk_tokens:
         out.append(
             f"What leaves the host's memory waits on its drives, with room for "
             f"{server.disk_tokens:,} tokens, and comes back at "
             f"{1.0 / server.disk_s_per_token:,.0f} tokens a second, a drive for each GPU."
+        )
+    if run.fleet.others:
+        out.append(
+            "Replicas are of several kinds: energy and intervals are left out, and figures of a "
+            "replica are means of all."
         )
     out += [*load_notes(run.deployment), *price_notes(run.deployment)]
     out.append(
@@ -459,7 +484,7 @@ def formed(run: "Run") -> str:
     Of a closed loop nothing is said: its run begins with a burst.
     """
     fleet, requests = run.fleet, run.requests
-    if not run.load.rate or run.load.peak or lacking(requests, fleet.server):
+    if not run.load.rate or run.load.peak or fleet.others or lacking(requests, fleet.server):
         return ""
     if fleet.drafting is not run.drafting:  # a block has no first token
         return ""

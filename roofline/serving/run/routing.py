@@ -5,15 +5,17 @@ A router that weighs loads sees no replica from inside. It believes that a reque
     w = (prompt − known) · s + answer · d
 
 seconds of a replica, s for each token of a prompt and d for each of an answer, and that a replica
-works off what it was sent. A request goes to the replica where backlog + w is least, the first of
-equals. Which tokens are known is nothing (``"load"``), or what the router sent there before and the
-replica has room for (``"prefix"``). Nobody knows how long an answer will be: the mean counts.
+works off what it was sent. Replicas on other GPUs have an s and d of their own. A request goes to
+the replica where backlog + w is least, the first of equals. Which tokens are known is nothing
+(``"load"``), or what the router sent there before and the replica has room for (``"prefix"``).
+Nobody knows how long an answer will be: the mean counts.
 
 Source: Mooncake, Qin et al. 2024 (arXiv 2407.00079), KVCache-centric scheduling; NVIDIA
 Dynamo, KV router: overlap and load in one cost.
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -75,42 +77,43 @@ def work_of(prices: StepPrices, server: Server, requests: Requests) -> Work:
     beside = slice(above - 1, above + 1)
     at = [float(np.interp(context, prices.contexts, row)) for row in prices.decode_s[beside]]
     step = prices.engine.decode_step(float(np.interp(batch, prices.batches[beside], at)), batch)
-    room = server.kv_tokens + server.tier_tokens + server.disk_tokens
+    room = server.kv_tokens + server.outside
     prefill = float(prices.engine.prefill_gain * (others + attention))
     return Work(prefill, float(step) / batch, room if server.sharing else 0)
 
 
-def routed(requests: Requests, replicas: int, router: Router, work: Work) -> Integers:
+def routed(requests: Requests, replicas: Sequence[Work], router: Router) -> Integers:
     """Replica of each request; those of a session go where its first one went. [1]
 
     Sessions count with all of their requests as they begin.
 
     Args:
         requests: What comes, in the order of its arrival.
-        replicas: Number of them. [1]
+        replicas: Time that tokens take on each of them.
         router: One of `ROUTERS`.
-        work: Time of a replica that tokens take.
 
     Examples:
         A long prompt keeps the first replica busy; the next two go to the second:
 
         >>> from roofline.serving.requests import requests
         >>> work = Work(1.0, 0.0, 0)
-        >>> routed(requests([0.0, 0.0, 1.0], [9, 2, 2], 1), 2, "load", work).tolist()
+        >>> routed(requests([0.0, 0.0, 1.0], [9, 2, 2], 1), [work, work], "load").tolist()
         [0, 1, 1]
     """
     sessions = turn(requests)
-    if router == "turns" or replicas == 1:
-        return sessions % replicas
+    if router == "turns" or len(replicas) == 1:
+        return sessions % len(replicas)
     heads = np.flatnonzero(requests.after < 0)
     prompts, counts = (
         np.bincount(sessions, weights=column).tolist()
         for column in (requests.prompt, np.ones(len(requests)))
     )
-    answer = work.decode_s * float(requests.output.mean())
-    backlog, last = [0.0] * replicas, 0.0
-    known = [OrderedDict[int, None]() for _ in range(replicas)]
-    pages = work.room // requests.block if router == "prefix" and requests.block else 0
+    mean = float(requests.output.mean())
+    answers = [work.decode_s * mean for work in replicas]
+    backlog, last = [0.0] * len(replicas), 0.0
+    known = [OrderedDict[int, None]() for _ in replicas]
+    kept = requests.block if router == "prefix" else 0
+    pages = [work.room // kept if kept else 0 for work in replicas]
     chosen = np.zeros(len(heads), np.int64)
     for number, row in enumerate(heads.tolist()):
         now = float(requests.arrival[row])
@@ -118,15 +121,15 @@ def routed(requests: Requests, replicas: int, router: Router, work: Work) -> Int
         last = now
         blocks = requests.hashes[requests.prefix[row] : requests.prefix[row + 1]].tolist()
         cost = []
-        for place in range(replicas):
+        for place, work in enumerate(replicas):
             hits = _leading(blocks, known[place]) * requests.block
             tokens = max(prompts[number] - hits, 1.0)
-            cost.append(tokens * work.prefill_s + counts[number] * answer)
+            cost.append(tokens * work.prefill_s + counts[number] * answers[place])
         totals = [wait + each for wait, each in zip(backlog, cost, strict=True)]
         best = totals.index(min(totals))
         chosen[number] = best
         backlog[best] = totals[best]
-        _remember(known[best], blocks, pages)
+        _remember(known[best], blocks, pages[best])
     out: Integers = chosen[sessions]
     return out
 

@@ -10,7 +10,7 @@ import numpy as np
 from roofline.cost.work import Array
 from roofline.serving.objectives import Finished, counted, spread, window
 from roofline.serving.requests import part
-from roofline.serving.run.serve import repeated, serve
+from roofline.serving.run.serve import levels, repeated, serve
 from roofline.serving.simulate.server import UNLIMITED
 from roofline.table import Table, table
 
@@ -37,7 +37,7 @@ def over_time(run: "Run") -> Table:
     Bins are those of the cache, a power of two wide. Means and peaks of requests are exact: they
     are counted from arrivals, starts and ends.
     """
-    served, room = run.served, run.fleet.server.kv_tokens
+    served, room = run.served, run.fleet.kv_tokens
     last, course = float(served.finish.max()), served.course
     while course.bin_s * MOST_BINS <= last:
         course = course.coarser(2.0 * course.bin_s)
@@ -71,17 +71,20 @@ def present(start: Array, end: Array, edges: Array) -> tuple[Array, Array]:
         >>> present(np.array([0.0, 1.0]), np.array([3.0, 2.0]), np.array([0.0, 2.0, 4.0]))
         (array([1.5, 0.5]), array([2., 1.]))
     """
-    times = np.concatenate([start, end])
-    change = np.concatenate([np.ones(len(start)), -np.ones(len(end))])
-    order = np.lexsort((change, times))  # an end counts before a start at the same time
-    times, level = times[order], np.cumsum(change[order])
-    level = np.concatenate([[0.0], level])
-    at = np.searchsorted(times, edges, "right")
-    # Integral of the level up to each edge.
-    steps = np.concatenate([[0.0], np.cumsum(level[1:-1] * np.diff(times))])
-    before = np.maximum(at - 1, 0)
-    until = steps[before] + level[at] * (edges - times[before]) * (at > 0)
-    most = [level[a : b + 1].max() for a, b in pairwise(at)]
+    starts, level = levels(start, end)
+    until = np.zeros(len(edges))
+    at_edge = np.zeros(len(edges))
+    for sign, times in ((1.0, starts), (-1.0, np.sort(end))):
+        # Each that came before an edge was there from its start to the edge, less from its end.
+        before = np.searchsorted(times, edges, "right")
+        total = np.concatenate([[0.0], np.cumsum(times)])[before]
+        until += sign * (edges * before - total)
+        at_edge += sign * before
+    came = np.searchsorted(starts, edges, "right")
+    most = [
+        max(now, float(level[a:b].max(initial=0)))
+        for now, (a, b) in zip(at_edge, pairwise(came), strict=False)
+    ]
     return np.diff(until) / np.diff(edges), np.array(most)
 
 

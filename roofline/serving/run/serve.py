@@ -20,12 +20,12 @@ from roofline.serving.requests import (
     picked_rows,
 )
 from roofline.serving.run.adapters import waited
-from roofline.serving.run.routing import Router, Schedule, routed, scheduled, turn, work_of
+from roofline.serving.run.routing import Router, Schedule, Work, routed, scheduled, turn, work_of
 from roofline.serving.simulate.compiled.state import Paced
 from roofline.serving.simulate.denoising import BlockDiffusion
 from roofline.serving.simulate.drafting import Drafting, reached, rounds_of
 from roofline.serving.simulate.prices import StepPrices
-from roofline.serving.simulate.run import UNPACED, simulate, stream
+from roofline.serving.simulate.run import UNPACED, simulate, stream, together
 from roofline.serving.simulate.served import Course, Served, Totals, averaged
 from roofline.serving.simulate.served import joined as served_joined
 from roofline.serving.simulate.server import Server
@@ -43,6 +43,18 @@ SAMPLE: Final = 8192
 
 
 @dataclass(frozen=True, slots=True)
+class OtherReplicas:
+    """Replicas on other GPUs or in another layout, behind the same router."""
+
+    deployment: Deployment
+    prices: StepPrices
+    server: Server
+    """Deployment, prices and policy of each."""
+    number: int
+    """Number of them. [1]"""
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
     """Replicas that share traffic."""
 
@@ -50,7 +62,7 @@ class Fleet:
     server: Server
     """Prices and policy of each replica."""
     replicas: int = 1
-    """Replicas; those of a session go to the same. [1]"""
+    """Replicas, `others` included; those of a session go to the same. [1]"""
     drafting: Drafting | BlockDiffusion | None = None
     """Speculative decoding, or denoising by blocks, in which prices are of rounds or of denoising
     steps; None where decoding is plain."""
@@ -60,6 +72,24 @@ class Fleet:
     """Replicas that serve over time, at most as many as there are; None for all of them always."""
     workers: int = 1
     """Threads that serve replicas side by side. [1]"""
+    others: tuple[OtherReplicas, ...] = ()
+    """Replicas unlike the first ones, which are the last of them all."""
+
+    @property
+    def alike(self) -> int:
+        """Replicas of the first kind. [1]"""
+        return self.replicas - sum(each.number for each in self.others)
+
+    @property
+    def kinds(self) -> tuple[tuple[StepPrices, Server, int], ...]:
+        """Prices, policy and number of the replicas of each kind. [1]"""
+        others = ((kind.prices, kind.server, kind.number) for kind in self.others)
+        return (self.prices, self.server, self.alike), *others
+
+    @property
+    def kv_tokens(self) -> int:
+        """Room of the cache of a replica, mean of all. [token]"""
+        return sum(number * server.kv_tokens for _, server, number in self.kinds) // self.replicas
 
 
 def drafting_fleet(
@@ -126,26 +156,42 @@ def _run(
     if fleet.drafting is not None:
         pace = fleet.drafting.paced(requests)
         requests = fleet.drafting.in_rounds(requests)
-    if fleet.schedule is not None:
-        where = scheduled(requests, fleet.schedule)
-    else:
-        work = work_of(fleet.prices, fleet.server, requests)
-        where = routed(requests, fleet.replicas, fleet.router, work)
+    where = sent(fleet, requests)
+    replicas = [(prices, server) for prices, server, number in fleet.kinds for _ in range(number)]
     order = np.argsort(where, kind="stable")
     ends = np.cumsum(np.bincount(where, minlength=fleet.replicas))
     told, finished = Lock(), [0]
 
+    def rows_of(replica: int) -> Integers:
+        return order[ends[replica - 1] if replica else 0 : ends[replica]]
+
+    if fleet.server.pooled and fleet.replicas > 1:
+        busy = [replica for replica in range(fleet.replicas) if len(rows_of(replica))]
+        every = together(
+            [picked_rows(requests, rows_of(replica)) for replica in busy],
+            fleet.prices,
+            fleet.server,
+            concurrency=[_share(concurrency, replica, fleet.replicas) for replica in busy],
+            ramp_s=ramp_s,
+        )
+        whole = (
+            replace(served, number=rows_of(replica)[served.number])
+            for replica, served in zip(busy, every, strict=True)
+        )
+        return _together(whole, len(requests))
+
     def one(replica: int) -> Served | None:
-        rows = order[ends[replica - 1] if replica else 0 : ends[replica]]
+        rows = rows_of(replica)
         if not len(rows):
             return None
         own = picked_rows(requests, rows) if fleet.replicas > 1 else requests
         clients = _share(concurrency, replica, fleet.replicas)
+        prices, server = replicas[replica]
         parts = []
         for served in stream(
             _parts(own),
-            fleet.prices,
-            fleet.server,
+            prices,
+            server,
             concurrency=clients,
             ramp_s=ramp_s,
             paced=picked(pace, rows),
@@ -162,6 +208,16 @@ def _run(
         return replace(whole, number=rows[whole.number])
 
     return _together(_each(one, fleet), len(requests))
+
+
+def sent(fleet: Fleet, requests: Requests) -> Integers:
+    """Replica that each request is sent to, those of the first kind first. [1]"""
+    if fleet.schedule is not None:
+        return scheduled(requests, fleet.schedule)
+    works: list[Work] = []
+    for prices, server, number in fleet.kinds:
+        works += [work_of(prices, server, requests)] * number
+    return routed(requests, works, fleet.router)
 
 
 def _each(one: Callable[[int], Served | None], fleet: Fleet) -> Iterator[Served]:
@@ -195,7 +251,8 @@ def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -
     which start together, nor the last, which leave the server empty. Sessions go on at once. Twice
     as many of them as run at once may be more than the cache has room for, so that each finds its
     pages evicted by the others: as many as have room are tried too, and the higher rate is that
-    which can last. Source: a queue is stable below the rate at which its server works when
+    which can last. Unlike replicas that requests go to in turn are full when the slowest is, by
+    load when all are. Source: a queue is stable below the rate at which its server works when
     it never waits, Asmussen 2003, Applied Probability and Queues, chapter III.
 
     Args:
@@ -204,6 +261,15 @@ def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -
             the server was filled often enough.
         transferred: Whether the cache of each prompt and the first token come with the request.
     """
+    if fleet.others:
+        alone = replace(fleet, replicas=1, others=())
+        rates = [
+            (number, saturation(replace(alone, prices=prices, server=server), requests))
+            for prices, server, number in fleet.kinds
+        ]
+        if fleet.router == "turns":
+            return fleet.replicas * min(rate for _, rate in rates)
+        return sum(number * rate for number, rate in rates)
     single = first_rows(requests, min(len(requests), SAMPLE))
     copies = -(-FULL * fleet.server.max_sequences // len(single))
     ready = repeated(single, copies * len(single))
@@ -253,21 +319,28 @@ def running(served: Served) -> tuple[float, int]:
 
 def _present(start: Array, end: Array) -> tuple[float, int]:
     """Mean and most of what is there between two times; what ends as another starts is gone."""
-    times = np.concatenate([start, end])
-    change = np.concatenate([np.ones(len(start)), -np.ones(len(end))])
-    order = np.lexsort((change, times))
-    span = float(times.max() - times.min())
-    most = int(np.cumsum(change[order]).max())
-    return (float((end - start).sum()) / span if span else 0.0), most
+    span = float(max(start.max(), end.max()) - min(start.min(), end.min()))
+    _, level = levels(start, end)
+    return (float((end - start).sum()) / span if span else 0.0), int(level.max())
+
+
+def levels(start: Array, end: Array) -> tuple[Array, Integers]:
+    """Starts in order of time [s], and what is there right after each of them. [1]
+
+    What ends as another starts is gone.
+    """
+    starts = np.sort(start)
+    level = np.arange(1, len(starts) + 1, dtype=np.int64)
+    level -= np.searchsorted(np.sort(end), starts, "right")
+    return starts, level
 
 
 def _parts(requests: Requests) -> Iterator[Requests]:
     """Parts that end with a session, so that it is known how far a run is."""
     first = np.flatnonzero(requests.after < 0)
     cuts = [0]
-    for row in first:
-        if row - cuts[-1] >= PART:
-            cuts.append(int(row))
+    while (at := int(np.searchsorted(first, cuts[-1] + PART))) < len(first):
+        cuts.append(int(first[at]))
     for start, stop in zip(cuts, [*cuts[1:], len(requests)], strict=True):
         yield part(requests, start, stop)
 

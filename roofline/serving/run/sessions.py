@@ -191,7 +191,7 @@ def cache_curve(run: "Run", bytes_per_token: float) -> Table:
         tier = int(server.kv_tokens * host)
         if tokens < most:
             continue
-        room = replace(server, kv_tokens=tokens, tier_tokens=tier, disk_tokens=0)
+        room = replace(server, kv_tokens=tokens, tier_tokens=tier, disk_tokens=0, pooled=False)
         tried = replace(fleet, server=room)
         served = serve(tried, requests, concurrency=load.concurrency, ramp_s=load.ramp_s)
         made = spread(served.ttft_s)

@@ -15,7 +15,7 @@ from roofline.hardware.links import host_link
 from roofline.hardware.serving_engine import Engine
 from roofline.serving.adapters import load_s
 from roofline.serving.requests import Requests
-from roofline.serving.simulate.server import BATCHED, Policy, Server
+from roofline.serving.simulate.server import BATCHED, Admission, Policy, Server
 from roofline.serving.workload import MOST_TOKENS
 from roofline.units import counted, show_binary
 
@@ -28,8 +28,8 @@ class Asked:
     r"""Settings of the server; None for what its engine does.
 
     Attributes:
-        policy, first, max_sequences, token_budget, timeout_s, preemption, recv_interval, \
-        stream_interval, cold: As in `Server`.
+        policy, first, admission, max_sequences, token_budget, timeout_s, preemption, \
+        recv_interval, stream_interval, cold: As in `Server`.
         dp_timeout_iters: Steps that prompts wait at most until every copy of attention has one; 0
             where they do not. [1]
         contiguous: Whether each sequence has one region as long as the longest request, as before
@@ -37,10 +37,12 @@ class Asked:
         sharing: Whether equal prefixes are kept once.
         tier_bytes: Memory of the host for prefixes that leave the devices of a replica. [B]
         disk_bytes: Room on its drives for those that leave that memory. [B]
+        pool_bytes: Room on the network for those of all replicas. [B]
     """
 
     policy: Policy | None = None
     first: Literal["decode", "prefill"] | None = None
+    admission: Admission = "whole"
     max_sequences: int | None = None
     token_budget: int | None = None
     timeout_s: float = 0.0
@@ -49,6 +51,7 @@ class Asked:
     sharing: bool | None = None
     tier_bytes: float = 0.0
     disk_bytes: float = 0.0
+    pool_bytes: float = 0.0
     recv_interval: int = 1
     stream_interval: int = 1
     cold: bool = False
@@ -94,9 +97,17 @@ def server_of(
             "room on the host for prefixes that nobody shares",
             hint="leave out `host_cache`, or share prefixes",
         )
+    if asked.pool_bytes and not sharing:
+        raise InputError(
+            "a pool of prefixes that nobody shares",
+            hint="leave out `cache_pool`, or share prefixes",
+        )
     server = Server(
         policy=policy,
         first=asked.first or engine.first,
+        admission=asked.admission,
+        # Without a word on the budget an engine is taken to be started with one that is enough.
+        oversized="waits" if engine.fits and asked.token_budget and not asked.policy else "joins",
         max_sequences=sequences,
         token_budget=0 if alone else tokens,
         timeout_s=asked.timeout_s,
@@ -119,6 +130,7 @@ def server_of(
         utilization=utilization,
         tier_bytes=asked.tier_bytes,
         disk_bytes=asked.disk_bytes,
+        pool_bytes=asked.pool_bytes,
     )
     return beaming(replace(placed, token_budget=server.token_budget), deployment, requests)
 
@@ -181,6 +193,7 @@ def with_cache(
     utilization: float | None = None,
     tier_bytes: float = 0.0,
     disk_bytes: float = 0.0,
+    pool_bytes: float = 0.0,
 ) -> Server:
     """A server with the cache that is left on a deployment's devices.
 
@@ -196,9 +209,11 @@ def with_cache(
         utilization: Share of device memory the engine takes; None for its default. [1]
         tier_bytes: Of the host, for prefixes that leave the devices. [B]
         disk_bytes: Of its drives, for those that leave its memory; every device has one drive. [B]
+        pool_bytes: On the network, for those of all replicas, in place of drives; every device
+            reads its part at its own rate of the network. [B]
 
     Raises:
-        InputError: There is no link to the host whose rate is known.
+        InputError: There is no link to the host, or no network, whose rate is known.
         InfeasibleError: Nothing is left, or less than a page.
     """
     limit = server.token_budget or deployment.step_tokens
@@ -227,9 +242,22 @@ def with_cache(
             f"a cache on the host of {deployment.node.gpu.name}",
             hint="give a device whose link to the host is known, and a network with a cache",
         )
+    if pool_bytes:
+        if disk_bytes:
+            raise InputError(
+                "a pool of prefixes beside drives", hint="leave out `nvme_cache` or `cache_pool`"
+            )
+        if (network := deployment.node.network) is None or not moved:
+            raise InputError(
+                f"a pool of prefixes for {deployment.node.name}",
+                hint="give a node whose file states its network, and a network with a cache",
+            )
+        pool = int(pool_bytes / (moved * deployment.devices))
+        each = moved / network.rate_between_nodes
+        server = replace(server, disk_tokens=pool, disk_s_per_token=each, pooled=True)
     lora = deployment.options.lora
     drives = replace(deployment, offload=Offload(to="nvme"))
-    return replace(
+    server = replace(
         server,
         lora=lora,
         adapter_load_s=load_s(deployment) if lora.moves else 0.0,
@@ -237,6 +265,11 @@ def with_cache(
         token_budget=max(limit, server.max_sequences) if limit and joined else limit,
         swap_s_per_token=moved / outside_bytes_per_s(deployment) if wired else 0.0,
         tier_tokens=int(tier_bytes / (moved * deployment.devices)) if tier_bytes else 0,
+    )
+    if pool_bytes:
+        return server
+    return replace(
+        server,
         disk_tokens=int(disk_bytes / (moved * deployment.devices)) if disk_bytes else 0,
         disk_s_per_token=moved / outside_bytes_per_s(drives) if wired else 0.0,
     )

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.deployment import Deployment
 from roofline.serving.draft_schedule import ranges
 from roofline.serving.energy import request_energy
 from roofline.serving.facility import Consumption, Facility
 from roofline.serving.objectives import Finished, Kept, goodput, spread, window
 from roofline.serving.requests import Integers
-from roofline.serving.run.serve import running, waiting
+from roofline.serving.run.serve import running, sent, waiting
 from roofline.serving.running_cost import joule_per_token, power, usd_per_mtok
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import UNLIMITED
@@ -89,12 +90,11 @@ def throughput(run: "Run", done: Finished) -> Table:
     if run.fleet.schedule is not None:
         hours = run.paid_s * run.deployment.devices / SECONDS_PER_HOUR
         add("gpu_hours", hours, "h", "paid, starts of replicas included")
-    if gpu.usd_per_hour:
-        hourly = gpu.usd_per_hour * run.mean_devices
+    if hourly := run.usd_per_hour:
         price = float(usd_per_mtok(hourly, seconds, tokens))
         add("usd_per_mtok", price, "$", "per million output tokens")
         add("tokens_per_usd", MILLION / price, "token", "output tokens for a dollar")
-    if gpu.tdp_w:
+    if gpu.tdp_w and not run.fleet.others:
         watts = power(gpu.tdp_w * run.mean_devices, run.served.totals.busy_s / run.paid_s)
         joule = float(joule_per_token(watts, seconds, tokens))
         add("joule_per_token", joule, "J", "per output token, idle time included")
@@ -102,6 +102,52 @@ def throughput(run: "Run", done: Finished) -> Table:
         for row in rows:
             row["low"], row["high"] = run.sure.of(row["metric"], "value")
     return table(rows, {})
+
+
+def replica_kinds(run: "Run", done: Finished) -> Table:
+    """Requests, latencies and price of the replicas of each kind."""
+    seconds = window(done)
+    where = sent(run.fleet, run.requests)[-len(done) :]
+    rows, first = [], 0
+    for deployment, number in _kinds(run):
+        mine = (where >= first) & (where < first + number)
+        first += number
+        tokens = float(done.output[mine].sum())
+        hourly = number * deployment.usd_per_hour
+        row: dict[str, Any] = {
+            "gpu": deployment.node.gpu.title,
+            "layout": deployment.layout.spelled,
+            "replicas": number,
+            "requests": int(mine.sum()),
+            "request_share": float(mine.mean()),
+            "throughput_tok_s": tokens / seconds,
+        }
+        for name in ("ttft", "tpot"):
+            each = spread(getattr(done, f"{name}_s")[mine]) if mine.any() else None
+            row |= {f"{name}_p50_s": each and each.p50, f"{name}_p99_s": each and each.p99}
+        priced = bool(hourly and tokens)
+        row["usd_per_mtok"] = float(usd_per_mtok(hourly, seconds, tokens)) if priced else None
+        rows.append(row)
+    timed = dict.fromkeys(("ttft_p50_s", "ttft_p99_s", "tpot_p50_s", "tpot_p99_s"), "s")
+    return table(rows, timed | {"throughput_tok_s": "token/s", "usd_per_mtok": "$"})
+
+
+def _kinds(run: "Run") -> list[tuple[Deployment, int]]:
+    """Deployment and number of the replicas of each kind. [1]"""
+    others = [(each.deployment, each.number) for each in run.fleet.others]
+    return [(run.deployment, run.fleet.alike), *others]
+
+
+def machines(run: "Run") -> str:
+    """Devices of each kind of replica, in words."""
+    return ", ".join(
+        f"{number * each.devices} × {each.node.gpu.title}" for each, number in _kinds(run)
+    )
+
+
+def arranged(run: "Run") -> str:
+    """Layout of each kind of replica, in words."""
+    return " and ".join(dict.fromkeys(str(each.layout) for each, _ in _kinds(run)))
 
 
 def _add(rows: list[dict[str, Any]], metric: str, value: float, unit: str, meaning: str) -> None:
@@ -219,7 +265,12 @@ def tiers(run: "Run") -> Table:
         for name, room, hits, seconds in (
             ("GPU", server.kv_tokens, max(found - loaded - read, 0.0), 0.0),
             ("host memory", server.tier_tokens, loaded, server.swap_s_per_token),
-            ("NVMe", server.disk_tokens, read, server.disk_s_per_token),
+            (
+                "pool of all" if server.pooled else "NVMe",
+                server.disk_tokens,
+                read,
+                server.disk_s_per_token,
+            ),
         )
         if room
     ]
@@ -229,7 +280,7 @@ def tiers(run: "Run") -> Table:
 
 def cache(run: "Run") -> Table:
     """Cache of one replica, in tokens; means are over steps."""
-    totals, room = run.served.totals, run.fleet.server.kv_tokens
+    totals, room = run.served.totals, run.fleet.kv_tokens
     parts = (
         ("room", float(room), "what the memory holds"),
         ("peak", totals.kv_peak_tokens, "given out, most at once"),

@@ -80,12 +80,17 @@ def extended(
     hashes = np.concatenate([s.hashes[kept], np.asarray(given.hashes, np.int64)])
     places = np.zeros(len(hashes), dtype=s.places.dtype)
     places[: len(kept)] = s.places[kept]
+    # Columns that hold one value once are written out: the loop is compiled for one kind of column.
+    arrival, think, prompt, output, priority, after, joins, prefixed = (
+        np.ascontiguousarray(getattr(given, name))
+        for name in ("arrival", "think", "prompt", "output", "priority", "after", "joins", "prefix")
+    )
     records.fill(
         rows,
-        (given.arrival, given.think),
-        (given.prompt, given.output),
-        (given.priority, ranks, given.after, given.joins),
-        given.prefix,
+        (arrival, think),
+        (prompt, output),
+        (priority, ranks, after, joins),
+        prefixed,
         first,
         len(kept),
         transferred,

@@ -1,6 +1,7 @@
 """Simulation of requests at hand, or of a stream that never is in memory as a whole."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
 from typing import Final
 
 import numpy as np
@@ -140,12 +141,61 @@ def stream(
         if batched:
             batches.serve(table, g, s, coming is not None)
         else:
-            loop.serve(table, g, s, paced, coming is not None)
+            loop.serve(table, g, s, paced, coming is not None, np.inf)
         if total:
             records.collect(s.rows, *columns, True)
         if not total or coming is None:
             yield rows.served(g, s, *(columns if total else rows.finished(s)), start_s)
         part = coming
+
+
+def together(
+    given: Sequence[Requests],
+    prices: StepPrices,
+    server: Server,
+    *,
+    concurrency: Sequence[int],
+    ramp_s: float = 0.0,
+) -> tuple[Served, ...]:
+    """Serve requests on replicas that share a pool of prefixes.
+
+    Their steps are taken in the order in which they begin, the first replica of equals; what a step
+    puts into the pool is there for all that begin after it.
+
+    Args:
+        given: Requests of each replica, at least one.
+        prices, server: Each replica, whose room for prefixes outside is the pool.
+        concurrency: Clients of each; 0 where requests come when they do. [1]
+        ramp_s: As for `simulate`.
+
+    Raises:
+        InputError: As for `simulate`.
+    """
+    from roofline.serving.simulate import rows
+    from roofline.serving.simulate.compiled import loop, prefix
+    from roofline.serving.simulate.dense import dense, rules
+
+    table, states = dense(prices, server.max_sequences, server), []
+    chains, blocks = prefix.prefixes(
+        min(server.disk_tokens // server.page, sum(len(own.hashes) for own in given) or 1)
+    )
+    for own, clients in zip(given, concurrency, strict=True):
+        check(own, server)
+        g = rules(server, prices, clients, ramp_s, uniform=False)
+        ranks = np.arange(len(own), dtype=np.int64)
+        s = rows.extended(g, rows.empty(g), own, 0, ranks, transferred=False)
+        states.append((g, s._replace(disk_chains=chains, disk_blocks=blocks)))
+    begins = [(0.0, replica) for replica in range(len(states))]
+    while begins:
+        _, replica = heappop(begins)
+        g, s = states[replica]
+        until = begins[0][0] if begins else np.inf
+        if loop.serve(table, g, s, UNPACED, False, until):
+            heappush(begins, (float(s.counts[0]["now"]), replica))
+    return tuple(
+        rows.served(g, s, *rows.finished(s), float(own.arrival[0]))
+        for own, (g, s) in zip(given, states, strict=True)
+    )
 
 
 def _parts(given: Requests) -> Iterator[Requests]:

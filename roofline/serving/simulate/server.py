@@ -8,6 +8,7 @@ from roofline.errors import InputError
 
 Policy = Literal["static", "packed", "dynamic", "continuous", "chunked"]
 First = Literal["decode", "prefill"]
+Admission = Literal["whole", "chunk"]
 Memory = Literal["pages", "contiguous"]
 Region = Literal["longest", "power", "exact"]
 Preemption = Literal["recompute", "swap"]
@@ -45,6 +46,15 @@ class Server:
     token_budget: int = 0
     """New tokens of a step; 0 for no limit. A prompt that is not cut is the first of its step, or
     has room in what is left. A batch that nobody joins is prefilled in one step. [token]"""
+    admission: Admission = "whole"
+    """Room in pages for which a prompt that is cut is admitted: ``"whole"``: that of all of it;
+    ``"chunk"``: that of what its step computes. It takes more with every chunk, and where there is
+    none it loses its place and begins again. Source: vLLM, ``SchedulerConfig``:
+    ``scheduler_reserve_full_isl``, and ``Scheduler.schedule`` at 00024d31, which has none."""
+    oversized: Literal["joins", "waits"] = "joins"
+    """Prompt that is not cut and does not fit beside those that decode: ``"joins"`` them as the
+    first of its step, or ``"waits"`` until it fits. Source: TensorRT-LLM,
+    ``PyMicroBatchScheduler.schedule`` at 034fffb0, for those that wait."""
     drafted: int = 0
     """Tokens that each sequence drafts for a decode step, which verifies them: it takes as many
     more of the budget, and of the cache from its admission on. Source: vLLM v0.11,
@@ -97,6 +107,11 @@ class Server:
     to that memory when it is asked for. 0 for none. [token]"""
     disk_s_per_token: float = 0.0
     """Time to bring a token's cache from there to the device, likewise. [s]"""
+    pooled: bool = False
+    """Whether that room is no drive but a pool on the network, which replicas share: every whole
+    page of a prompt is there as soon as it is computed, beside the steps, and stays until those
+    used longest ago have to go. Source: Mooncake, Qin et al. 2024 (arXiv 2407.00079), section 4;
+    LMCache, Liu et al. 2025 (arXiv 2510.09665), for pages that are stored as they are made."""
     lora: Lora = NO_ADAPTERS
     """Adapters that requests ask for."""
     adapter_load_s: float = 0.0
@@ -104,7 +119,7 @@ class Server:
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
-        kinds = {"policy": Policy, "first": First, "kv": Memory}
+        kinds = {"policy": Policy, "first": First, "kv": Memory, "admission": Admission}
         for name, kind in {**kinds, "region": Region, "preemption": Preemption}.items():
             if (value := getattr(self, name)) not in get_args(kind):
                 raise InputError(
@@ -155,9 +170,20 @@ class Server:
                 "share prefixes",
             ),
             (
-                self.disk_tokens and not self.tier_tokens,
+                self.disk_tokens and not self.tier_tokens and not self.pooled,
                 "room on drives for prefixes, but none in the host's memory before them",
                 "give room on the host, too",
+            ),
+            (
+                self.admission == "chunk"
+                and (self.policy != "chunked" or self.first == "prefill" or contiguous),
+                "memory that grows with chunks, of prompts that are not cut beside decoding",
+                "leave out `admission`, or use policy chunked with pages and first decode",
+            ),
+            (
+                self.pooled and not (self.sharing and self.disk_tokens),
+                "a pool of prefixes that has no room, or prefixes that nobody shares",
+                "give it room, and share prefixes",
             ),
             (
                 self.sharing and batched,
@@ -177,6 +203,11 @@ class Server:
     def tier_pages(self) -> int:
         """Whole pages that the host keeps. [1]"""
         return self.tier_tokens // self.page
+
+    @property
+    def outside(self) -> int:
+        """Room for prefixes outside the device. [token]"""
+        return self.tier_tokens + self.disk_tokens
 
     def most_tokens(self, prompt: int, output: int) -> int:
         """Most cache that a request takes, its last page or its region included. [token]

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from roofline.api import parameters
+from roofline.api.beside import spelled
+from roofline.errors import InputError
 from roofline.serving.requests import Requests, picked_rows, requests
 from roofline.serving.run.routing import (
     ROUTERS,
@@ -15,9 +17,10 @@ from roofline.serving.run.routing import (
     Work,
     routed,
     scheduled,
+    turn,
     work_of,
 )
-from roofline.serving.run.serve import Fleet, serve
+from roofline.serving.run.serve import Fleet, OtherReplicas, saturation, sent, serve
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.server import Server
@@ -32,7 +35,7 @@ SERVER = Server(max_sequences=64, token_budget=2048, kv_tokens=200_000, sharing=
 BLOCK = 16
 
 
-def reference(made: Requests, replicas: int, work: Work, *, prefix: bool) -> list[int]:
+def reference(made: Requests, works: list[Work], *, prefix: bool) -> list[int]:
     """Replica of each request: load and pages of each replica looked at one at a time."""
     head: dict[int, int] = {}
     for row, after in enumerate(made.after.tolist()):
@@ -41,9 +44,9 @@ def reference(made: Requests, replicas: int, work: Work, *, prefix: bool) -> lis
     for row in range(len(made)):
         tokens, count = whole.get(head[row], [0.0, 0.0])
         whole[head[row]] = [tokens + float(made.prompt[row]), count + 1]
+    replicas = len(works)
     free = [0.0] * replicas  # when each would have worked off what it was sent
     pages: list[list[int]] = [[] for _ in range(replicas)]  # used last at the end
-    answer = float(made.output.mean()) * work.decode_s
     went: dict[int, int] = {}
     for row in whole:
         now = float(made.arrival[row])
@@ -55,7 +58,8 @@ def reference(made: Requests, replicas: int, work: Work, *, prefix: bool) -> lis
                 hits += 1
             tokens = max(whole[row][0] - hits * made.block, 1.0)
             wait = max(free[place] - now, 0.0)
-            ends.append(wait + tokens * work.prefill_s + whole[row][1] * answer)
+            answer = float(made.output.mean()) * works[place].decode_s
+            ends.append(wait + tokens * works[place].prefill_s + whole[row][1] * answer)
         best = min(range(replicas), key=lambda place: ends[place])
         free[best] = now + ends[best]
         went[row] = best
@@ -64,7 +68,7 @@ def reference(made: Requests, replicas: int, work: Work, *, prefix: bool) -> lis
                 if block in pages[best]:
                     pages[best].remove(block)
                 pages[best].append(block)
-            pages[best] = pages[best][-(work.room // made.block) :]
+            pages[best] = pages[best][-(works[best].room // made.block) :]
     return [went[head[row]] for row in range(len(made))]
 
 
@@ -92,12 +96,13 @@ def test_random_traces_go_where_a_router_step_by_step_sends_them(part: int, pref
     for seed in range(part, 120, 4):
         made, random = traced(seed), np.random.default_rng(1000 + seed)
         # Binary fractions, so that both add up to the same numbers.
-        work = Work(2.0**-7, 2.0**-9, int(random.choice([0, 3, 20, 1000])) * BLOCK + BLOCK)
         made = replace(made, arrival=np.round(made.arrival * 64.0) / 64.0)
-        replicas = int(random.integers(1, 5))
+        # Half of them of one kind, half of up to three.
+        kinds = random.integers(0, 1 + 2 * (seed % 2), int(random.integers(1, 5)))
+        rooms = random.choice([0, 3, 20, 1000], 3) * BLOCK + BLOCK
+        works = [Work(2.0 ** (-7 - k), 2.0 ** (-9 + k), int(rooms[k])) for k in kinds.tolist()]
         router: Router = "prefix" if prefix else "load"
-        ours = routed(made, replicas, router, work).tolist()
-        assert ours == reference(made, replicas, work, prefix=prefix), seed
+        assert routed(made, works, router).tolist() == reference(made, works, prefix=prefix), seed
 
 
 def test_loads_decide_better_than_turns_where_lengths_differ() -> None:
@@ -131,9 +136,9 @@ def test_requests_of_a_topic_find_their_prefix_where_they_were_sent_before() -> 
 def test_a_single_replica_has_no_choice_and_words_are_those_of_the_question() -> None:
     made = traced(1)
     for router in ROUTERS:
-        assert set(routed(made, 1, router, work_of(PRICES, SERVER, made)).tolist()) == {0}
+        assert set(routed(made, [work_of(PRICES, SERVER, made)], router).tolist()) == {0}
     assert get_args(parameters.Router) == ROUTERS
-    turns = routed(made, 3, "turns", Work(0.0, 0.0, 0))
+    turns = routed(made, [Work(0.0, 0.0, 0)] * 3, "turns")
     heads = np.flatnonzero(made.after < 0)
     assert turns[heads].tolist() == [n % 3 for n in range(len(heads))]
 
@@ -175,3 +180,50 @@ def test_replicas_side_by_side_serve_as_one_after_the_other() -> None:
         rows = np.flatnonzero(where == replica)
         own = simulate(picked_rows(made, rows), fleet.prices, server)
         assert own.finish.tolist() == alone.finish[rows].tolist()
+
+
+@pytest.mark.parametrize("router", ["turns", "load", "prefix"])
+def test_unlike_replicas_serve_what_a_router_step_by_step_sends_them(router: Router) -> None:
+    """Each as it serves alone what is sent to it, at the prices and in the room of its kind."""
+    slow = step_prices(on(device="l40s"), sequences=16)
+    small = replace(SERVER, max_sequences=16, kv_tokens=40_000)
+    kinds = [(PRICES, SERVER), (PRICES, SERVER), (slow, small), (slow, small), (slow, small)]
+    for seed in range(10):
+        made = traced(seed)
+        works = [work_of(*kind, made) for kind in kinds]
+        assert works[2].prefill_s > 1.5 * works[0].prefill_s
+        where = np.array(
+            [n % 5 for n in turn(made).tolist()]
+            if router == "turns"
+            else reference(made, works, prefix=router == "prefix")
+        )
+        others = (OtherReplicas(on(device="l40s"), slow, small, 3),)
+        fleet = Fleet(PRICES, SERVER, 5, router=router, others=others)
+        assert sent(fleet, made).tolist() == where.tolist()
+        served = serve(fleet, made)
+        for replica, kind in enumerate(kinds):
+            rows = np.flatnonzero(where == replica)
+            if len(rows):
+                alone = simulate(picked_rows(made, rows), *kind)
+                assert alone.finish.tolist() == served.finish[rows].tolist()
+                assert alone.cached.tolist() == served.cached[rows].tolist()
+
+
+def test_unlike_replicas_are_full_when_the_slowest_is_or_by_load_when_all_are() -> None:
+    made, slow = chat(400, 10.0), step_prices(on(device="l40s"), sequences=64)
+    other = OtherReplicas(on(device="l40s"), slow, SERVER, 3)
+    fleet = Fleet(PRICES, SERVER, 5, others=(other,))
+    fast, low = (saturation(Fleet(prices, SERVER), made) for prices in (PRICES, slow))
+    assert low < fast
+    assert saturation(fleet, made) == pytest.approx(5 * low)
+    assert saturation(replace(fleet, router="load"), made) == pytest.approx(2 * fast + 3 * low)
+
+
+def test_replicas_beside_others_are_spelled_with_gpu_layout_and_number() -> None:
+    for text in ("l40s x0", "", "l40s,", "l40s tp1 tp2", "x3 l40s x2 x1"):
+        with pytest.raises(InputError, match="beside others"):
+            spelled(text)
+    assert spelled("mi300x tp2-pp2 x 2,b200-sxm") == (
+        ("mi300x", "tp2-pp2", 2),
+        ("b200-sxm", "tp1", 1),
+    )

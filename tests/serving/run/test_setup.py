@@ -95,7 +95,14 @@ def test_a_server_has_the_defaults_of_its_engine_on_its_device(name: str) -> Non
 
 
 def test_what_is_asked_for_goes_before_defaults() -> None:
-    asked = Asked("continuous", "prefill", 64, 4096, preemption="swap", sharing=False)
+    asked = Asked(
+        "continuous",
+        "prefill",
+        max_sequences=64,
+        token_budget=4096,
+        preemption="swap",
+        sharing=False,
+    )
     server = server_of(on(), asked, SOME, None)
     assert (server.policy, server.first, server.max_sequences) == ("continuous", "prefill", 64)
     assert (server.token_budget, server.preemption, server.sharing) == (4096, "swap", False)

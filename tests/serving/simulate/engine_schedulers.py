@@ -28,6 +28,9 @@ class Request:
     output: int
     computed: int = 0
     made: int = 0
+    again: bool = False
+    """Whether it lost its place and is not yet computed again: its tokens are priced as a
+    prompt's, the last one too."""
     admitted: float = math.nan
     first: float = math.nan
     finish: float = math.nan
@@ -39,7 +42,7 @@ class Request:
 
     @property
     def decodes(self) -> bool:
-        return self.computed == self.tokens - 1 and self.made > 0
+        return self.computed == self.tokens - 1 and self.made > 0 and not self.again
 
 
 @dataclass
@@ -103,6 +106,7 @@ class Engine:
             each.computed += tokens
             if each.computed < each.tokens:
                 continue
+            each.again = False
             each.made += 1
             if each.made == 1:
                 each.first = self.now
@@ -129,7 +133,7 @@ class Vllm(Engine):
             wanted = self.blocks(one.computed + new) - self.blocks(one.computed)
             while wanted > self.free - taken:
                 last = self.running.pop()
-                last.computed, preempted = 0, True
+                last.computed, last.again, preempted = 0, True, True
                 self.preemptions += 1
                 self.waiting.insert(0, last)
                 if last is one:
@@ -145,13 +149,26 @@ class Vllm(Engine):
                 break
             one = self.waiting[0]
             new = min(one.tokens - one.computed, budget)
-            if self.blocks(new) > self.free - taken:
+            if self.blocks(self.asked(one, new)) > self.free - taken:
                 break
             self.running.append(self.waiting.pop(0))
             scheduled[one] = new
             taken += self.blocks(new)
             budget -= new
         return scheduled
+
+    def asked(self, one: Request, new: int) -> int:
+        """Tokens for which there must be room when a request is admitted."""
+        return new
+
+
+class ReservingVllm(Vllm):
+    """With ``scheduler_reserve_full_isl``: the whole sequence has to have room, of which it takes
+    what its chunks need.
+    """
+
+    def asked(self, one: Request, new: int) -> int:
+        return one.tokens
 
 
 class Sglang(Engine):

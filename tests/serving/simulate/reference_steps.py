@@ -236,16 +236,21 @@ class Reference:
         if key in self.host:
             self.host.move_to_end(key)
         elif most:
-            self.disk.pop(key, None)
+            if not self.server.pooled:
+                self.disk.pop(key, None)
             if len(self.host) == most:
-                self.keep_on_disk(self.host.popitem(last=False)[0])
+                left, _ = self.host.popitem(last=False)
+                if not self.server.pooled:
+                    self.keep_on_disk(left)
             self.host[key] = None
 
     def keep_on_disk(self, key: int) -> None:
         most = self.server.disk_tokens // self.server.page
-        if most and len(self.disk) == most:
-            self.disk.popitem(last=False)
-        if most:
+        if key in self.disk:  # a pool's
+            self.disk.move_to_end(key)
+        elif most:
+            if len(self.disk) == most:
+                self.disk.popitem(last=False)
             self.disk[key] = None
 
     def known(self, one: Asked) -> tuple[list[int], list[int], int]:
@@ -293,9 +298,11 @@ class Reference:
             if promised + self.pledged(one) > server.pages:
                 return False
         self.outcome.copied += done > len(hits) * server.page and not (one.swapped or loads)
-        reads = sum(key in self.disk for key in loads)
+        reads = sum(key in self.disk and key not in self.host for key in loads)
         for key in loads:
             self.keep_on_host(key)
+            if self.server.pooled and key in self.disk:
+                self.disk.move_to_end(key)
         self.outcome.loaded += len(loads) * server.page
         self.outcome.read += reads * server.page
         self.swapping += (len(loads) - reads) * server.page * server.swap_s_per_token
@@ -337,6 +344,8 @@ class Reference:
             else:
                 page.key = key
                 self.kept[key] = page
+            if self.server.pooled:
+                self.keep_on_disk(key)
 
     def give_back(self, one: Asked) -> None:
         for page in reversed(one.pages):
@@ -554,13 +563,17 @@ class Reference:
         self.behind = max(self.behind + tokens * each - took, 0.0)
 
     def run(self) -> Outcome:
+        while self.goes_on():
+            pass
+        return self.outcome
+
+    def goes_on(self) -> bool:
+        """One step, or a wait; False where nothing is left to do."""
         self.planned = []
-        while True:
-            self.arrive()
-            if not (self.decoding or self.partial or self.waiting):
-                soonest = self.next_arrival()
-                if soonest == math.inf:
-                    return self.outcome
-                self.pass_time(max(soonest - self.now, 0.0))
-                continue
+        self.arrive()
+        if self.decoding or self.partial or self.waiting:
             self.step()
+            return True
+        soonest = self.next_arrival()
+        self.pass_time(max(soonest - self.now, 0.0) if soonest < math.inf else 0.0)
+        return soonest < math.inf

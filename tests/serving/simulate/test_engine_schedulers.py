@@ -11,7 +11,14 @@ from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.server import Server
 from tests.serving.simulate.cases import prices, requests
-from tests.serving.simulate.engine_schedulers import Engine, LlamaCpp, Sglang, Trtllm, Vllm
+from tests.serving.simulate.engine_schedulers import (
+    Engine,
+    LlamaCpp,
+    ReservingVllm,
+    Sglang,
+    Trtllm,
+    Vllm,
+)
 
 TRACES: Final = int(os.environ.get("ROOFLINE_TRACES", "150"))
 CUT: Final[dict[str, Any]] = {"policy": "chunked"}
@@ -22,8 +29,23 @@ FAMILIES: Final[dict[str, tuple[type[Engine], dict[str, Any], dict[str, Any]]]] 
     # Longest prompt, whether memory is short, and the least budget of a step beside the sequences.
     "vLLM, prompts cut": (Vllm, CUT, {"longest": LONG, "least": 1}),
     "vLLM, memory short": (Vllm, CUT, {"longest": SHORT, "least": 2000, "short": True}),
+    "vLLM, prompts cut in short memory": (
+        Vllm,
+        {**CUT, "admission": "chunk"},
+        {"longest": LONG, "least": 1, "short": True},
+    ),
+    "vLLM that reserves prompts, memory short": (
+        ReservingVllm,
+        CUT,
+        {"longest": SHORT, "least": 2000, "short": True},
+    ),
     "SGLang, prompts cut": (Sglang, {**CUT, "first": "prefill"}, {"longest": LONG, "least": 1}),
     "TensorRT-LLM": (Trtllm, {**WHOLE, "reservation": 1.0}, {"longest": SHORT, "least": SHORT}),
+    "TensorRT-LLM, prompts that wait": (
+        Trtllm,
+        {**WHOLE, "reservation": 1.0, "oversized": "waits"},
+        {"longest": LONG, "least": LONG - 1},
+    ),
     "TensorRT-LLM, memory short": (
         Trtllm,
         {**WHOLE, "reservation": 1.0},

@@ -1,6 +1,7 @@
 """Requests as columns: made, cut and joined without loss; what cannot be is refused by row."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import InputError
-from roofline.serving.requests import at_rate, check_rate, joined, mean_rate, part, requests
+from roofline.serving.requests import (
+    COLUMNS,
+    at_rate,
+    check_rate,
+    joined,
+    mean_rate,
+    part,
+    picked_rows,
+    requests,
+)
 
 BLOCKS = ((1, 2), (), (1, 2, 3), (7,))
 FOUR = requests([0.0, 1.0, 1.0, 5.0], [40, 9, 50, 16], 3, after=[-1, 0, -1, 1], blocks=BLOCKS,
@@ -90,3 +100,18 @@ def test_one_request_has_no_rate() -> None:
         check_rate(one)
     assert "two requests" in str(caught.value.hint)
     check_rate(FOUR)
+
+
+def test_columns_of_one_value_are_kept_once_and_mean_the_same() -> None:
+    rows = np.arange(0, 50, 3)
+    small = requests(np.arange(50.0), np.arange(1, 51), 7)
+    columns: dict[str, Any] = {
+        name: np.array(getattr(small, name)) for name in (*COLUMNS, "prefix")
+    }
+    large = replace(small, **columns)
+    for start in (0, 20):
+        few, many = (joined([part(each, start, 30), part(each, 30, 50)]) for each in (small, large))
+        few, many = picked_rows(few, rows[:10]), picked_rows(many, rows[:10])
+        assert few.after.strides == few.think.strides == few.prefix.strides == (0,)
+        for name in (*COLUMNS, "prefix", "hashes"):
+            assert getattr(few, name).tolist() == getattr(many, name).tolist(), name

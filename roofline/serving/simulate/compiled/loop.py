@@ -22,8 +22,11 @@ from roofline.serving.simulate.compiled.state import (
 
 
 @entry
-def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool) -> None:
-    """Serve the rows until all are finished, or until the one after the last matters."""
+def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool, until: float) -> bool:
+    """Serve the rows until all are finished, or until the one after the last matters.
+
+    At least one step, and none that begins at a time [s] or later; whether there may be more.
+    """
     n, follows = s.counts[0], len(d.lengths) > 0
     while True:
         queue.send(g, s)
@@ -32,14 +35,16 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool) -> None:
         if looks:
             queue.enter(g, s)
         if more and n.root == len(s.roots):
-            return
+            return True
         if looks:
             n.unseen = 0
         if n.decoding == 0 and n.partial < 0 and n.waiting == 0:
             soonest = queue.next_arrival(g, s)
             if soonest == np.inf:
-                return
+                return False
             queue.wait(s, soonest)
+            if n.now >= until:
+                return True
             continue
         n.swapping, n.begun = 0.0, 0
         calm = True
@@ -53,7 +58,9 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool) -> None:
         n.prefilled, n.joining = 0, 0
         held = g.hold > 0 and not idle and _held(g, s)
         if calm and not held:
+            before = n.preemptions
             new, chunks, attention_s, blocked = _prefill(p, g, s, beside)
+            calm = n.preemptions == before
         if not g.decode_first and new == 0 and n.joining == 0:
             calm = _room_to_decode(g, s, d)
             decoding = n.decoding
@@ -71,6 +78,7 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool) -> None:
             most, limit = 1, np.inf
             if calm and n.joining == 0 and n.fresh == 0:
                 most, limit = _undisturbed(g, s, beside)
+                limit = min(limit, until - n.now)
             steps, took, n.behind = lookup.decode_run(
                 p,
                 decoding,
@@ -96,6 +104,8 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool) -> None:
                 _begun(s)
             _decoded(g, s, steps)
         _joined(g, s, d)
+        if n.now >= until:
+            return True
 
 
 @compiled
@@ -140,9 +150,7 @@ def _preempt(g: Rules, s: State, d: Paced) -> None:
     n.preemptions += 1
     r[victim].preempted += 1
     if at < 0:
-        memory.release(g, s, victim, r[victim].goal, r[victim].done, victim)
-        n.recomputed_tokens += r[victim].done
-        n.partial = -1
+        _stop_partial(g, s)
     else:
         n.decoding = heap.remove(s.lists, DECODING, n.decoding, at, r)
         s.phases[(r[victim].prompt + r[victim].made - r[victim].joined) % g.page] -= 1
@@ -163,6 +171,16 @@ def _preempt(g: Rules, s: State, d: Paced) -> None:
 
 
 @compiled
+def _stop_partial(g: Rules, s: State) -> None:
+    """Take back the memory of the prompt that is partly prefilled."""
+    r, n = s.rows, s.counts[0]
+    i = n.partial
+    memory.release(g, s, i, r[i].done if g.grown else r[i].goal, r[i].done, i)
+    n.recomputed_tokens += r[i].done
+    n.partial = -1
+
+
+@compiled
 def _prefill(p: Prices, g: Rules, s: State, beside: int) -> tuple[int, int, float, bool]:
     """Plan the prompts of a step: tokens, chunks, their attention [s], whether memory is short."""
     r, n = s.rows, s.counts[0]
@@ -171,6 +189,13 @@ def _prefill(p: Prices, g: Rules, s: State, beside: int) -> tuple[int, int, floa
     if n.partial >= 0:
         i = n.partial
         tokens = min(left, r[i].goal - r[i].done)
+        if g.grown and not memory.grow(g, s, i, tokens):
+            # The last that runs has to go, which is this one, and nobody is admitted.
+            n.preemptions += 1
+            r[i].preempted += 1
+            _stop_partial(g, s)
+            queue.enqueue(s, i)
+            return 0, 0, 0.0, True
         attention_s += _compute(p, g, s, i, tokens)
         new, chunks, left = tokens, 1, left - tokens
     while n.waiting and left > 0 and n.running < g.max_sequences:
@@ -178,10 +203,11 @@ def _prefill(p: Prices, g: Rules, s: State, beside: int) -> tuple[int, int, floa
         ready = r[i].swapped
         r[i].goal = r[i].prompt + r[i].made - ready
         # A prompt that is not cut is the first of its step, or has room in what is left.
-        whole = chunks and not g.chunked and not ready
+        beside_others = chunks or (g.fits and beside)
+        whole = beside_others and not g.chunked and not ready
         if whole and r[i].goal - memory.matched(g, s, i)[3] > left:
             break
-        if not memory.admit(g, s, i, ready):
+        if not memory.admit(g, s, i, ready, left):
             return new, chunks, attention_s, True
         n.waiting = heap.remove(s.lists, WAITING, n.waiting, 0, r)
         came = np.isnan(r[i].admitted)

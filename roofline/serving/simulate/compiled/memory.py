@@ -48,18 +48,19 @@ def make_room(g: Rules, s: State) -> None:
 def keep_on_host(g: Rules, s: State, key: int) -> None:
     """Keep a page that leaves the device, as the newest of those there.
 
-    What has to leave the host goes to its drives, as the newest there; no page is on both.
+    What has to leave the host goes to its drives, as the newest there; no page is on both. A pool
+    has had it since it was computed.
     """
     place = prefix.find(s.tier_chains, s.tier_blocks, key)
     if place >= 0:
         prefix.use(s.tier_blocks, place)
     else:
-        if g.disk_pages:
+        if g.disk_pages and not g.pooled:
             below = prefix.find(s.disk_chains, s.disk_blocks, key)
             if below >= 0:
                 prefix.drop(s.disk_chains, s.disk_blocks, below)
         if prefix.full(s.tier_blocks):
-            if g.disk_pages:
+            if g.disk_pages and not g.pooled:
                 keep_on_disk(s, prefix.oldest(s.tier_blocks))
             prefix.evict(s.tier_chains, s.tier_blocks)
         place = prefix.insert(s.tier_chains, s.tier_blocks, key)
@@ -72,6 +73,17 @@ def keep_on_disk(s: State, key: int) -> None:
     if prefix.full(s.disk_blocks):
         prefix.evict(s.disk_chains, s.disk_blocks)
     prefix.leave(s.disk_blocks, prefix.insert(s.disk_chains, s.disk_blocks, key))
+
+
+@compiled
+def keep_in_pool(s: State, key: int, new: bool) -> None:
+    """Make a page the newest of the pool; one that is not there comes there if it is new."""
+    place = prefix.find(s.disk_chains, s.disk_blocks, key)
+    if place >= 0:
+        prefix.use(s.disk_blocks, place)
+        prefix.leave(s.disk_blocks, place)
+    elif new:
+        keep_on_disk(s, key)
 
 
 @compiled
@@ -108,11 +120,11 @@ def matched(g: Rules, s: State, i: int) -> tuple[int, int, int, int, int]:
 
 
 @compiled
-def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
+def admit(g: Rules, s: State, i: int, ready: bool, left: int) -> bool:
     """Give a request the memory of its prompt, if there is enough; ``goal`` and ``done`` are set.
 
     ``ready`` is a request whose cache comes from elsewhere. What it will need beyond is pledged as
-    far as the server reserves it.
+    far as the server reserves it. Where memory grows with chunks, the first one has so many tokens.
     """
     r, n = s.rows, s.counts[0]
     if g.contiguous:
@@ -130,7 +142,8 @@ def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
         n.running += 1
         return True
     hits, idle, loads, done, reads = (0, 0, 0, r[i].goal, 0) if ready else matched(g, s, i)
-    needed = pages(g, r[i].goal) - hits
+    tokens = min(r[i].goal, done + left) if g.grown else r[i].goal
+    needed = pages(g, tokens) - hits
     if needed > g.pages - taken(s) - n.begun - idle:
         return False
     kept = max(r[i].goal, r[i].prompt + int(g.reservation * (r[i].output - 1)))
@@ -144,7 +157,10 @@ def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
             n.used += 1
             n.stored += g.page
     for at in range(r[i].blocks + hits, r[i].blocks + hits + loads):
-        keep_on_host(g, s, s.hashes[at])
+        if g.tier_pages:
+            keep_on_host(g, s, s.hashes[at])
+        if g.pooled:
+            keep_in_pool(s, s.hashes[at], False)
     n.loaded_tokens += loads * g.page
     n.read_tokens += reads * g.page
     n.swapping += (loads - reads) * g.page * g.swap_s + reads * g.page * g.disk_s
@@ -154,6 +170,18 @@ def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
     n.pledged += pledge
     n.stored += r[i].done - hits * g.page
     n.running += 1
+    make_room(g, s)
+    return True
+
+
+@compiled
+def grow(g: Rules, s: State, i: int, tokens: int) -> bool:
+    """Give a prompt that is partly prefilled the memory of its next tokens, if there is enough."""
+    r, n = s.rows, s.counts[0]
+    more = pages(g, r[i].done + tokens) - pages(g, r[i].done)
+    if more > g.pages - taken(s) - n.begun:
+        return False
+    n.own += more
     make_room(g, s)
     return True
 
@@ -182,6 +210,8 @@ def keep(g: Rules, s: State, i: int, other: int, tokens: int) -> None:
                 n.used += 1
                 n.stored += g.page
         s.places[at] = place
+        if g.pooled:
+            keep_in_pool(s, s.hashes[at], True)
     n.own -= most - shared
     r[i].shared = most
 

@@ -26,6 +26,8 @@ class Rules(NamedTuple):
     waits: bool
     timeout_s: float
     chunked: bool
+    grown: bool
+    fits: bool
     decode_first: bool
     max_sequences: int
     budget: int
@@ -43,6 +45,7 @@ class Rules(NamedTuple):
     tier_pages: int
     disk_pages: int
     disk_s: float
+    pooled: bool
     request_s: float
     serial_s: float
     look: int
@@ -200,7 +203,7 @@ class State(NamedTuple):
     """Tables of prefixes on the host, which nobody uses."""
     disk_chains: Places
     disk_blocks: Records
-    """The same of its drives."""
+    """The same of its drives, or of a pool, whose tables are those of every replica."""
     course: Array
     """Cache in use by bin of time, from 0 on: its integral, and its most. [token·s] [token]"""
 
