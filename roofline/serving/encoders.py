@@ -159,5 +159,6 @@ def said(found: Encoders, pools: Disaggregated) -> tuple[str, ...]:
         f"{show(found.send_s, 's')}. With that TTFT is {show(apart['ttft_s'], 's')}; "
         f"with the tower in the prefill pool it is {show(inside['ttft_s'], 's')} and the "
         f"pools serve {significant(inside['requests_per_s'])} of "
-        f"{significant(apart['requests_per_s'])} requests/s{dearer}. Figures below are from the start of the prefill.",
+        f"{significant(apart['requests_per_s'])} requests/s{dearer}. Figures below are "
+        "from the start of the prefill.",
     )
