@@ -1,6 +1,7 @@
 """Operators of attention to the outputs of an encoder."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from roofline.cost.attention import attention, naive_attention
 from roofline.cost.layers.common import Pass, attending, product
@@ -20,11 +21,17 @@ def operators(p: Pass, part: CrossAttention, d: float, layers: int) -> Iterator[
     shape = {"heads": heads, "kv_heads": heads, "head_dim": h}
     kept = p.deployment.precision.kv.width
     for name, count, new, _ in p.groups:
-        widths = {"width": p.stream_width, "kv_width": kept, "value_dim": h}
-        work = (
-            naive_attention(count, new, positions, **shape, **widths)
-            if naive
-            else attention(count, new, positions, mask="square", **shape, **widths)
+        price = naive_attention if naive else partial(attention, mask="square")
+        work = price(
+            count,
+            new,
+            positions,
+            heads=heads,
+            kv_heads=heads,
+            head_dim=h,
+            width=p.stream_width,
+            kv_width=kept,
+            value_dim=h,
         )
         dims = {**shape, "value_dim": h, "window": 0.0, "chunk": 0.0, "square": 1.0}
         dims |= {"naive": 1.0} if naive else {}
