@@ -110,9 +110,9 @@ def analyze(asked: Analysis) -> Result:
             },
         )
     refuse_unused("`adapters`", {"`samples` or `beams`": several and asked.adapters > 0})
-    encoded = bool(encoding(network, options.media))
+    encoded = bool(encoding(network, options.media) or network.encoder)
     refuse_unused(
-        "pictures or sound",
+        "what an encoder reads",
         {
             "`kv_cache=False`": encoded and not asked.kv_cache,
             "`prefix_hit`": encoded and asked.prefix_hit != 0,
@@ -120,7 +120,7 @@ def analyze(asked: Analysis) -> Result:
     )
     unpriced = {
         "`characters_per_token`": asked.characters_per_token != 0,
-        "`images` or `recordings`": encoded,
+        "what an encoder reads": encoded,
         "`adapters`": asked.adapters > 0,
         "`samples` or `beams`": several,
         "`temperature`, `top_k` or `top_p`": options.sampling.given and not several,

@@ -173,7 +173,8 @@ def said(found: Encoders, pools: Disaggregated) -> tuple[str, ...]:
         f"pictures and sound of a prompt, {found.tokens:,} tokens, take "
         f"{show(found.encode_s, 's')}, and {show(found.sent_bytes, 'B')} go to the prefill in "
         f"{show(found.send_s, 's')}. With that TTFT is {show(apart['ttft_s'], 's')}; "
-        f"with the tower in the prefill pool it is {show(inside['ttft_s'], 's')}, and they serve "
-        f"{significant(inside['requests_per_s'])} of {significant(apart['requests_per_s'])} "
-        f"requests/s{dearer}. Figures below are from the start of the prefill.",
+        f"with the tower in the prefill pool it is {show(inside['ttft_s'], 's')} and the "
+        f"pools serve {significant(inside['requests_per_s'])} of "
+        f"{significant(apart['requests_per_s'])} requests/s{dearer}. Figures below are "
+        "from the start of the prefill.",
     )

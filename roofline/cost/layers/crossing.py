@@ -1,7 +1,7 @@
 """Operators of attention to the outputs of an encoder."""
 
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
 
 from roofline.cost.attention import attention, naive_attention
 from roofline.cost.layers.common import Pass, attending, product
@@ -18,14 +18,20 @@ def operators(p: Pass, part: CrossAttention, d: float, layers: int) -> Iterator[
     biased = heads * h if part.biased else 0.0
     yield from product(p, "cross-q", heads * h, d, layers, biased=biased)
     naive = p.deployment.naive
-    shape: dict[str, Any] = {"heads": heads, "kv_heads": heads, "head_dim": h}
+    shape = {"heads": heads, "kv_heads": heads, "head_dim": h}
     kept = p.deployment.precision.kv.width
     for name, count, new, _ in p.groups:
-        widths: dict[str, Any] = {"width": p.stream_width, "kv_width": kept, "value_dim": h}
-        work = (
-            naive_attention(count, new, positions, **shape, **widths)
-            if naive
-            else attention(count, new, positions, mask="square", **shape, **widths)
+        price = naive_attention if naive else partial(attention, mask="square")
+        work = price(
+            count,
+            new,
+            positions,
+            heads=heads,
+            kv_heads=heads,
+            head_dim=h,
+            width=p.stream_width,
+            kv_width=kept,
+            value_dim=h,
         )
         dims = {**shape, "value_dim": h, "window": 0.0, "chunk": 0.0, "square": 1.0}
         dims |= {"naive": 1.0} if naive else {}

@@ -81,14 +81,10 @@ def prompts(p: Pass) -> tuple[Iterator[Op], Pass]:
     many together as in a network that reads its prompts itself. Source: Raffel et al. 2019 (arXiv
     1910.10683), section 2.1.
     """
-    network = p.deployment.architecture
-    new = [group for group in p.groups if not is_one(group[2])]
-    if not network.encoder or not new:
+    prompted = not all(is_one(new) for _, _, new, _ in p.groups)
+    if not (prompted and p.deployment.architecture.encoder):
         return iter(()), p
-    first = tuple(
-        (name, count, 1.0 if (name, count, each, context) in new else each, context)
-        for name, count, each, context in p.groups
-    )
+    first = tuple((name, count, 1.0, context) for name, count, _, context in p.groups)
     own = replace(p, groups=first, tokens=p.rows, everyone=p.everyone * (p.rows / p.tokens))
     return _read(p), own
 
