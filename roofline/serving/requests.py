@@ -81,8 +81,9 @@ def requests(
     """
     start = np.atleast_1d(np.asarray(arrival, np.float64))
 
-    def column(values: ArrayLike) -> Integers:
-        return np.broadcast_to(np.asarray(values, np.int64), start.shape)
+    def column(values: ArrayLike, kind: type = np.int64) -> Any:
+        whole = np.broadcast_to(np.asarray(values, kind), start.shape)
+        return whole if np.ndim(values) == 0 else whole.copy()
 
     prefix = _no_hashes(len(start))
     if blocks:
@@ -93,7 +94,7 @@ def requests(
         output=column(output),
         priority=column(priority),
         after=column(after),
-        think=np.broadcast_to(np.asarray(think, np.float64), start.shape),
+        think=column(think, np.float64),
         joins=column(joins),
         prefix=prefix,
         hashes=np.fromiter(chain.from_iterable(blocks), np.int64),

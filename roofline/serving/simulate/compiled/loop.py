@@ -25,7 +25,8 @@ from roofline.serving.simulate.compiled.state import (
 def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool, until: float) -> bool:
     """Serve the rows until all are finished, or until the one after the last matters.
 
-    At least one step, and none that begins at a time [s] or later; whether there may be more.
+    At least one step, and none that others could see begins at a time [s] or later; whether there
+    may be more.
     """
     n, follows = s.counts[0], len(d.lengths) > 0
     while True:
@@ -78,7 +79,9 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool, until: float) -> 
             most, limit = 1, np.inf
             if calm and n.joining == 0 and n.fresh == 0:
                 most, limit = _undisturbed(g, s, beside)
-                limit = min(limit, until - n.now)
+                # Steps that decode touch nothing that others see, but ends of what goes on do.
+                if len(s.roots) < len(s.rows):
+                    limit = min(limit, until - n.now)
             steps, took, n.behind = lookup.decode_run(
                 p,
                 decoding,
