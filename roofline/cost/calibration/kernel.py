@@ -168,6 +168,14 @@ BORROWED: Final[Mapping[str, float]] = {
 """The same of kernels of another engine's, by kind, as measured by leaving engines out; passes are
 assumed. Of other kinds `ENGINES`."""
 ENGINES: Final = 0.45
+BLOCKS: Final = ("gemm", "fp8_block")
+DEEPGEMM: Final = frozenset({"hopper", "blackwell", "blackwell-ultra"})
+"""Generations on which SGLang, vLLM and TensorRT-LLM (on Hopper a version of its own) take products
+of blocks from one library."""
+ONE_LIBRARY: Final = 0.17
+"""`BORROWED` of such products. Of those of 0.3 ms and more, where neither packing nor the host
+counts, SGLang's and TensorRT-LLM's differ by 0.05 to 0.15 on four devices of Blackwell, SGLang's and
+vLLM's by 0.12 and 0.17 on two of Hopper (400 to 900 products of each device). [1]"""
 PASSES: Final = "passes"
 SAME_CHIP: Final = frozenset({"h100-sxm", "h200-sxm"})
 """Devices of one chip with other memories, on one of which passes were measured in graphs."""
@@ -199,12 +207,16 @@ class Found(NamedTuple):
     same_chip: bool = False
     """True where it is a pass that was measured on a device with the same chip, whose memory alone
     has another rate."""
+    one_library: bool = False
+    """True where another engine's is the kernel that the engine has, of the same library."""
 
     @property
     def spread(self) -> float:
         """Log standard deviation that the distance adds. [1]"""
         kind = self.fit.label.kind
         of_engine = BORROWED.get(kind, ENGINES) if self.borrowed else 0.0
+        if self.one_library:
+            of_engine = ONE_LIBRARY
         of_device = NEAR if self.foreign else 0.0
         if self.far:
             of_device = FAR.get(kind, ELSEWHERE)
@@ -268,17 +280,21 @@ def nearest(
         for device in devices(gpu):
             if here := places.get((variant, device)):
                 here = sorted(here, key=lambda each: not each.mine)
+                alike = (kind, variant) == BLOCKS and generation(gpu) in DEEPGEMM
+                alike = alike and any(each.provider == provider for each in here)
                 if in_steps:
                     here = [each for each in here if not passed_over(each)] or here
                 own = [each for each in here if each.provider == provider]
                 shared = [each for each in here if _shared(each)]
                 measured = [each for each in shared if each.mine]
+                borrowed = provider != IDEAL and not (own or shared)
                 return Found(
                     load((measured or own or shared or here)[0]),
                     foreign=device != gpu.name,
                     far=MEASURED.get(device, (generation(gpu),))[0] != generation(gpu),
-                    borrowed=provider != IDEAL and not (own or shared),
+                    borrowed=borrowed,
                     same_chip=kind == "pointwise" and {device, gpu.name} == SAME_CHIP,
+                    one_library=borrowed and alike,
                 )
     return None
 
