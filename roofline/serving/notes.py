@@ -187,8 +187,8 @@ def _grounds(batch: StaticBatch) -> list[str]:
     )
     if borrowed:
         out.append(
-            f"No kernels of {title} were measured for some operators, and others stand in, with a "
-            f"wider interval: {', '.join(borrowed)}."
+            f"Some kernels of {title} were not measured, or not as a step runs them, and others "
+            f"stand in, with a wider interval: {', '.join(borrowed)}."
         )
     reasons = sorted({e.measured.assumed for e in entries if e.measured and e.measured.assumed})
     out += [f"{reason[0].upper()}{reason[1:]}." for reason in reasons]

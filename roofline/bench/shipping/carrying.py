@@ -3,7 +3,7 @@
 ``python -m roofline.bench.shipping.carrying MEASUREMENTS [KIND …]`` leaves out one device, then one
 engine, at a time and predicts its kernels by the fits of the others. It prints the errors by kind
 of kernel, the rows inside the interval that predictions have there, and the log standard deviation
-that such a transfer adds so that four of five are.
+that such a transfer adds so that four of five are: of all rows, and of groups in the median.
 """
 
 import sys
@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.bench.held_out import CENTRAL, DEVIATIONS, errors
+from roofline.bench.held_out import CENTRAL, DEVIATIONS, errors, unallowed
 from roofline.bench.kernel_rows import Group
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.bench.shipping.making import FILES, jobs_of
@@ -55,12 +55,14 @@ class Carried:
         )
         return found
 
-    @property
-    def added(self) -> float:
-        """Log standard deviation beside the fit's own with which four of five rows are inside."""
-        needed = np.quantile(np.abs(self.off), CENTRAL) / DEVIATIONS
-        own = float(np.median(self.log_sd))
-        return float(np.sqrt(max(needed**2 - own**2, 0.0)))
+
+def added(parts: Sequence[Carried]) -> float:
+    """Log standard deviation beside the fits' own with which four of five rows are inside. [1]"""
+    off, own = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("off", "log_sd")
+    )
+    beyond = unallowed(off, own) / DEVIATIONS
+    return float(np.quantile(beyond, CENTRAL))
 
 
 def carried(label: Label, group: Group) -> Iterator[Carried]:
@@ -100,11 +102,11 @@ def main(measurements: Path, kinds: Sequence[str]) -> None:
     for (kind, over), parts in sorted(found.items()):
         off = np.concatenate([part.off for part in parts])
         known = errors(np.exp(-off), np.ones_like(off))
-        added = sorted(part.added for part in parts)
+        groups = sorted(added([part]) for part in parts)
         inside = np.mean(np.concatenate([part.inside for part in parts]))
         sys.stdout.write(
             f"{kind:20} {over:32} {len(parts):4} groups {known}  {inside:.0%} inside, adds"
-            f" {np.median(added):.2f} ({added[0]:.2f} to {added[-1]:.2f})\n"
+            f" {added(parts):.2f} ({np.median(groups):.2f}, {groups[0]:.2f} to {groups[-1]:.2f})\n"
         )
 
 

@@ -127,14 +127,22 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
 """Generations whose kernels stand for those of a generation, the most alike first. Ada runs the
 kernels of Ampere (mma.sync, no wgmma or TMA), and so do the chips of Blackwell with GDDR memory;
 chips with stacked memory have tensor memory and kernels of their own."""
-NEAR: Final = 0.06
-"""Log standard deviation that carrying a kernel to a device of its generation adds: in the median
-of the groups of nearly every kind it is at most that, of matrices of each head 0.18, of exchanges
-between experts 0.21 (`roofline.bench.shipping.carrying`, eight devices left out one by one). [1]"""
+NEAR: Final[Mapping[str, float]] = {
+    "decode-attention": 0.02,
+    "prefill-attention": 0.04,
+    "moe": 0.02,
+    "latent-heads": 0.18,
+    "expert-exchange": 0.21,
+}
+"""Log standard deviation that carrying a kernel to a device of its generation adds, by kind: of
+products, attention and mixtures so that four of five rows are inside, of others in the median of
+the groups (`roofline.bench.shipping.carrying`, eight devices left out one by one); `BESIDE` where a
+kind has none. [1]"""
+BESIDE: Final = 0.06
 FAR: Final[Mapping[str, float]] = {
-    "gemm": 0.38,
-    "decode-attention": 0.44,
-    "prefill-attention": 0.46,
+    "gemm": 0.48,
+    "decode-attention": 0.61,
+    "prefill-attention": 0.42,
     "encoder-attention": 0.44,
     "linear-attention": 0.28,
     "sparse-attention": 0.36,
@@ -142,7 +150,7 @@ FAR: Final[Mapping[str, float]] = {
     "latent-prefill": 0.43,
     "latent-heads": 0.31,
     "hyper-connections": 0.26,
-    "moe": 0.3,
+    "moe": 0.42,
     "collective": 0.66,
     "quantize": 0.26,
     "pointwise": 0.22,
@@ -168,6 +176,14 @@ BORROWED: Final[Mapping[str, float]] = {
 """The same of kernels of another engine's, by kind, as measured by leaving engines out; passes are
 assumed. Of other kinds `ENGINES`."""
 ENGINES: Final = 0.45
+BLOCKS: Final = ("gemm", "fp8_block")
+DEEPGEMM: Final = frozenset({"hopper", "blackwell", "blackwell-ultra"})
+"""Generations on which SGLang, vLLM and TensorRT-LLM (on Hopper a version of its own) take products
+of blocks from one library."""
+ONE_LIBRARY: Final = 0.17
+"""`BORROWED` of such products. Of those of 0.3 ms and more, where neither packing nor the host
+counts, SGLang's and TensorRT-LLM's differ by 0.05 to 0.15 on four devices of Blackwell, SGLang's
+and vLLM's by 0.12 and 0.17 on two of Hopper (400 to 900 products of each device). [1]"""
 PASSES: Final = "passes"
 SAME_CHIP: Final = frozenset({"h100-sxm", "h200-sxm"})
 """Devices of one chip with other memories, on one of which passes were measured in graphs."""
@@ -199,13 +215,17 @@ class Found(NamedTuple):
     same_chip: bool = False
     """True where it is a pass that was measured on a device with the same chip, whose memory alone
     has another rate."""
+    one_library: bool = False
+    """True where another engine's is the kernel that the engine has, of the same library."""
 
     @property
     def spread(self) -> float:
         """Log standard deviation that the distance adds. [1]"""
         kind = self.fit.label.kind
         of_engine = BORROWED.get(kind, ENGINES) if self.borrowed else 0.0
-        of_device = NEAR if self.foreign else 0.0
+        if self.one_library:
+            of_engine = ONE_LIBRARY
+        of_device = NEAR.get(kind, BESIDE) if self.foreign else 0.0
         if self.far:
             of_device = FAR.get(kind, ELSEWHERE)
         return math.hypot(of_engine, of_device)
@@ -268,17 +288,21 @@ def nearest(
         for device in devices(gpu):
             if here := places.get((variant, device)):
                 here = sorted(here, key=lambda each: not each.mine)
+                alike = (kind, variant) == BLOCKS and generation(gpu) in DEEPGEMM
+                alike = alike and any(each.provider == provider for each in here)
                 if in_steps:
                     here = [each for each in here if not passed_over(each)] or here
                 own = [each for each in here if each.provider == provider]
                 shared = [each for each in here if _shared(each)]
                 measured = [each for each in shared if each.mine]
+                borrowed = provider != IDEAL and not (own or shared)
                 return Found(
                     load((measured or own or shared or here)[0]),
                     foreign=device != gpu.name,
                     far=MEASURED.get(device, (generation(gpu),))[0] != generation(gpu),
-                    borrowed=provider != IDEAL and not (own or shared),
+                    borrowed=borrowed,
                     same_chip=kind == "pointwise" and {device, gpu.name} == SAME_CHIP,
+                    one_library=borrowed and alike,
                 )
     return None
 

@@ -312,9 +312,9 @@ def timed(dims: Dims, kernel: Kernel, gpu: Gpu) -> Dims:
 
 def _distance(found: Found) -> int:
     """Basis that a kernel has at best, by how far it is from what was asked for."""
-    if found.same_chip and not found.borrowed:
-        return EXTRAPOLATED
-    return TRANSFERRED if found.foreign or found.borrowed else 0
+    if (found.foreign and not found.same_chip) or (found.borrowed and not found.one_library):
+        return TRANSFERRED
+    return EXTRAPOLATED if found.foreign or found.borrowed else 0
 
 
 def _start(wanted: KernelQuery, model: Calibrated, seconds: Number) -> Number:

@@ -137,6 +137,31 @@ def found(given: Deployment, name: str) -> Found:
     return known.found
 
 
+@pytest.mark.parametrize(
+    ("device", "engine", "kernel"),
+    [
+        ("b200-sxm", "sglang", "deepgemm"),
+        ("gb300", "vllm", "deepgemm"),
+        ("h200-sxm", "vllm", "sglang_deepgemm_gemm_nt_f8f8bf16"),
+        ("l40s", "vllm", ""),
+    ],
+)
+def test_blocks_of_one_library_are_known_better_than_those_of_another_kernel(
+    device: str, engine: str, kernel: str
+) -> None:
+    """What stands in on an L40S, where vLLM multiplies by Triton, is no kernel of its own."""
+    given = deployment("llama-3.1-8b", device, engine=engine, weights="fp8-block")
+    known = priced(given, step(given, decode(16.0, 2048.0))["down"])
+    assert known is not None
+    assert known.found is not None
+    assert known.found.borrowed
+    assert BASES[int(known.basis)] == ("extrapolated" if kernel else "transferred")
+    other = known.found._replace(one_library=False).spread
+    assert (known.found.spread < other) == bool(kernel)
+    if kernel:
+        assert known.found.fit.name == kernel
+
+
 @pytest.mark.parametrize("device", ["a100-sxm", "h100-sxm", "h200-sxm"])
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3", "gemma-2-9b"])
 def test_every_kernel_of_common_networks_is_priced(model: str, device: str) -> None:
