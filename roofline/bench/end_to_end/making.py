@@ -21,6 +21,7 @@ from roofline.bench.end_to_end.driving import unsure
 from roofline.bench.end_to_end.engines import PROFILES, SHARED
 from roofline.bench.end_to_end.fitting import cells, fit, linear
 from roofline.bench.end_to_end.held_out import DEVIATIONS, HeldOut, Spreads
+from roofline.bench.end_to_end.metrics import workers_of
 from roofline.bench.end_to_end.predicting import FITTED, prepared
 from roofline.bench.end_to_end.profiles import ErrorFile, Told
 from roofline.bench.end_to_end.replay import Known
@@ -69,9 +70,10 @@ def made(frame: "pandas.DataFrame", source: str, only: str = "") -> Made:
                 f"{only!r:.40} has no rows, or shares constants with other engines",
                 hint="fit all profiles",
             )
-    near, sd = fit(found, linear(found, cells(found), profiles.load()[0]))
+    with workers_of(found):
+        near, sd = fit(found, linear(found, cells(found), profiles.load()[0]))
+        scored = held_out.cross_validate(found, near=near)
     logs = near.start
-    scored = held_out.cross_validate(found, near=near)
     missed = _missed(found, scored)
     spreads = held_out.spread(found, cells(found), missed)
     out = {}

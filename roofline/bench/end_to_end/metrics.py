@@ -1,12 +1,16 @@
 """Metrics of measured rows at several vectors of constants, in one pass over the rows.
 
 Rows of one deployment come one after the other, so that its measured kernels are looked up once;
-where there are many rows, deployments are shared out over the processors.
+where there are many rows, deployments are shared out over the processors. A fit asks about the same
+rows at one vector after the other: within `workers_of` a deployment stays with one process, which
+keeps its kernels.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -18,7 +22,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts, EngineProfile
 from roofline.cost.work import Array
 from roofline.hardware.serving_engine import Engine
-from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.prices import StepPrices, keep_kernels
 from roofline.study.executors import cores
 
 S = TypeVar("S")
@@ -31,6 +35,8 @@ NAMES: Final = (
 PLACE: Final = {name: place for place, name in enumerate(NAMES)}
 MANY: Final = 500
 """Rows from which on more than one process serves them. [1]"""
+DEPLOYMENT: Final = 15
+"""Rows that take as long to serve as a deployment's tables to make. [1]"""
 _WORK: list[Callable[[Any], Any]] = []
 """Work that forked processes inherit, so that rows and constants are not sent."""
 
@@ -105,20 +111,91 @@ def predictions_at(
         list: For each row its metrics at each vector; empty where they are not wanted.
     """
     every = np.ones((len(logs), len(rows)), dtype=np.bool_) if wanted is None else wanted
-    deployments: dict[int, list[int]] = {}
-    for place, each in enumerate(rows):
-        deployments.setdefault(id(each.deployment), []).append(place)
-    shares = sorted(deployments.values(), key=len, reverse=True)
     out: list[list[Metrics]] = [[]] * len(rows)
 
     def predicted(places: Sequence[int]) -> list[list[Metrics]]:
         return [_predicted(rows[place], logs, every[:, place]) for place in places]
 
-    found_in = shared_out(predicted, shares, rows=len(rows), many=MANY)
+    workers = next((each for each in _WORKERS if each.rows is rows), None)
+    if workers is None:
+        shares = by_deployment(rows)
+        found_in = shared_out(predicted, shares, rows=len(rows), many=MANY)
+    else:
+        shares = workers.shares
+        found_in = workers.predicted(logs, every)
     for share, found in zip(shares, found_in, strict=True):
         for place, metrics in zip(share, found, strict=True):
             out[place] = metrics
     return out
+
+
+def by_deployment(rows: Sequence[Predictable]) -> list[list[int]]:
+    """Places of the rows of each deployment, those of most rows first."""
+    deployments: dict[int, list[int]] = {}
+    for place, each in enumerate(rows):
+        deployments.setdefault(id(each.deployment), []).append(place)
+    return sorted(deployments.values(), key=len, reverse=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Workers:
+    """Processes that have some rows, each its share, from one prediction to the next."""
+
+    rows: Sequence[Predictable]
+    shares: Sequence[Sequence[int]]
+    processes: Sequence[ProcessPoolExecutor]
+
+    def predicted(self, logs: Array, wanted: NDArray[np.bool_]) -> list[list[list[Metrics]]]:
+        """Metrics of the rows of each share."""
+        asked = [
+            process.submit(_share_of, _WORKERS.index(self), share, logs, wanted[:, share])
+            for process, share in zip(self.processes, self.shares, strict=True)
+        ]
+        return [each.result() for each in asked]
+
+
+_WORKERS: list[_Workers] = []
+"""Those at work; their processes, which are forked, have them too."""
+
+
+@contextmanager
+def workers_of(rows: Sequence[Predictable]) -> Iterator[None]:
+    """Context within which `predictions_at` of the very same sequence of rows keeps its processes.
+
+    Each has its deployments to itself, and looks their kernels up once. It holds some megabytes for
+    each of them.
+    """
+    if len(rows) < MANY or cores() == 1 or not hasattr(os, "fork"):
+        yield
+        return
+    deployments = by_deployment(rows)
+    shares: list[list[int]] = [[] for _ in range(cores())]
+    costs = [0] * len(shares)
+    for places in deployments:
+        least = costs.index(min(costs))
+        shares[least] += places
+        costs[least] += DEPLOYMENT + len(places)
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                ProcessPoolExecutor(1, get_context("fork"), keep_kernels, (len(deployments),))
+            )
+            for _ in shares
+        ]
+        _WORKERS.append(_Workers(rows, shares, processes))
+        try:
+            yield
+        finally:
+            _WORKERS.pop()
+
+
+def _share_of(
+    number: int, places: Sequence[int], logs: Array, wanted: NDArray[np.bool_]
+) -> list[list[Metrics]]:
+    """Metrics of some rows of one of `_WORKERS`, by a process of it."""
+    rows = _WORKERS[number].rows
+    pairs = zip(places, wanted.T, strict=True)
+    return [_predicted(rows[place], logs, asked) for place, asked in pairs]
 
 
 def shared_out(

@@ -15,7 +15,7 @@ from roofline.bench.end_to_end.cases import (
     contradicted,
     read,
 )
-from roofline.bench.end_to_end.metrics import predictions
+from roofline.bench.end_to_end.metrics import predictions, workers_of
 from roofline.bench.end_to_end.replay import Known, known
 from roofline.bench.end_to_end.result import EndToEnd, Metric
 from roofline.errors import InputError, RooflineError, described
@@ -83,7 +83,8 @@ def predict_rows(frame: "pandas.DataFrame", *, cross_validate: bool) -> Predicte
             )
         quality = list(frame["quality"].astype(str)) if "quality" in frame else [OK] * len(frame)
         fits = np.array([quality[each.row.place] in FITTED for each in found])
-        result = held_out.cross_validate(found, fits)
+        with workers_of(found):
+            result = held_out.cross_validate(found, fits)
         return PredictedRows(found, result.metrics, result.log_sd, refused)
     logs, fitted = profiles.load()
     spreads = [

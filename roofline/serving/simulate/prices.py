@@ -62,7 +62,7 @@ MOST_TABLES: Final = 512
 AHEAD: Final = 3
 """Halvings for which tokens are looked up at once, whichever of them refining asks about."""
 MOST_KERNELS: Final = 8
-"""Deployments whose kernels it keeps as well, of some megabytes each."""
+"""Deployments whose kernels it keeps as well, of some megabytes each; see `keep_kernels`."""
 LONGEST: Final = 131_072
 """Longest context of networks that state none. [token]"""
 
@@ -166,16 +166,32 @@ class _Tables:
         """Forget tables, and kernels of deployments that none was made of for long."""
         _RECENT[id(self.kernels)] = self.kernels
         _RECENT.move_to_end(id(self.kernels))
-        while len(_RECENT) > MOST_KERNELS:
+        while len(_RECENT) > _MOST[0]:
             _RECENT.popitem(last=False)[1].known.clear()
-        while sum(len(each.made) for each in list(_KNOWN.values())) > MOST_TABLES:
-            _KNOWN.pop(next(iter(_KNOWN)), None)
+        known = list(_KNOWN.items())
+        many = sum(len(each.made) for _, each in known)
+        for key, each in known:
+            if many > MOST_TABLES:
+                many -= len(each.made)
+                each.made.clear()
+            if not each.made and not each.kernels.known:
+                _KNOWN.pop(key, None)
 
 
 _KNOWN: Final[dict[Hashable, _Tables]] = {}
 """By what a deployment is but for its engine's constants. No `OrderedDict`: to go through one takes
 the hash of every key, and a calibration has a thousand labels."""
 _RECENT: Final[OrderedDict[int, StepKernels]] = OrderedDict()
+_MOST: Final = [MOST_KERNELS]
+
+
+def keep_kernels(deployments: int) -> None:
+    """Keep the kernels of so many deployments in this process from now on.
+
+    For a fit that asks about the same ones over and over: of a table, looking kernels up takes ten
+    times as long as all else.
+    """
+    _MOST[0] = deployments
 
 
 def _known(deployment: Deployment) -> _Tables:

@@ -43,6 +43,20 @@ def test_each_vector_has_what_it_has_alone(many: int, monkeypatch: pytest.Monkey
     assert together[1][2] == together[1][0] != together[1][1]
 
 
+@pytest.mark.slow
+def test_standing_processes_answer_as_this_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "MANY", 1)
+    monkeypatch.setattr(metrics, "cores", lambda: 2)
+    found, logs = rows(), vectors()
+    alone = [
+        [each.predicted(metrics.profile_of(each, vector)) for vector in logs] for each in found
+    ]
+    with metrics.workers_of(found):
+        assert predictions_at(found, logs) == predictions_at(found, logs) == alone
+        assert predictions_at(found[:1], logs[:1]) == [alone[0][:1]]
+    assert predictions_at(found, logs[:1]) == [each[:1] for each in alone]
+
+
 def test_rows_that_are_not_wanted_have_no_metrics() -> None:
     found, logs = rows(), vectors()
     wanted = np.zeros((len(logs), len(found)), dtype=np.bool_)
