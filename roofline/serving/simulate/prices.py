@@ -14,7 +14,7 @@ definition of a step's price here; it follows `roofline.cost.roof` within half a
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -23,24 +23,22 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, KernelGains
-from roofline.cost.work import Array, Number, distinct, union
+from roofline.cost.work import Array, distinct, union
 from roofline.errors import InputError
-from roofline.model.tower import encoding, media_tokens, share
+from roofline.model.tower import encoding, media_tokens
 from roofline.serving.asking import check_decodes
 from roofline.serving.quadrature import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
+from roofline.serving.simulate import step_parts
 from roofline.serving.simulate.kernels import (
     StepKernels,
     alone_part,
     attended_part,
     chunk_part,
-    encoding_part,
     head_part,
     others_part,
     window_of,
 )
 from roofline.serving.simulate.server import Server
-from roofline.serving.stages import finish, pace, period
-from roofline.serving.workload import turns_of
 
 EVERY_BATCH: Final = 256
 EVERY_FEW: Final = 32
@@ -249,13 +247,13 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
     kernels.look_up(parts)
     refine = _refining(deployment)
     # Tables are as fine as the time of a whole step needs.
-    alone = _alone(kernels, batches)
+    alone = step_parts.alone(kernels, batches)
     beside = alone[np.searchsorted(batches, few), None]
     # All beams of a prompt are one sequence here, whose steps are those of as many.
-    busy = _alone(kernels, decoding) if beams > 1 else alone
-    contexts = refine(lambda x: (_attended(kernels, few, x) + beside).T, lengths)
-    windows = refine(lambda x: (_attended(kernels, few, x, window) + beside).T, seen)
-    others = _others(kernels)
+    busy = step_parts.alone(kernels, decoding) if beams > 1 else alone
+    contexts = refine(lambda x: (step_parts.attention(kernels, few, x) + beside).T, lengths)
+    windows = refine(lambda x: (step_parts.attention(kernels, few, x, window) + beside).T, seen)
+    others = step_parts.others(kernels, AHEAD)
     # Points up to where every integer is one are not what refining adds.
     more = len(dense) + refine.keywords["most"]
     tokens = refine(others, dense, most=more, rounds=ROUNDS)
@@ -265,9 +263,9 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
     def at_batches(points: Array, window: int | None = None) -> Array:
         """Attention at every batch; between fewer of them it is a straight line."""
         if deployment.to_and_fro:
-            return _decoding(kernels, decoding, points) - busy[:, None]
+            return step_parts.decode(kernels, decoding, points) - busy[:, None]
         some = batches if _rounded(deployment) > 1 else spaced(1, sequences, 8, EVERY_FEW)
-        found = _attended(kernels, beams * some, points, window)
+        found = step_parts.attention(kernels, beams * some, points, window)
         return np.stack([np.interp(batches, some, column) for column in found.T], axis=1)
 
     return StepPrices(
@@ -281,7 +279,7 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
         tokens=tokens,
         others_s=others_s,
         rows=rows,
-        head_s=_head(kernels, rows, others),
+        head_s=step_parts.head(kernels, rows, others),
         chunks=chunks,
         cached=cached,
         attention_s=attention,
@@ -374,22 +372,22 @@ def prices_of_lengths(
     if window:
         parts.append(attended_part(deployment, batches, windows, window).part)
     kernels.look_up(parts)
-    alone = _alone(kernels, batches)
+    alone = step_parts.alone(kernels, batches)
     return StepPrices(
         batches=batches,
         contexts=contexts,
-        decode_s=_decoding(kernels, batches, contexts),
+        decode_s=step_parts.decode(kernels, batches, contexts),
         window=window,
         windows=windows,
-        window_s=_attended(kernels, batches, windows, window),
+        window_s=step_parts.attention(kernels, batches, windows, window),
         alone_s=alone,
         tokens=tokens,
-        others_s=_others(kernels)(tokens),
+        others_s=step_parts.others(kernels, AHEAD)(tokens),
         rows=batches,
-        head_s=_head(kernels, batches, _others(kernels)),
+        head_s=step_parts.head(kernels, batches, step_parts.others(kernels, AHEAD)),
         chunks=chunks,
         cached=before,
-        attention_s=_chunked(kernels, chunks, before + cached),
+        attention_s=step_parts.chunk_attention(kernels, chunks, before + cached),
         engine=deployment.engine_costs,
     )
 
@@ -401,75 +399,11 @@ def _refining(deployment: Deployment) -> "partial[Array]":
     return partial(refined, tolerance=JUMPS, most=MOST_JUMPS, rounds=FEW_ROUNDS)
 
 
-def _attended(
-    kernels: StepKernels, batches: Array, contexts: Array, window: int | None = None
-) -> Array:
-    """Attention of a step that only decodes, of shape (batches, contexts). [s]"""
-    if window == 0:
-        return np.zeros((len(batches), len(contexts)))
-    asked = attended_part(kernels.deployment, batches, contexts, window)
-    return asked.table(kernels.seconds(asked.part))
-
-
-def _decoding(kernels: StepKernels, batches: Array, contexts: Array) -> Array:
-    """Steps that only decode, without windows, of shape (batches, contexts). [s]
-
-    Attention is hidden as far as something else sets the pace: only together do they have a price.
-    """
-    deployment = kernels.deployment
-    if not deployment.to_and_fro:
-        return _attended(kernels, batches, contexts) + _alone(kernels, batches)[:, None]
-    asked = attended_part(deployment, batches, contexts)
-    attended = [asked.at(each) for each in kernels.seconds(asked.part)]
-    rest = kernels.seconds(alone_part(deployment, batches))
-    number, _ = turns_of(batches, deployment)
-    stages = [
-        one + np.broadcast_to(other, batches.shape)[:, None]
-        for one, other in zip(attended, rest, strict=True)
-    ]
-    return np.asarray(period(stages, np.broadcast_to(number, batches.shape)[:, None]))
-
-
-def _alone(kernels: StepKernels, batches: Array) -> Array:
-    """Part of a step that only decodes which is no attention. [s]"""
-    return _period(kernels, batches, kernels.seconds(alone_part(kernels.deployment, batches)))
-
-
-def _period(kernels: StepKernels, count: Array, stages: Sequence[Number]) -> Array:
-    """Steps of so many sequences or tokens, of all micro-batches, by time of each stage. [s]"""
-    number, _ = turns_of(count, kernels.deployment)
-    through = finish if kernels.deployment.engine.micro_batch_tokens else period
-    return np.broadcast_to(through(stages, number), count.shape).copy()
-
-
-def _others(kernels: StepKernels) -> Callable[[Array], Array]:
-    """Step of so many new tokens without its attention, for one row of logits."""
-    deployment = kernels.deployment
-    seen = np.zeros(0)
-
-    def price(tokens: Array) -> Array:
-        nonlocal seen
-        seen = union(seen, tokens)
-        stages = kernels.seconds(
-            others_part(deployment, tokens),
-            lambda: others_part(deployment, halved(seen, tokens, AHEAD)).group,
-        )
-        return _period(kernels, tokens, stages)
-
-    return price
-
-
-def _head(kernels: StepKernels, rows: Array, others: Callable[[Array], Array]) -> Array:
-    """Time that rows of logits beyond the first add to a step of as many tokens. [s]"""
-    whole = _period(kernels, rows, kernels.seconds(head_part(kernels.deployment, rows)))
-    return np.maximum(whole - others(rows), 0.0)
-
-
 def _attention(
     kernels: StepKernels, longest: int, tokens: Array, others: Array
 ) -> tuple[Array, Array, Array]:
     """Attention of chunks for each of their tokens, with where it is tabulated. [s]"""
-    price, deployment = partial(_chunked, kernels), kernels.deployment
+    price, deployment = partial(step_parts.chunk_attention, kernels), kernels.deployment
     refine, few = _refining(deployment), _starts(deployment, longest)
     start = np.append(0.0, few)
 
@@ -483,33 +417,6 @@ def _attention(
     )
     cached = refine(lambda before: (price(few, before) + beside(few)).T, start)
     return chunks, cached, price(chunks, cached)
-
-
-def _chunked(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
-    """Attention of chunks for each of their tokens, of shape (chunks, cached). [s]"""
-    shape, groups = (len(chunks), len(cached)), kernels.deployment.layout.dp
-    stages = kernels.seconds(chunk_part(kernels.deployment, chunks, cached))
-    if kernels.deployment.engine.micro_batch_tokens:
-        number, _ = turns_of(np.repeat(chunks, len(cached)), kernels.deployment)
-        whole = finish(stages, number)
-    else:
-        whole = pace(stages)
-    each: Array = np.broadcast_to(whole, len(chunks) * len(cached)).reshape(shape)
-    return (each / groups + encoding_s(kernels, chunks, cached)) / chunks[:, None]
-
-
-def encoding_s(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
-    """Time of the towers over the media of every chunk, of shape (chunks, cached). [s]
-
-    Those that begin in a chunk and end in the next take their share of both.
-    """
-    deployment = kernels.deployment
-    network, media = deployment.architecture, deployment.options.media
-    if not encoding(network, media):
-        return np.zeros((len(chunks), len(cached)))
-    stages = kernels.seconds(encoding_part(deployment))
-    whole = np.max(pace(stages)) / float(deployment.layout.dp)
-    return np.asarray(whole * share(network, media, chunks[:, None], cached))
 
 
 def _starts(deployment: Deployment, longest: int) -> Array:
