@@ -162,10 +162,6 @@ class LaidOut:
         """Operators of all different stages, one after the other."""
         return [op for stage in self.stages for op in stage.ops.values()]
 
-    def seconds(self, wanted: Callable[[Op], bool]) -> list[Number]:
-        """Time of some operators of every stage, in order; the others are not priced. [s]"""
-        return [stage.seconds() for stage in self.some(wanted).priced()]
-
     def some(self, wanted: Callable[[Op], bool]) -> "LaidOut":
         """The step with some of its operators."""
         stages = (
@@ -186,13 +182,30 @@ class LaidOut:
 
 
 def measured(steps: Sequence[LaidOut]) -> list[Measured | None]:
-    """Measurements of one execution of all operators of some steps of a deployment, in order."""
+    """Measurements of one execution of all operators of some steps, in order."""
     stages = [stage for laid in steps for stage in laid.stages]
-    told: dict[int, Iterator[Measured | None]] = {}
-    for pool in {id(stage.deployment): stage.deployment for stage in stages}.values():
-        mine = [op for stage in stages if stage.deployment is pool for op in stage.ops.values()]
-        told[id(pool)] = iter(measured_each(mine, pool))
-    return [next(told[id(stage.deployment)]) for stage in stages for _ in stage.ops]
+    kinds: dict[tuple[int, int], list[LaidStage]] = {}
+    for stage in stages:
+        kinds.setdefault(_kernels_of(stage), []).append(stage)
+    told = {
+        kind: iter(
+            measured_each([op for stage in some for op in stage.ops.values()], some[0].deployment)
+        )
+        for kind, some in kinds.items()
+    }
+    return [next(told[_kernels_of(stage)]) for stage in stages for _ in stage.ops]
+
+
+def _kernels_of(stage: "LaidStage") -> tuple[int, int]:
+    """Key of the device and of the calibration that a stage's kernels are looked up in."""
+    return id(stage.deployment.calibration), id(stage.deployment.node.gpu)
+
+
+def seconds_of(steps: Sequence[LaidOut]) -> list[list[Number]]:
+    """Times of every stage of some steps, whose kernels are looked up at once. [s]"""
+    known = iter(measured(steps))
+    priced = (laid.priced([next(known) for _ in laid.ops]) for laid in steps)
+    return [[stage.seconds() for stage in each] for each in priced]
 
 
 def laid_out(deployment: Deployment, group: Group | Sequence[Group]) -> LaidOut:

@@ -15,12 +15,12 @@ from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.layout import Layout
 from roofline.cost.memory import held, memory_budget
 from roofline.cost.step import Group
-from roofline.cost.work import Array, Op
+from roofline.cost.work import Array, Number, Op
 from roofline.model.tower import encoding, share
 from roofline.serving.run.setup import typical
 from roofline.serving.simulate.kernels import attends, encodes, rest
 from roofline.serving.simulate.prices import StepPrices
-from roofline.serving.stages import laid_out
+from roofline.serving.stages import LaidOut, laid_out, seconds_of
 from roofline.study.layouts import candidates, one_by_one
 from roofline.study.plan.candidate import Candidate, Kind
 from roofline.study.plan.demand import Demand
@@ -64,11 +64,12 @@ def screen(kind: Kind, demand: Demand, gpus: int) -> tuple[Candidate, ...]:
     ]
     wanted = list(dict.fromkeys(one for one, fit in zip(flat, fits, strict=True) if fit))
     known: dict[Layout, tuple[_Columns, int]] = {}
-    for parallel in (False, True):
-        some = [one for one in wanted if one.sequence_parallel == parallel]
-        if some:
-            columns = _priced(base, some, contexts, cached)
-            known |= {one: (columns, row) for row, one in enumerate(some)}
+    ways = ([one for one in wanted if one.sequence_parallel == way] for way in (False, True))
+    asked = [(some, _steps(base, some, contexts, cached)) for some in ways if some]
+    found = iter(seconds_of([step for _, steps in asked for step in steps]))
+    for some, steps in asked:
+        columns = _columns(base, some, contexts, cached, [next(found)[0] for _ in steps])
+        known |= {one: (columns, row) for row, one in enumerate(some)}
     engines = {groups: base.costs_on(groups) for groups in {one.dp for one in wanted}}
     made = []
     for layout, alike, fit, room in zip(layouts, flat, fits, rooms, strict=True):
@@ -108,37 +109,62 @@ def _rooms(
     return [(float(a), float(b), float(c)) for a, b, c in zip(*columns, strict=True)]
 
 
-def _priced(
+def _steps(
     base: Deployment, layouts: Sequence[Layout], contexts: Array, cached: Array
-) -> _Columns:
-    """Steps of layouts that have no pipeline and are alike but for their degrees."""
-    count = len(layouts)
-
-    def column(name: str, each: int) -> Array:
-        return np.repeat([float(getattr(layout, name)) for layout in layouts], each)
-
-    def split(first: Array, second: Array, wanted: Wanted, *, prompts: bool) -> Array:
-        """Some operators of steps, of shape (layouts, first, second)."""
-        points = len(first) * len(second)
-        tp, cp, dp, ep = (column(name, points) for name in ("tp", "cp", "dp", "ep"))
-        axis = replace(layouts[0], tp=tp, cp=cp, dp=dp, ep=ep)
-        one = np.tile(np.repeat(first, len(second)), count)
-        other = np.tile(second, count * len(first))
-        group = Group(dp, one, one + other) if prompts else Group(one * dp, 1.0, other)
-        (found,) = laid_out(replace(base, layout=axis), group).seconds(wanted)
-        return np.broadcast_to(found, one.shape).reshape(count, len(first), len(second))
-
+) -> list[LaidOut]:
+    """Steps of which `_columns` are made, of layouts that are alike but for their degrees."""
     beams = base.options.sampling.beams
-    own = split(beams * BATCHES, contexts, attends, prompts=False)
-    beside = split(BATCHES, contexts[:1], rest, prompts=False)
-    busy = split(beams * BATCHES, contexts[:1], rest, prompts=False) if beams > 1 else beside
-    attention = split(TOKENS, cached, attends, prompts=True)
-    others = split(TOKENS, cached[:1], rest, prompts=True)
-    each = column("dp", 1)[:, None, None] * TOKENS[:, None]
+
+    def step(first: Array, second: Array, wanted: Wanted, *, prompts: bool) -> LaidOut:
+        """Some operators of steps at all pairs of two numbers, for one layout after the other."""
+        tp, cp, dp, ep = (
+            np.repeat(
+                [float(getattr(layout, name)) for layout in layouts], first.size * second.size
+            )
+            for name in ("tp", "cp", "dp", "ep")
+        )
+        axis = replace(layouts[0], tp=tp, cp=cp, dp=dp, ep=ep)
+        one = np.tile(np.repeat(first, len(second)), len(layouts))
+        other = np.tile(second, len(layouts) * len(first))
+        group = Group(dp, one, one + other) if prompts else Group(one * dp, 1.0, other)
+        return laid_out(replace(base, layout=axis), group).some(wanted)
+
+    steps = [
+        step(beams * BATCHES, contexts, attends, prompts=False),
+        step(BATCHES, contexts[:1], rest, prompts=False),
+        step(TOKENS, cached, attends, prompts=True),
+        step(TOKENS, cached[:1], rest, prompts=True),
+    ]
+    if beams > 1:
+        steps.append(step(beams * BATCHES, contexts[:1], rest, prompts=False))
+    if encoding(base.architecture, base.options.media):
+        steps.append(step(TOKENS[1:2], cached[:1], encodes, prompts=True))
+    return steps
+
+
+def _columns(
+    base: Deployment,
+    layouts: Sequence[Layout],
+    contexts: Array,
+    cached: Array,
+    found: Sequence[Number],
+) -> _Columns:
+    """Times of layouts that have no pipeline, from those of `_steps`."""
+
+    def table(seconds: Number, first: Array, second: Array) -> Array:
+        points = len(layouts) * len(first) * len(second)
+        return np.broadcast_to(seconds, points).reshape(-1, len(first), len(second))
+
+    own, beside = table(found[0], BATCHES, contexts), table(found[1], BATCHES, contexts[:1])
+    attention, others = table(found[2], TOKENS, cached), table(found[3], TOKENS, cached[:1])
+    beams = base.options.sampling.beams
+    busy = table(found[4], BATCHES, contexts[:1]) if beams > 1 else beside
     network, media = base.architecture, base.options.media
     if encoding(network, media):
-        encoded = split(TOKENS[1:2], cached[:1], encodes, prompts=True)
+        encoded = table(found[-1], TOKENS[1:2], cached[:1])
         attention = attention + encoded * share(network, media, TOKENS[:, None], cached)
+    dp = np.array([float(layout.dp) for layout in layouts])
+    each = dp[:, None, None] * TOKENS[:, None]
     return _Columns(own + busy, beside[:, :, 0], others[:, :, 0], attention / each)
 
 

@@ -15,7 +15,7 @@ from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
 from roofline.serving.simulate.kernels import StepKernels, StepPart, attends, rest
 from roofline.serving.simulate.prices import StepPrices, step_prices
-from roofline.serving.stages import laid_out
+from roofline.serving.stages import laid_out, seconds_of
 
 GAINS = KernelGains(experts=1.1, interconnect=0.9, start=0.8, start_low=0.6, start_pass=0.3)
 
@@ -38,7 +38,7 @@ def test_a_point_takes_the_same_whatever_was_asked_before(model: str, layout: st
     for contexts in (np.array([64.0, 4096.0]), np.array([7.0, 64.0, 300.0, 9000.0])):
         group = Group(np.full(len(contexts), 16.0), 1.0, contexts)
         for part, wanted in (("attention", attends), ("others", rest)):
-            direct = laid_out(deployment, group).seconds(wanted)
+            (direct,) = seconds_of([laid_out(deployment, group).some(wanted)])
             ours = kernels.seconds(StepPart(part, group, wanted))
             for one, other in zip(ours, direct, strict=True):
                 assert np.array_equal(one, np.broadcast_to(other, contexts.shape))
