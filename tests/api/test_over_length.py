@@ -32,6 +32,7 @@ def test_what_is_too_long_is_refused_with_both_ways_out(tmp_path: Path) -> None:
         served(tmp_path, clip=True, drop_over_length=True)
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     result = served(tmp_path, drop_over_length=True)
     assert list(result.tables["requests"]["prompt"]) == [100, 300]
@@ -49,6 +50,7 @@ def test_what_is_cut_ends_at_the_context(tmp_path: Path) -> None:
     assert any("2 of 4 requests were longer" in note and "cut" in note for note in result.notes)
 
 
+@pytest.mark.slow
 def test_nothing_is_said_where_all_fit(tmp_path: Path) -> None:
     table = "arrival_s,prompt,output\n0,100,50\n1,300,20\n"
     plain, told = served(tmp_path, table), served(tmp_path, table, clip=True)

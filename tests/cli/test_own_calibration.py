@@ -157,6 +157,7 @@ def test_an_engine_s_own_attention_stays_where_it_was_measured(
         assert after["h800-sxm", engine] > 5.0 * before["h800-sxm", engine], engine
 
 
+@pytest.mark.slow
 def test_a_damaged_own_calibration_is_one_error_that_names_it(home: Path, capsys: Captured) -> None:
     path = mine(home)
     path.write_text(path.read_text().replace("form: product-2", "form: product-3"))
@@ -184,6 +185,7 @@ def test_columns_of_decoding_are_as_the_kernel_schedules_it() -> None:
     assert scheduled(usual, "roofline")["slots"].tolist() != [USUAL.slots] * 2
 
 
+@pytest.mark.slow
 def test_one_object_stands_for_a_device_until_the_user_measures_it_anew(home: Path) -> None:
     gpu = hardware.gpu("h100-sxm")
     first = calibration_of("auto", gpu, "vllm")

@@ -192,6 +192,7 @@ def test_a_trace_is_planned_for(cli: Any, tmp_path: Path) -> None:
     assert result["fits"] is True
 
 
+@pytest.mark.slow
 def test_the_same_question_has_the_same_answer(cli: Any) -> None:
     line = f"{SMALL} --rate 20 --gpus 2 --format json"
     assert cli(line).out == cli(line).out

@@ -129,6 +129,7 @@ def test_groups_with_sequences_of_their_own_draft_for_those() -> None:
     assert apart.draft_kv == alone.draft_kv
 
 
+@pytest.mark.slow
 def test_the_prompt_is_taken_in_by_what_drafts() -> None:
     one = made(work=Workload(8, 512, 12))
     turns = made(work=Workload(8, 512, 12, prefill_batch=2))

@@ -304,6 +304,7 @@ def test_operations_of_refused_tokens_are_the_extra(kind: str) -> None:
     assert none / every == pytest.approx(4.0, rel=0.06)
 
 
+@pytest.mark.slow
 def test_operations_of_the_choices_are_those_of_asking_for_them() -> None:
     found = made(length=3)
     for choice, operations in zip(found.choices, found.operations[1:], strict=True):

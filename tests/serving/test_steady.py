@@ -377,6 +377,7 @@ def test_layouts_in_the_steady_state_are_what_analyze_says_of_each() -> None:
         assert row["tpot_steady_s"] == pytest.approx(lasting["tpot_steady_s"]["value"], rel=0.03)
 
 
+@pytest.mark.slow
 def test_both_orders_of_layouts_are_one() -> None:
     asked: dict[str, Any] = {"gpus": 4, "batch": 8, "prompt": 1000, "output": 100}
     steady, static = (

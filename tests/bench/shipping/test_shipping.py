@@ -64,6 +64,7 @@ def test_calibrations_are_small() -> None:
     assert sum(path.stat().st_size for path in files.folder().rglob("*")) < MOST_BYTES
 
 
+@pytest.mark.slow
 def test_a_stored_fit_is_the_fit(tmp_path: Path) -> None:
     """The same fits make the same bytes, and what is read again predicts the same."""
     some = [label for label in EVERY if label.device == "h200-sxm"][::20]

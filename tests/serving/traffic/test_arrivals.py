@@ -25,6 +25,7 @@ def test_gaps_of_bursts_have_the_rate_and_the_spread_asked_for(cv: float) -> Non
     assert made.std() / made.mean() == pytest.approx(cv, rel=2e-2)
 
 
+@pytest.mark.slow
 def test_bursts_of_spread_one_are_poisson() -> None:
     assert gaps(Bursty(4.0, 1.0), EVEN, 0) == pytest.approx(gaps(Poisson(4.0), EVEN, 0))
 

@@ -61,6 +61,7 @@ def test_they_decode_beside_replicas_that_prefill() -> None:
     assert option.gpus == before.instances * 2 + after.instances * after.candidate.devices
 
 
+@pytest.mark.slow
 def test_a_plan_tries_them_only_where_it_is_asked_to() -> None:
     goal = Goal(cases.SLO, 16)
     plain = plan((cases.kind(MODEL),), cases.demand(), goal)
