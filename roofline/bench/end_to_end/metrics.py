@@ -118,7 +118,7 @@ def predictions_at(
 
     workers = next((each for each in _WORKERS if each.rows is rows), None)
     if workers is None:
-        shares = by_deployment(rows)
+        shares: Sequence[Sequence[int]] = by_deployment(rows)
         found_in = shared_out(predicted, shares, rows=len(rows), many=MANY)
     else:
         shares = workers.shares
