@@ -288,8 +288,8 @@ def nearest(
         for device in devices(gpu):
             if here := places.get((variant, device)):
                 here = sorted(here, key=lambda each: not each.mine)
-                alike = (kind, variant) == BLOCKS and generation(gpu) in DEEPGEMM
-                alike = alike and any(each.provider == provider for each in here)
+                has = (kind, variant) == BLOCKS and generation(gpu) in DEEPGEMM
+                has = has and any(each.provider == provider for each in here)
                 if in_steps:
                     here = [each for each in here if not passed_over(each)] or here
                 own = [each for each in here if each.provider == provider]
@@ -302,7 +302,7 @@ def nearest(
                     far=MEASURED.get(device, (generation(gpu),))[0] != generation(gpu),
                     borrowed=borrowed,
                     same_chip=kind == "pointwise" and {device, gpu.name} == SAME_CHIP,
-                    one_library=borrowed and alike,
+                    one_library=borrowed and has,
                 )
     return None
 
