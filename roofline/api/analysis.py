@@ -6,7 +6,7 @@ from roofline.api import setting
 from roofline.api.characters import in_characters
 from roofline.api.parameters import Analysis, Paging, shared
 from roofline.api.question import question
-from roofline.bench.calibrations import profile_note
+from roofline.bench.engine_notes import profile_note
 from roofline.cost.deployment import Offload
 from roofline.cost.layout import DEGREES
 from roofline.errors import UnknownNameError

@@ -7,7 +7,7 @@ import numpy as np
 
 from roofline.api.setting import deployed, options_of, priced, roomiest
 from roofline.api.speculation import draft_of, rates_of
-from roofline.bench.calibrations import engine_misses
+from roofline.bench.engine_notes import engine_misses
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout, parse
 from roofline.errors import LayoutError, MissingRateError, RooflineError

@@ -10,7 +10,6 @@ import numpy as np
 
 from roofline.api.measured import read
 from roofline.api.measured_rows import check, completed, row
-from roofline.bench.calibrations import name_of
 from roofline.bench.end_to_end import cases, profiles
 from roofline.bench.end_to_end.held_out import DEVIATIONS
 from roofline.bench.end_to_end.learning import Learnt, learn
@@ -18,6 +17,7 @@ from roofline.bench.end_to_end.logged import BEYOND, OCTAVE, LearntLog, LoggedSt
 from roofline.bench.end_to_end.logged import learn_log as learn_steps
 from roofline.bench.end_to_end.predicting import prepared
 from roofline.bench.end_to_end.profiles import Told
+from roofline.bench.engine_notes import name_of
 from roofline.content import home
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named

@@ -13,7 +13,7 @@ from roofline.api.parameters import Offered, Planning, Simulation, shared
 from roofline.api.question import question
 from roofline.api.speculation import draft_of, length_of, rates_of
 from roofline.api.workload import Wanted, attached, drawn
-from roofline.bench.calibrations import engine_misses, profile_note
+from roofline.bench.engine_notes import engine_misses, profile_note
 from roofline.cost.sampling import Sampling
 from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InputError

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from roofline.bench.calibrations import name_of
 from roofline.bench.end_to_end.profiles import profile_of
+from roofline.bench.engine_notes import name_of
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.usual import UsualKernels
 from roofline.cost.deployment import Deployment

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.form import Dims, Form
-from roofline.cost.work import Array, Number, Op
+from roofline.cost.work import Array, Number
 from roofline.hardware.machine import Gpu
 
 
@@ -65,13 +65,6 @@ def columns(**numbers: Number) -> dict[str, Array]:
 def unmeasured(stored: str) -> str:
     """Words for weights that no product was measured with."""
     return f"no product with {stored} weights was measured: the nearest one, at these widths"
-
-
-def alike(op: Op) -> str:
-    """Kernel that operators of one kind share; the name of one that shares none."""
-    if op.kernel and op.kind != "moe":
-        return op.kernel
-    return op.kind if op.kind == "gemm" else op.name
 
 
 class Label(NamedTuple):

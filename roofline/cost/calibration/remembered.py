@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.calibration import rows as row_axes
-from roofline.cost.calibration.kernel import alike
 from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.measured import Calibration, Measured
 from roofline.cost.work import Number, Op
@@ -274,6 +273,13 @@ def _same(calibration: Remembered, op: Op) -> Hashable:
         id(op.wire_s),
         id(op.formats),
     )
+
+
+def alike(op: Op) -> str:
+    """Kernel that operators of one kind share; the name of one that shares none."""
+    if op.kernel and op.kind != "moe":
+        return op.kernel
+    return op.kind if op.kind == "gemm" else op.name
 
 
 def _sort(op: Op) -> tuple[Hashable, ...]:

@@ -8,9 +8,8 @@ import pytest
 from roofline.api.setting import deployed
 from roofline.bench.calibrations import calibration_of
 from roofline.cost.calibration import remembered as memories
-from roofline.cost.calibration.kernel import alike
 from roofline.cost.calibration.pricing import GpuCalibration
-from roofline.cost.calibration.remembered import Memory, Remembered, at_once, together
+from roofline.cost.calibration.remembered import Memory, Remembered, alike, at_once, together
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.measured import Measured
