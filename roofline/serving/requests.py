@@ -82,7 +82,7 @@ def requests(
     start = np.atleast_1d(np.asarray(arrival, np.float64))
 
     def column(values: ArrayLike, kind: type = np.int64) -> Any:
-        whole: NDArray[Any] = np.broadcast_to(np.asarray(values, kind), start.shape)
+        whole: Any = np.broadcast_to(np.asarray(values, kind), start.shape)
         return whole if np.ndim(values) == 0 else whole.copy()
 
     prefix = _no_hashes(len(start))

@@ -82,7 +82,7 @@ def extended(
     places[: len(kept)] = s.places[kept]
     # Columns that hold one value once are written out: the loop is compiled for one kind of column.
     arrival, think, prompt, output, priority, after, joins, prefixed = (
-        np.require(getattr(given, name), requirements=["C", "W"])
+        np.require(getattr(given, name), requirements=("C", "W"))
         for name in ("arrival", "think", "prompt", "output", "priority", "after", "joins", "prefix")
     )
     records.fill(
