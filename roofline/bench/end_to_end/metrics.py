@@ -117,11 +117,10 @@ def predictions_at(
         return [_predicted(rows[place], logs, every[:, place]) for place in places]
 
     workers = next((each for each in _WORKERS if each.rows is rows), None)
+    shares = by_deployment(rows) if workers is None else workers.shares
     if workers is None:
-        shares: Sequence[Sequence[int]] = by_deployment(rows)
         found_in = shared_out(predicted, shares, rows=len(rows), many=MANY)
     else:
-        shares = workers.shares
         found_in = workers.predicted(logs, every)
     for share, found in zip(shares, found_in, strict=True):
         for place, metrics in zip(share, found, strict=True):
