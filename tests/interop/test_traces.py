@@ -159,6 +159,15 @@ def test_a_table_of_numbers_is_read_to_the_bit_as_its_lines_are(
             assert np.array_equal(getattr(again, name), getattr(whole, name)), name
 
 
+def test_the_first_requests_are_the_first_that_were_answered(
+    written: Callable[[str], Path],
+) -> None:
+    table = "arrived_at,num_prefill_tokens,num_decode_tokens\n0,5,6\n1,7,0\n2,9,8\n"
+    for most in (0, 2, 3):
+        trace = read_trace(written(table), most=most)
+        assert (trace.requests.prompt.tolist(), trace.failed) == ([5, 9], 1), most
+
+
 def test_the_first_requests_of_a_trace(written: Callable[[str], Path]) -> None:
     assert read_trace(written(AZURE), most=2).requests.prompt.tolist() == [374, 396]
     # What comes after them is not looked at.
@@ -448,11 +457,12 @@ def test_tables_of_simulators_are_told_by_their_columns(
 
 
 def test_lengths_without_times_all_arrive_at_once(written: Callable[[str], Path]) -> None:
-    text = "num_prefill_tokens,num_decode_tokens,num_total_tokens\n5,6,11\n7,8,15\n"
-    trace = read_trace(written(text))
-    assert (trace.format, trace.timed) == ("vidur-lengths", False)
-    assert trace.requests.arrival.tolist() == [0.0, 0.0]
-    assert trace.requests.prompt.tolist() == [5, 7]
+    total = "num_prefill_tokens,num_decode_tokens,num_total_tokens\n5,6,11\n7,8,15\n"
+    for text in (total, "num_prefill_tokens,num_decode_tokens\n5,6\n7,8\n"):
+        trace = read_trace(written(text))
+        assert (trace.format, trace.timed) == ("vidur-lengths", False)
+        assert trace.requests.arrival.tolist() == [0.0, 0.0]
+        assert trace.requests.prompt.tolist() == [5, 7]
 
 
 def chat(place: int, before: int, seconds: float, prompt: int, ids: list[int]) -> str:

@@ -204,12 +204,12 @@ class _Reader:
         return self._format is None or len(self._format.columns) == len(("time", "in", "out"))
 
     def numbers_alone(self, path: Path, most: int) -> Requests | None:
-        """Requests of a table of numbers and nothing else, up to so many, read column by column.
+        """Requests of a table of numbers and nothing else, up to so many [1], read by column.
 
-        None where there is anything else in the file: what is wrong is told line by line. [1]
+        None where there is anything else in the file: what is wrong is told line by line.
         """
         table = self._format
-        if table is None or table.seconds is not numbers or self._chained:
+        if table is None or table.seconds is not numbers or self._chained or not self.timed:
             return None
         if path.suffix == ".gz" or not path.is_file():
             return None
@@ -228,9 +228,11 @@ class _Reader:
         least = [table.least, table.least, *(0 for _ in counts[2:])]
         for each, low in zip(counts, least, strict=True):
             right &= bool(each.min() >= low) and bool(each.max() <= MOST_TOKENS)
-        if not right or not answered.any():
+        failed = int((~answered).sum())
+        # Requests to read are those that were answered, which may be further rows.
+        if not right or not answered.any() or (failed and most):
             return None
-        self.failed = int((~answered).sum())
+        self.failed = failed
         seconds -= seconds[0]
         if self.failed:
             seconds, *counts = (each[answered] for each in (seconds, *counts))

@@ -105,9 +105,7 @@ def _refuse(
 def plain_columns(
     path: Path, names: Sequence[str], whole: Sequence[str], most: int
 ) -> dict[str, NDArray[Any]] | None:
-    """Columns of a table that has numbers and nothing else, of up to so many rows. [1]
-
-    None where anything else is in it.
+    """Columns of a table that has numbers and nothing else; None where anything else is in it.
 
     Args:
         path: File with a header.
