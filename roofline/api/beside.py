@@ -9,13 +9,13 @@ from roofline.cost.deployment import Options
 from roofline.cost.layout import parse
 from roofline.errors import InputError, prefixed
 from roofline.model.architecture import Architecture
-from roofline.serving.asking import refuse_unused
+from roofline.serving.asking import check_groups, refuse_unused
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import OtherReplicas
 from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.simulate.prices import step_prices
 
-HINT: Final = "write l40s tp1 x3, b200-sxm, or some of it"
+HINT: Final = "write GPU, layout and number, as in l40s tp1 x3, b200-sxm"
 _PART: Final = re.compile(r"([\w./-]+)(?: +(?!x *\d)([a-z]\S*))?(?: +x *(\d+))?")
 
 
@@ -29,9 +29,11 @@ def spelled(asked: str) -> tuple[tuple[str, str, int], ...]:
     out = []
     for part in (each.strip() for each in asked.split(",")):
         found = _PART.fullmatch(part)
-        if found is None or found[3] == "0":
+        # Python refuses to convert thousands of digits.
+        number = int((found[3] or "1")[:9]) if found else 0
+        if found is None or not 1 <= number <= setting.MOST_GPUS:
             raise InputError(f"replicas {part!r:.40} beside others", hint=HINT)
-        out.append((found[1], found[2] or "tp1", int(found[3] or 1)))
+        out.append((found[1], found[2] or "tp1", number))
     return tuple(out)
 
 
@@ -68,6 +70,7 @@ def others(
             deployment = setting.deployed_as(
                 asked, network, device, box, parse(layout), options=options
             )
+            check_groups(asked.routing, asked.two_batch, deployment)
             deployment = setting.profiled(deployment, asked.profile)
             server = server_of(deployment, wanted, made, asked.memory_utilization)
             prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)

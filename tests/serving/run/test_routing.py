@@ -220,7 +220,8 @@ def test_unlike_replicas_are_full_when_the_slowest_is_or_by_load_when_all_are() 
 
 
 def test_replicas_beside_others_are_spelled_with_gpu_layout_and_number() -> None:
-    for text in ("l40s x0", "", "l40s,", "l40s tp1 tp2", "x3 l40s x2 x1"):
+    wrong = ("l40s x0", "l40s x00", "l40s x9999999", "l40s x" + "9" * 5000)
+    for text in (*wrong, "", "l40s,", "l40s tp1 tp2", "x3 l40s x2 x1"):
         with pytest.raises(InputError, match="beside others"):
             spelled(text)
     assert spelled("mi300x tp2-pp2 x 2,b200-sxm") == (
