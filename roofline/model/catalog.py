@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 _PATCHES: Final = re.compile(r"(?m)^base:")
+_OWNER: Final = re.compile(r"[a-z0-9][\w.-]*", re.ASCII)
+"""Owner of a repository on a hub; what begins otherwise is a folder."""
 _DEEPEST: Final = 8
 """Patches on patches; more is a circle."""
 
@@ -82,7 +84,7 @@ def _quantised(name: str) -> Architecture | None:
 def _republished(name: str) -> Architecture | None:
     """Network of the catalog that another owner's repository is called after."""
     owner, slash, short = name.partition("/")
-    if not slash or "/" in short:
+    if not slash or "/" in short or not _OWNER.fullmatch(owner):
         return None
     found = next((path for base in bases(short) if (path := _find(base)) is not None), None)
     if found is None:

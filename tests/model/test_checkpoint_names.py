@@ -63,6 +63,9 @@ def test_the_longest_ending_is_taken() -> None:
         "nobody-knows-awq",
         "a/b/qwen3-8b",
         "a/qwen3-8b-v7",
+        "./qwen3-8b",
+        "/qwen3-8b",
+        "a\n/qwen3-8b",
     ],
 )
 def test_a_name_that_says_nothing_known_is_refused(name: str) -> None:
