@@ -181,8 +181,8 @@ class Server:
                 "leave out `admission`, or use policy chunked with pages and first decode",
             ),
             (
-                self.pooled and not (self.sharing and self.disk_tokens),
-                "a pool of prefixes that has no room, or prefixes that nobody shares",
+                self.pooled and not (self.sharing and self.disk_tokens >= self.page),
+                "a pool of prefixes that has no room for a page, or prefixes that nobody shares",
                 "give it room, and share prefixes",
             ),
             (

@@ -127,3 +127,5 @@ def test_a_pool_beside_drives_or_without_prefixes_is_refused() -> None:
         with_cache(on(), Server(sharing=True), context=9, disk_bytes=1e9, pool_bytes=1e9)
     with pytest.raises(InputError, match="that nobody shares"):
         Server(disk_tokens=1000, pooled=True)
+    with pytest.raises(InputError, match="no room for a page"):
+        Server(sharing=True, disk_tokens=15, page=16, pooled=True)
