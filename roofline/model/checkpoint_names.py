@@ -49,7 +49,8 @@ USUAL: Final = "q4_k_m"
 _MIX: Final = r"(?:ud-)?(?P<format>(?:i?q|tq)\d_(?:k|\d|xxs|xs|s|m|nl))(?:_[smlx]+)?"
 _MIXES: Final = re.compile(_MIX)
 _ENDING: Final = re.compile(f"-(?P<mix>{_MIX})$")
-_PLAIN: Final = {"bf16": "bf16", "f16": "fp16", "fp16": "fp16", "f32": "fp32", "mxfp4": "mxfp4"}
+PLAIN: Final = {"bf16": "bf16", "fp16": "fp16", "f16": "fp16", "f32": "fp32", "mxfp4": "mxfp4"}
+"""Formats of others that a GGUF file holds bit for bit, by how names of files spell them."""
 _TUNED: Final = re.compile(r"-(?:instruct|chat|it|base|hf)$")
 _RELEASE: Final = re.compile(r"-(?:preview|v\d(?:\.\d)?)$")
 
@@ -103,7 +104,7 @@ def _gguf_format(mix: str) -> str:
     if found := _MIXES.fullmatch(mix):
         kind = found["format"].replace("_", "-")
         return kind if kind in IN_BLOCKS else ""
-    return _PLAIN.get(mix, "")
+    return PLAIN.get(mix, "")
 
 
 def readings(name: str) -> Iterator[CheckpointName]:

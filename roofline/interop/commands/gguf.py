@@ -3,18 +3,18 @@
 import re
 from typing import Final
 
-from roofline.model.checkpoint_names import gguf_weights
+from roofline.model.checkpoint_names import PLAIN, gguf_weights
 from roofline.model.mixes import MIXES, spelled
 from roofline.model.precision.blocks import BLOCKS
 
 SUFFIX: Final = ".gguf"
-HELD: Final = {"bf16": "BF16", "fp16": "F16", "fp32": "F32", "mxfp4": "MXFP4"}
-"""Formats of others that a file holds bit for bit, as file names spell them."""
+HELD: Final = {weights: word.upper() for word, weights in PLAIN.items()}
+"""Words of `PLAIN` by format, the last where a format has two: F16."""
 ALONE: Final = frozenset(BLOCKS) - {"q3-k", "q4-k", "q5-k", "q8-1", "q8-k"}
 """Formats of llama.cpp that a file is called by: Q3_K, Q4_K and Q5_K are other names of mixes, and
 only inputs are in the last two. Source: ``tools/quantize/quantize.cpp`` at 00dc8057."""
 _STORED: Final = re.compile(
-    r"(?:^|[-.])(?P<word>(?:UD-)?(?:I?Q|TQ)\d\w*|F16|FP16|BF16|F32|MXFP4)$", re.IGNORECASE
+    rf"(?:^|[-.])(?P<word>(?:UD-)?(?:I?Q|TQ)\d\w*|{'|'.join(PLAIN)})$", re.IGNORECASE
 )
 
 
@@ -33,7 +33,7 @@ def stored_as(word: str) -> tuple[str, tuple[str, ...]]:
     weights = gguf_weights(word)
     if not weights:
         return "", (f"the GGUF format {word} is not modelled: say `weights` for the nearest one",)
-    if word_of(weights).lower() != word.lower():
+    if word.lower() not in (word_of(weights).lower(), weights):
         return weights, (f"the GGUF format {word} is counted as {weights}",)
     return weights, ()
 

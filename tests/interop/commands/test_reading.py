@@ -287,6 +287,11 @@ def test_what_is_modelled_otherwise_is_noted(command: str, said: str) -> None:
     assert any(said in note for note in read(command).notes)
 
 
+@pytest.mark.parametrize("command", ["ollama run m:7b-fp16", "llama-server -m m-F16.gguf"])
+def test_a_format_that_is_modelled_as_it_is_has_no_note(command: str) -> None:
+    assert not any("counted as" in note for note in read(command).notes)
+
+
 @pytest.mark.parametrize(
     ("text", "where"),
     [
