@@ -2,8 +2,8 @@
 
 Each encode instance takes the pictures of one prompt after the other, the one that came first; what
 comes out goes over the network, and only then does the prompt wait for its prefill. There are as
-many instances as keep up, and as let prompts wait no longer than they are encoded, at the
-percentile of the limit. The rest is planned with what that leaves of limits on TTFT, and run whole
+many instances as keep up, and as let prompts wait no longer than they are encoded, at the 99th
+percentile. The rest is planned with what that leaves of limits on TTFT, and run whole
 behind them.
 
 Source: EPD disaggregation, Singh et al. 2025 (arXiv 2501.05460), for the stage and what it sends.
@@ -49,13 +49,13 @@ class EncoderPool:
     """Instances. [1]"""
     encode_s: float
     send_s: float
-    """Pictures of one prompt, and their vectors until they are at a prefill instance. [s]"""
+    """Time to encode the pictures of one prompt, and to send their vectors to its prefill. [s]"""
     ready_s: float
-    """Arrival until they are there, at the 99th percentile. [s]"""
+    """Time from the arrival until they are there, at the 99th percentile. [s]"""
     rest: Plan
     """Plan of the prompts and answers."""
     reached: tuple[Kept, ...] = ()
-    """Limits, of everything behind each other; none where the rest has no plan."""
+    """Limits of a run from the arrival to the last token; none where the rest has no plan."""
 
     @property
     def gpus(self) -> int:
@@ -64,12 +64,12 @@ class EncoderPool:
 
     @property
     def met(self) -> bool:
-        """True if all limits hold behind each other."""
+        """True if all limits hold in that run."""
         return self.gpus > 0 and all(each.met for each in self.reached)
 
     @property
     def cost(self) -> float:
-        """Cost of all of it, devices where no kind has a price; none is endless. [$/h]"""
+        """Cost of all of it, devices where no kind has a price; infinite without a plan. [$/h]"""
         if self.rest.best is None:
             return np.inf
         own = self.instances * (self.usd_per_hour or UNPRICED)
@@ -77,7 +77,7 @@ class EncoderPool:
 
 
 def ready_at(arrival: Array, instances: int, encode_s: float, send_s: float) -> Array:
-    """Time at which what each prompt shows is at its prefill instance. [s]
+    """Time at which the pictures of each prompt are at its prefill instance. [s]
 
     An instance takes the next prompt as soon as it is free of the last one; sending goes on beside
     it. All prompts take as long, so that they go to the instances in turn. Source: Lindley 1952,
@@ -134,7 +134,8 @@ def encoder_pools(
         demand, goal, pools, tell: As of `roofline.study.plan.plan.plan`.
 
     Raises:
-        InputError: Requests follow others.
+        InputError: Requests follow others, or nothing becomes tokens in a tower.
+        LayoutError: A node has no network.
     """
     if (demand.requests.after >= 0).any():
         raise InputError(
@@ -209,11 +210,9 @@ def tabulated(found: Sequence[EncoderPool], whole: Plan) -> Table:
             "encode_s": each.encode_s,
             "send_s": each.send_s,
             "ready_p99_s": each.ready_s,
-            "rest": "none is enough"
-            if each.rest.best is None
-            else f"{shape(each.rest.best.option)} {each.rest.best.option.kind.gpu}",
+            "rest": _deployment(each.rest),
             "gpus": each.gpus or None,
-            "usd_per_hour": each.cost if each.gpus and each.usd_per_hour else None,
+            "usd_per_hour": each.cost if each.usd_per_hour and _price(each.rest) else None,
             **{f"{one.objective.name}_s": one.value_s for one in each.reached},
             "met": each.met,
         }
@@ -227,11 +226,9 @@ def tabulated(found: Sequence[EncoderPool], whole: Plan) -> Table:
             "encode_s": None,
             "send_s": None,
             "ready_p99_s": None,
-            "rest": "none is enough"
-            if best is None
-            else f"{shape(best.option)} {best.option.kind.gpu}",
+            "rest": _deployment(whole),
             "gpus": None if best is None else best.option.gpus,
-            "usd_per_hour": None if best is None else best.option.usd_per_hour or None,
+            "usd_per_hour": _price(whole),
             **(
                 {}
                 if best is None
@@ -245,6 +242,18 @@ def tabulated(found: Sequence[EncoderPool], whole: Plan) -> Table:
     )
     timed = {name: "s" for row in rows for name in row if name.endswith("_s")}
     return table(rows, timed | {"usd_per_hour": "$/h"})
+
+
+def _deployment(found: Plan) -> str:
+    """Deployment that a plan recommends, in words."""
+    if found.best is None:
+        return "none is enough"
+    return f"{shape(found.best.option)} {found.best.option.kind.gpu}"
+
+
+def _price(found: Plan) -> float | None:
+    """Price of that deployment; None without one, or where a device has none. [$/h]"""
+    return None if found.best is None else found.best.option.usd_per_hour or None
 
 
 def said(found: Sequence[EncoderPool], whole: Plan) -> str:
