@@ -776,7 +776,7 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned, Adapted):
     target: str = parameter(
         "What to write: ``vllm``, ``sglang``, ``trtllm``, ``llamacpp``; or ``k8s``, "
         "``ray-serve``, ``dynamo`` and ``llm-d`` around an engine; ``auto`` for the engine that "
-        "is fastest. Else what `engine` is, or ``vllm``.",
+        "is fastest. By default `engine`, or ``vllm`` without one.",
         default="",
     )
     engine: Literal["vllm", "sglang", "trtllm", "llamacpp"] | None = parameter(

@@ -33,7 +33,7 @@ def serve_command(
         list[Target] | None,
         typer.Option(
             "--for",
-            help="What to write; more than one may be given. Else the engine's, or vllm.",
+            help="What to write; more than one may be given. By default the --engine, or vllm.",
         ),
     ] = None,
 ) -> None:

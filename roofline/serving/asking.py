@@ -54,7 +54,7 @@ def check_decodes(network: Architecture, *, denoised: bool = False) -> None:
         )
     if network.encoder:
         raise InputError(
-            f"{network.name} reads its prompts with an encoder, which nobody else's steps pass",
+            f"{network.name} reads its prompts with an encoder, and is priced in batches alone",
             hint="roofline analyze prices a batch of it",
         )
 

@@ -228,8 +228,9 @@ def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
 
 def _check_branches(file: TechniqueFile) -> None:
     """Refuse several answers or beams of each prompt beside what they are not priced with."""
+    if file.samples > 1 < file.beams:
+        raise InputError("samples of beams are not priced", hint="drop one")
     others = {
-        "samples of beams": file.samples > 1 < file.beams,
         "speculation": file.speculation is not None,
         "disaggregation": file.disaggregation is not None,
         "an offload": file.offload is not None,
