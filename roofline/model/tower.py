@@ -83,7 +83,7 @@ class Tower:
         raise NotImplementedError
 
     def tokens(self, media: Media) -> int:
-        """Those of them that stand among the tokens of the prompt. [token]"""
+        """Outputs that stand among the tokens of the prompt. [token]"""
         return self.outputs(media)
 
     def said(self, media: Media) -> str:
@@ -162,9 +162,9 @@ class VisionTower(Tower):
         side, seen = media.image_size, f"{self.positions(media):,}"
         cut = self.cut(side)
         return (
-            f"Each prompt has {media.images} pictures of {side:,} × {side:,} pixels beside its "
-            f"text: {f'{cut} tiles of {seen}' if cut > 1 else seen} patches each, which become "
-            f"{self.each(side):,} tokens of the decoder."
+            f"Each prompt has {counted(media.images, 'picture')} of {side:,} × {side:,} pixels "
+            f"beside its text: {f'{cut} tiles of {seen}' if cut > 1 else seen} patches each, which "
+            f"become {self.each(side):,} tokens of the decoder."
         )
 
 
@@ -182,14 +182,14 @@ class AudioTower(Tower):
     longest_s: float = 0.0
     """Length beyond which a recording is cut off; 0 without. [s]"""
     silent: bool = True
-    """True where what was filled up becomes tokens as well."""
+    """True where the silence that fills a piece up becomes tokens as well."""
     always: int = 0
     """Tokens of a recording of any length; 0 where they follow from it. [token]"""
     crossed: bool = False
     """True where layers of the decoder attend to the outputs, which are no tokens of a prompt."""
 
     def heard(self, media: Media) -> int:
-        """Recordings of a prompt; what is attended to in every layer is there in each. [1]"""
+        """Recordings of a prompt: at least one where layers of the decoder attend to it. [1]"""
         return max(media.recordings, int(self.crossed))
 
     def pieces(self, media: Media) -> int:
@@ -250,8 +250,8 @@ def media_tokens(network: Architecture, media: Media) -> int:
 def share(network: Architecture, media: Media, new: Number, before: Number) -> Number:
     """Share of the pictures and recordings of a prompt among some of its tokens. [1]
 
-    All alike by token; what has no tokens comes with the first one. Source: tokens that two
-    intervals have in common.
+    Every token of theirs has the same share; a recording that has no tokens comes with the first
+    token of the prompt. Source: tokens that two intervals have in common.
 
     Args:
         network: Network, with its towers.

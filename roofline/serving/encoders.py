@@ -29,9 +29,9 @@ class Encoders:
     tokens: int
     """Tokens of the decoder that they become. [token]"""
     encode_s: float
-    """A step of what one prompt has. [s]"""
+    """Step that encodes what one prompt has. [s]"""
     sent_bytes: float
-    """Vectors of them. [B]"""
+    """Vectors that it sends: one for each of those tokens. [B]"""
     send_s: float
     """Until they are at the prefill instance. [s]"""
     instances: int

@@ -154,7 +154,7 @@ class _Workers:
 
 
 _WORKERS: list[_Workers] = []
-"""Those at work; their processes, which are forked, have them too."""
+"""Workers of all contexts that are open, also in their processes, which are forked."""
 
 
 @contextmanager

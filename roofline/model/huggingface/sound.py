@@ -51,7 +51,7 @@ TOKENS: Final = frozenset({"audio_token_id", "audio_token_index"})
 
 
 @dataclass(frozen=True, slots=True)
-class Ear:
+class WhisperEncoder:
     """Whisper's encoder in one of its sizes."""
 
     width: int
@@ -105,19 +105,23 @@ class Ear:
         return FRAMES_PER_S // STRIDE
 
 
-def whisper_encoder(fields: Fields, keys: dict[str, str], default: dict[str, int]) -> Ear:
+def whisper_encoder(
+    fields: Fields, keys: dict[str, str], default: dict[str, int]
+) -> WhisperEncoder:
     """Whisper's encoder, as a mapping of a config has it."""
     fields.seen |= INERT
     sizes = {
         name: fields.integer(f"audio_{name}", key, default=default[name])
         for name, key in (*keys.items(), ("mel", "num_mel_bins"))
     }
-    ear = Ear(**sizes, positions=fields.integer("positions", "max_source_positions", default=1500))
-    if ear.width % ear.heads:
+    encoder = WhisperEncoder(
+        **sizes, positions=fields.integer("positions", "max_source_positions", default=1500)
+    )
+    if encoder.width % encoder.heads:
         fields.refuse(
-            keys["heads"], f"a width of {ear.width} does not divide over {ear.heads} heads"
+            keys["heads"], f"a width of {encoder.width} does not divide over {encoder.heads} heads"
         )
-    return ear
+    return encoder
 
 
 def _part(fields: Fields, kind: str) -> Fields:
@@ -143,23 +147,23 @@ def qwen2_audio(fields: Fields) -> Architecture:
     """Qwen2-Audio: Whisper's encoder over 30 s, two positions averaged, one matrix into Qwen2."""
     body = wrapped(Wrapper({"qwen2": qwen2}), fields)
     own = _part(fields, "qwen2_audio_encoder")
-    ear = whisper_encoder(own, NAMED, LARGE)
-    # Which 30 s its layers are of is repeated where Whisper has the decoder's.
+    encoder = whisper_encoder(own, NAMED, LARGE)
+    # A second name of ``encoder_layers``.
     own.seen |= {"num_hidden_layers"}
     own.finish()
-    width, out = ear.width, body.d_model
+    width, out = encoder.width, body.d_model
     tower = AudioTower(
         width=width,
-        layers=ear.blocks(),
+        layers=encoder.blocks(),
         projector=(Linear("project", out, width, out),),
-        heads=ear.heads,
-        per_s=ear.per_s,
+        heads=encoder.heads,
+        per_s=encoder.per_s,
         joined=2,
-        span_s=ear.positions / ear.per_s,
-        longest_s=ear.positions / ear.per_s,
+        span_s=encoder.positions / encoder.per_s,
+        longest_s=encoder.positions / encoder.per_s,
         silent=False,
     )
-    return _hearing(body, tower, ear.parameters + ear.table, width * out + out)
+    return _hearing(body, tower, encoder.parameters + encoder.table, width * out + out)
 
 
 @family("voxtral")
@@ -170,27 +174,31 @@ def voxtral(fields: Fields) -> Architecture:
         fields.only("hidden_size", text.get("hidden_size"), reason="the decoder has another")
     body = wrapped(Wrapper({"llama": llama}), fields)
     own = _part(fields, "voxtral_encoder")
-    ear = whisper_encoder(own, LIKE_TEXT, LARGE)
-    own.only("head_dim", ear.width // ear.heads, reason="heads are as wide as the width allows")
-    own.only("num_key_value_heads", ear.heads, reason="each head has keys of its own")
+    encoder = whisper_encoder(own, LIKE_TEXT, LARGE)
+    own.only(
+        "head_dim", encoder.width // encoder.heads, reason="heads are as wide as the width allows"
+    )
+    own.only("num_key_value_heads", encoder.heads, reason="each head has keys of its own")
     own.seen |= {"vocab_size"}
     own.finish()
-    if ear.inner % ear.width:
+    if encoder.inner % encoder.width:
         own.refuse("intermediate_size", "positions do not fill the width of the projector")
     out = body.d_model
     tower = AudioTower(
-        width=ear.width,
-        layers=ear.blocks(),
+        width=encoder.width,
+        layers=encoder.blocks(),
         projector=(
-            Linear("project", out, ear.inner),
+            Linear("project", out, encoder.inner),
             Linear("project-out", out, out, split="row"),
         ),
-        heads=ear.heads,
-        per_s=ear.per_s,
-        joined=ear.inner // ear.width,
-        span_s=ear.positions / ear.per_s,
+        heads=encoder.heads,
+        per_s=encoder.per_s,
+        joined=encoder.inner // encoder.width,
+        span_s=encoder.positions / encoder.per_s,
     )
-    return _hearing(body, tower, ear.parameters + ear.table, ear.inner * out + out * out)
+    return _hearing(
+        body, tower, encoder.parameters + encoder.table, encoder.inner * out + out * out
+    )
 
 
 OMNI: Final = Wrapper({"qwen2_5_omni_text": qwen2}, {"": QWEN2_5_VL_TOWER})
@@ -204,23 +212,23 @@ def omni_thinker(fields: Fields) -> Architecture:
     body = wrapped(OMNI, fields)
     own = _part(fields, "qwen2_5_omni_audio_encoder")
     own.seen |= {"num_hidden_layers"}
-    ear = whisper_encoder(own, NAMED, LARGE)
+    encoder = whisper_encoder(own, NAMED, LARGE)
     window = own.integer("audio_window", "n_window", default=100)
     own.only("output_dim", body.d_model, reason="its outputs are read by the decoder")
     own.finish()
     out = body.d_model
     tower = AudioTower(
-        width=ear.width,
-        layers=ear.blocks(),
-        projector=(Linear("project", out, ear.width, out),),
-        heads=ear.heads,
-        per_s=ear.per_s,
+        width=encoder.width,
+        layers=encoder.blocks(),
+        projector=(Linear("project", out, encoder.width, out),),
+        heads=encoder.heads,
+        per_s=encoder.per_s,
         joined=2,
         squares=window,
     )
     # Sinusoids are computed; two tokens of its own stand around sound.
     heard = replace(body, model_type=fields.model_type)
-    return _hearing(heard, tower, ear.parameters + 2 * out, ear.width * out + out)
+    return _hearing(heard, tower, encoder.parameters + 2 * out, encoder.width * out + out)
 
 
 @family("qwen2_5_omni")
@@ -328,8 +336,8 @@ def whisper(fields: Fields) -> Architecture:
     fields.seen |= {"use_weighted_layer_sum", "classifier_proj_size", "apply_spec_augment"}
     fields.seen |= {key for key in fields.data if key.startswith("mask_")}
     fields.seen |= {"median_filter_width", "decoder_layerdrop", "num_hidden_layers", "max_length"}
-    ear = whisper_encoder(fields, NAMED, TINY)
-    width, positions = ear.width, ear.positions
+    encoder = whisper_encoder(fields, NAMED, TINY)
+    width, positions = encoder.width, encoder.positions
     heads = fields.integer("heads", "decoder_attention_heads", default=6)
     if width % heads:
         fields.refuse(
@@ -347,18 +355,18 @@ def whisper(fields: Fields) -> Architecture:
     both = (Block(text, None, 1, 2 * width), Block(sound, mlp, 2, 4 * width))
     tower = AudioTower(
         width=width,
-        layers=ear.blocks(),
+        layers=encoder.blocks(),
         # Keys and values of every layer of the decoder, of which the values have a bias.
         projector=(Linear("cross-kv", 2 * width, width, width),) * layers,
-        heads=ear.heads,
-        per_s=ear.per_s,
+        heads=encoder.heads,
+        per_s=encoder.per_s,
         joined=1,
-        span_s=positions / ear.per_s,
-        longest_s=positions / ear.per_s,
+        span_s=positions / encoder.per_s,
+        longest_s=positions / encoder.per_s,
         crossed=True,
     )
     fields.notes.append(
-        f"an encoder-decoder: each prompt has {positions / ear.per_s:g} s of sound beside its "
+        f"an encoder-decoder: each prompt has {positions / encoder.per_s:g} s of sound beside its "
         "text; a layer of the decoder is counted as two"
     )
     body = stack(
@@ -370,4 +378,4 @@ def whisper(fields: Fields) -> Architecture:
         final_norm_parameters=2 * width,
     )
     keys = layers * (2 * width * width + width)
-    return _hearing(body, tower, ear.parameters + ear.table, keys)
+    return _hearing(body, tower, encoder.parameters + encoder.table, keys)

@@ -145,7 +145,7 @@ def chunk_part(deployment: Deployment, chunks: Array, cached: Array) -> StepPart
 
 
 def encoding_part(deployment: Deployment) -> StepPart:
-    """Towers over what a prompt of each group has; a prompt has two tokens or more."""
+    """Towers over the media of one prompt of each group; a prompt has two tokens or more."""
     alike = np.full(1, 2.0)
     return StepPart("encoding", Group(deployment.layout.dp, alike, alike), encodes)
 

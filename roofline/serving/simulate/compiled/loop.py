@@ -23,10 +23,10 @@ from roofline.serving.simulate.compiled.state import (
 
 @entry
 def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool, until: float) -> bool:
-    """Serve the rows until all are finished, or until the one after the last matters.
+    """Serve the rows until all are finished, the one after the last matters, or a time is reached.
 
-    At least one step, and none that others could see begins at a time [s] or later; whether there
-    may be more.
+    At least one step is taken; beyond it none that other replicas could see begins at ``until`` [s]
+    or later. True if there may be more to serve.
     """
     n, follows = s.counts[0], len(d.lengths) > 0
     while True:
