@@ -46,7 +46,7 @@ from roofline.study.plan.by_length import tabulated as length_table
 from roofline.study.plan.candidate import Kind, Speculation
 from roofline.study.plan.day import Follow
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.encoder_pools import encoder_pools
+from roofline.study.plan.encoder_pools import encoder_pools, refuse_sessions
 from roofline.study.plan.encoder_pools import said as encoders_said
 from roofline.study.plan.encoder_pools import tabulated as encoders_table
 from roofline.study.plan.hall import Ceiling, Hall
@@ -307,6 +307,7 @@ def _problem(asked: Planning) -> Problem:
             "no `images` or `recordings`": not (options.media.images or options.media.recordings)
         }
         refuse_unused("a plan with pools for pictures", unused)
+        refuse_sessions(made)  # before anything is priced
     if facility is not None:
         refuse_unused("a question of power and energy", {"`draft`": bool(asked.draft)})
     ceilings = ceilings_of(asked, facility, devices, prices)

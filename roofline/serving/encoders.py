@@ -126,7 +126,8 @@ def tabulated(found: Encoders, pools: Disaggregated) -> Table:
     together = encode_s + phases.prompt_s
     rate = pools.split.requests_per_s(phases)
     inside = min(pools.split.prefill / together, pools.split.decode * phases.answers_per_s)
-    hourly = found.instances * found.deployment.usd_per_hour
+    own = found.instances * found.deployment.usd_per_hour
+    hourly = pools.usd_per_hour + own if pools.usd_per_hour and own else 0.0
     rows = [
         {
             "where": "a pool of its own",
@@ -137,7 +138,7 @@ def tabulated(found: Encoders, pools: Disaggregated) -> Table:
             "ttft_s": apart,
             "requests_per_s": rate,
             "gpus": pools.used + found.gpus,
-            "usd_per_mtok": _price(pools.usd_per_hour and pools.usd_per_hour + hourly, rate, pools),
+            "usd_per_mtok": _price(hourly, rate, pools),
         },
         {
             "where": "in the prefill pool",

@@ -118,6 +118,8 @@ def test_pictures_are_scaled_or_cut(
 ) -> None:
     tower = VisionTower(width=1408, layers=(), projector=(), patch=14, **shape)
     assert (tower.cut(pixels), tower.each(pixels)) == (cut, tokens)
+    said = tower.said(Media(images=1, image_size=pixels))
+    assert said.startswith(f"Each prompt has 1 picture of {pixels:,} × {pixels:,} pixels")
 
 
 def test_a_network_that_does_not_see_is_refused() -> None:

@@ -1,12 +1,13 @@
 """Pictures that are encoded on instances of their own: times by hand, numbers by events."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import roofline
 from roofline.errors import InputError
-from roofline.hardware.catalog import node
+from roofline.hardware.catalog import gpu, node
 
 ASKED: dict[str, Any] = {
     "model": "qwen2.5-vl-7b-instruct", "prefill": "tp1", "decode": "tp1", "prompt": 512,
@@ -53,12 +54,18 @@ def test_what_is_sent_is_a_vector_for_each_token_over_the_network() -> None:
     assert apart["send_s"] == pytest.approx(wires.latency_s + sent)
 
 
-@pytest.mark.parametrize("gpu", [None, "l40s"])
-def test_there_are_as_many_instances_as_keep_up_and_no_more(gpu: str | None) -> None:
-    apart, _ = rows(encode="tp1", encode_gpu=gpu)
+@pytest.mark.parametrize("device", [None, "l40s"])
+def test_there_are_as_many_instances_as_keep_up_and_no_more(device: str | None) -> None:
+    apart, _ = rows(encode="tp1", encode_gpu=device)
     number, each_s = apart["instances"], max(apart["encode_s"], apart["send_s"])
     assert keeps_up(number, each_s, apart["requests_per_s"])
     assert number == 1 or not keeps_up(number - 1, each_s, apart["requests_per_s"])
+
+
+def test_a_pool_on_a_device_without_a_price_has_none() -> None:
+    apart, inside = rows(encode="tp1", encode_gpu=replace(gpu("l40s"), usd_per_hour=0.0))
+    assert apart["usd_per_mtok"] is None
+    assert inside["usd_per_mtok"] > 0
 
 
 def test_a_pool_that_encodes_nothing_is_refused() -> None:

@@ -21,6 +21,7 @@ from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving.encoders import encode_step, sending
 from roofline.serving.objectives import Kept, Objective, kept
+from roofline.serving.requests import Requests
 from roofline.serving.workload import Workload
 from roofline.study.plan.candidate import Kind
 from roofline.study.plan.confirm import run
@@ -117,6 +118,15 @@ def enough(demand: Demand, goal: Goal, encode_s: float, send_s: float) -> int:
         instances += 1
 
 
+def refuse_sessions(requests: Requests) -> None:
+    """Refuse requests that follow others, whose pictures are in the cache, with an InputError."""
+    if (requests.after >= 0).any():
+        raise InputError(
+            "encode pools for sessions, whose pictures come with answers",
+            hint="leave `encoder_pools` out, or give single requests",
+        )
+
+
 def encoder_pools(
     kinds: Sequence[Kind],
     text: Sequence[Kind],
@@ -137,11 +147,7 @@ def encoder_pools(
         InputError: Requests follow others, or nothing becomes tokens in a tower.
         LayoutError: A node has no network.
     """
-    if (demand.requests.after >= 0).any():
-        raise InputError(
-            "encode pools for sessions, whose pictures come with answers",
-            hint="leave `encoder_pools` out, or give single requests",
-        )
+    refuse_sessions(demand.requests)
     out = []
     workload = Workload(1, max(round(demand.prompt), 1), 1)
     for kind in {each.gpu: each for each in kinds}.values():

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import roofline
 from roofline.errors import InputError
 from roofline.model.tower import TEXT_ALONE, Media
 from roofline.serving.encoders import encode_step
@@ -124,3 +125,5 @@ def test_sessions_and_limits_shorter_than_a_picture_have_no_pool() -> None:
     chats = replace(made, requests=replace(made.requests, after=after))
     with pytest.raises(InputError, match="sessions"):
         encoder_pools([whole], [text], chats, GOAL)
+    with pytest.raises(InputError, match="sessions"):
+        roofline.plan("qwen2.5-vl-7b-instruct", images=2, encoder_pools=True, workload="multi-turn")
