@@ -8,9 +8,9 @@ import numpy as np
 
 from roofline.cost.work import Number
 from roofline.hardware.machine import Gpu
+from roofline.units import parse
 
-KIB: Final = 1024.0
-LARGE_SHARED: Final = 128 * KIB
+LARGE_SHARED: Final = parse("128 KiB", "B")
 """On-chip memory of a multiprocessor above which a generation's parts are those with HBM. [B]"""
 SMALL: Final = 4 * 2**20
 """Weights of a matrix below which other limits hold. [1]"""

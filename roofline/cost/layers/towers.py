@@ -26,7 +26,7 @@ def operators(p: Pass) -> Iterator[Op]:
 
 
 def _encoded(p: Pass, tower: Tower) -> Iterator[Op]:
-    """Operators of one of them."""
+    """Operators of one tower."""
     deployment, media = p.deployment, p.deployment.options.media
     each, outputs = float(tower.positions(media)), float(tower.outputs(media))
     plain = deployment.precision.head.name

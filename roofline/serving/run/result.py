@@ -269,13 +269,13 @@ def sentences(
     if run.in_sessions:
         out.append(sessions.sentence(sessions.paths(run.requests, run.served)))
     totals = run.served.totals
-    room = run.fleet.server.kv_tokens
     if totals.preemptions:
         out.append(
             f"Memory for the KV cache ran out: {totals.preemptions:,} preemptions, "
             f"{totals.recomputed_tokens:,} tokens computed again."
         )
-    elif totals.kv_peak_tokens > 0.9 * room:
+    # Of unlike replicas it is not known whose cache was fullest.
+    elif not run.fleet.others and totals.kv_peak_tokens > 0.9 * run.fleet.kv_tokens:
         out.append("The KV cache is what limits how many requests run together.")
     return tuple(out)
 

@@ -25,7 +25,7 @@ from roofline.serving.simulate.compiled.state import Paced
 from roofline.serving.simulate.denoising import BlockDiffusion
 from roofline.serving.simulate.drafting import Drafting, reached, rounds_of
 from roofline.serving.simulate.prices import StepPrices
-from roofline.serving.simulate.run import UNPACED, simulate, stream, together
+from roofline.serving.simulate.run import UNPACED, simulate, simulate_pooled, stream
 from roofline.serving.simulate.served import Course, Served, Totals, averaged
 from roofline.serving.simulate.served import joined as served_joined
 from roofline.serving.simulate.server import Server
@@ -167,7 +167,7 @@ def _run(
 
     if fleet.server.pooled and fleet.replicas > 1:
         busy = [replica for replica in range(fleet.replicas) if len(rows_of(replica))]
-        every = together(
+        every = simulate_pooled(
             [picked_rows(requests, rows_of(replica)) for replica in busy],
             fleet.prices,
             fleet.server,

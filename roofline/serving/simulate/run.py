@@ -149,7 +149,7 @@ def stream(
         part = coming
 
 
-def together(
+def simulate_pooled(
     given: Sequence[Requests],
     prices: StepPrices,
     server: Server,

@@ -11,7 +11,7 @@ from roofline.serving.requests import Requests, picked_rows
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.run.setup import with_cache
 from roofline.serving.simulate.prices import step_prices
-from roofline.serving.simulate.run import simulate, together
+from roofline.serving.simulate.run import simulate, simulate_pooled
 from roofline.serving.simulate.server import BATCHED, Server
 from tests.serving.deployments import on
 from tests.serving.simulate.cases import prices, requests, server, some_engine, trace
@@ -81,7 +81,7 @@ def test_random_traces_are_served_as_by_replicas_one_step_at_a_time(part: int) -
             clients = random.integers(1, 5, replicas).tolist()
             given = [replace(own, arrival=np.zeros(len(own))) for own in given]
         table = prices(random, some_engine(random))
-        ours = together(given, table, setting, concurrency=clients)
+        ours = simulate_pooled(given, table, setting, concurrency=clients)
         theirs = pooled_reference(given, table, setting, clients)
         for mine, other in zip(ours, theirs, strict=True):
             try:
@@ -105,7 +105,7 @@ def test_a_pool_without_prefixes_changes_nothing() -> None:
 def test_one_replica_has_the_pool_for_itself() -> None:
     given = turns(1, 2, 1, 3, 2)
     alone, fleet = simulate(given, TABLE, POOL), serve(Fleet(TABLE, POOL), given)
-    (both,) = together([given], TABLE, POOL, concurrency=[0])
+    (both,) = simulate_pooled([given], TABLE, POOL, concurrency=[0])
     assert alone.cached.tolist() == both.cached.tolist() == fleet.cached.tolist()
     assert alone.finish.tolist() == both.finish.tolist()
     assert picked_rows(given, np.arange(5)).hashes.tolist() == given.hashes.tolist()
