@@ -100,7 +100,9 @@ def ready_at(arrival: Array, instances: int, encode_s: float, send_s: float) -> 
         mine = arrival[own::instances]
         work = each * np.arange(len(mine))
         start[own::instances] = np.maximum.accumulate(mine - work) + work
-    return start + encode_s + send_s
+    # Of prompts that come at once, rounding puts none before the one above it.
+    ordered: Array = np.maximum.accumulate(start)
+    return ordered + encode_s + send_s
 
 
 def enough(demand: Demand, goal: Goal, encode_s: float, send_s: float) -> int:

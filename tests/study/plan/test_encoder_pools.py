@@ -52,6 +52,15 @@ def test_prompts_are_encoded_as_by_a_queue_before_instances(seed: int) -> None:
     assert ready_at(arrivals, instances, encode_s, send_s).tolist() == pytest.approx(expected)
 
 
+def test_prompts_that_come_at_once_are_ready_in_order() -> None:
+    arrivals = np.repeat(np.arange(50) * 0.7 + 0.1, 2)
+    for encode_s in np.linspace(0.1, 3.0, 30).tolist():
+        ready = ready_at(arrivals, 3, encode_s, 0.01)
+        assert (np.diff(ready) >= 0).all()
+        expected = counted_ready(arrivals.tolist(), 3, encode_s, 0.01)
+        assert ready.tolist() == pytest.approx(expected)
+
+
 def kinds() -> tuple[Kind, Kind]:
     """The same network with two pictures in each prompt, and with none."""
     seen = on("qwen2.5-vl-7b-instruct", node="hgx-h100-8", media=Media(2, 1024))
