@@ -582,6 +582,15 @@ def test_a_field_that_makes_another_network_is_refused_by_name(
     assert key in refusal({**entry(name)[0].config, key: value}).message
 
 
+@pytest.mark.parametrize(
+    ("key", "value"), [("intermediate_size", [16384, 8192]), ("num_kv_shared_layers", 35)]
+)
+def test_a_field_of_the_decoder_inside_is_refused_by_name(key: str, value: object) -> None:
+    config = entry("gemma-3n-e4b")[0].config
+    text = {**config["text_config"], key: value}
+    assert key in refusal({**config, "text_config": text}).message
+
+
 CATALOG: Final = [entry(name)[0].config for name in names()]
 JSON: Final = st.recursive(
     st.none()
