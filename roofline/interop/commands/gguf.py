@@ -17,6 +17,9 @@ _STORED: Final = re.compile(
     rf"(?:^|[-.])(?P<word>(?:UD-)?(?:I?Q|TQ)\d\w*|{'|'.join(PLAIN)})$", re.IGNORECASE
 )
 
+_SHARD: Final = re.compile(r"-\d{5}-of-\d{5}$")
+"""The part of a file that ``llama-gguf-split`` divided."""
+
 
 def word_of(weights: str) -> str:
     """Format of weights as names of files have it; empty where no file is in it.
@@ -41,8 +44,9 @@ def stored_as(word: str) -> tuple[str, tuple[str, ...]]:
 def divided(stem: str) -> tuple[str, str]:
     """Network and format that the name of a file says; the latter empty if it says none.
 
-    >>> divided("Llama-3.1-8B-Q4_K_M")
-    ('Llama-3.1-8B', 'Q4_K_M')
+    >>> divided("Llama-3.1-8B-Q4_K_M"), divided("Llama-3.1-70B-Q8_0-00001-of-00002")
+    (('Llama-3.1-8B', 'Q4_K_M'), ('Llama-3.1-70B', 'Q8_0'))
     """
+    stem = _SHARD.sub("", stem)
     found = _STORED.search(stem)
     return (stem[: found.start()], found["word"]) if found else (stem, "")

@@ -166,6 +166,7 @@ def test_data_parallelism_around_a_model_is_replicas() -> None:
         ("llama-server -m /data/ggufs/m-7b-Q4_K_M.gguf", "model", "m-7b"),
         ("llama-server -m org/m-7b-Q4_K_M.gguf", "model", "org/m-7b"),
         ("llama-server -m org/m-7b.Q5_K_S.gguf", "weights", "q5-k-s"),
+        ("llama-server -m m-70b-Q8_0-00001-of-00002.gguf", "model", "m-70b"),
         ("llama-server -m m.gguf -c 4096 -np 4", "max_context", 1024),
         ("llama-server -m m.gguf -c 4096 -np 4 -kvu", "max_context", None),
         ("llama-server -m m.gguf -c 4096", "memory", Share(4096.0, "tokens")),
