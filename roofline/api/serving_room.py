@@ -21,7 +21,7 @@ from roofline.interop.commands.targets import PRICED_AS, SHARELESS
 from roofline.model import catalog, precision
 from roofline.model.architecture import Architecture
 from roofline.model.checkpoint_names import bases
-from roofline.model.mixes import MIXES, spelled
+from roofline.model.mixes import FILES, spelled
 from roofline.serving.room import most_that_fits
 from roofline.units import count, show_binary
 
@@ -244,7 +244,7 @@ def other_format(weights: str | None, network: Architecture) -> str:
     """Format that was asked for where it is not that of the checkpoint; else nothing."""
     if weights is None:
         return ""
-    if (mix := spelled(weights)) in MIXES:
+    if (mix := spelled(weights)) in FILES:
         return mix
     name = precision.named(weights).name
     return "" if name == network.weight_format == default_format(network) else name

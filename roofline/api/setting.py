@@ -316,7 +316,7 @@ def deployed(
         calibration: Measured kernels to price with: see
             `roofline.bench.calibrations.calibration_of`.
     """
-    if weights is not None and mixes.spelled(weights) in mixes.MIXES:
+    if weights is not None and mixes.spelled(weights) in mixes.FILES:
         network, weights = mixes.mixed(network, weights), None
     stored = precision.named(weights or default_format(network)).name
     whole = weights is not None or stored != network.weight_format

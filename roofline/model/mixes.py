@@ -10,11 +10,15 @@ from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import UNQUANTISED, Architecture, Block
+from roofline.model.precision.blocks import BLOCKS
 
 MIXES: Final = frozenset(
     ["q2-k-s", "q3-k-s", "q3-k-m", "q3-k-l", "q4-k-s", "q4-k-m", "q5-k-s", "q5-k-m"]
 )
 """Names of files whose matrices are not all in the one format that they are called by."""
+FILES: Final = MIXES | frozenset(BLOCKS) - {"q3-k", "q4-k", "q5-k", "q8-1", "q8-k"}
+"""Formats that a file is called by: Q3_K, Q4_K and Q5_K are other names of mixes, and only inputs
+are in the last two. Source: ``tools/quantize/quantize.cpp`` of llama.cpp at 00dc8057."""
 OUTPUT_OF_FEWEST: Final = re.compile(r"iq[12]-|iq3-xxs")
 EIGHT: Final = frozenset(["q2-k", "q3-k-s", "q3-k-m", "q4-k-s", "q4-k-m"])
 """Mixes in which eight experts are beside an output of attention with more bits."""

@@ -97,7 +97,7 @@ def test_files_of_llama_cpp_weigh_what_it_publishes(mix: str, bits: float) -> No
     assert 0.985 * bits < own < bits
 
 
-@pytest.mark.parametrize("mix", ["q3-k-l", "q4-k-m"])
+@pytest.mark.parametrize("mix", ["q2-k", "q3-k-l", "q4-k-m", "q6-k", "q8-0"])
 def test_a_mix_is_a_format_of_weights(mix: str) -> None:
     asked = mix.replace("-", "_").upper()
     result = roofline.analyze("llama-3.1-8b", "l40s", weights=asked, calibration="none")

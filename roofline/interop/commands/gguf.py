@@ -4,15 +4,11 @@ import re
 from typing import Final
 
 from roofline.model.checkpoint_names import PLAIN, gguf_weights
-from roofline.model.mixes import MIXES, spelled
-from roofline.model.precision.blocks import BLOCKS
+from roofline.model.mixes import FILES, spelled
 
 SUFFIX: Final = ".gguf"
 HELD: Final = {weights: word.upper() for word, weights in PLAIN.items()}
 """Words of `PLAIN` by format, the last where a format has two: F16."""
-ALONE: Final = frozenset(BLOCKS) - {"q3-k", "q4-k", "q5-k", "q8-1", "q8-k"}
-"""Formats of llama.cpp that a file is called by: Q3_K, Q4_K and Q5_K are other names of mixes, and
-only inputs are in the last two. Source: ``tools/quantize/quantize.cpp`` at 00dc8057."""
 _STORED: Final = re.compile(
     rf"(?:^|[-.])(?P<word>(?:UD-)?(?:I?Q|TQ)\d\w*|{'|'.join(PLAIN)})$", re.IGNORECASE
 )
@@ -28,7 +24,7 @@ def word_of(weights: str) -> str:
     ('Q4_K_M', 'BF16', '')
     """
     name = spelled(weights)
-    return name.replace("-", "_").upper() if name in MIXES | ALONE else HELD.get(name, "")
+    return name.replace("-", "_").upper() if name in FILES else HELD.get(name, "")
 
 
 def stored_as(word: str) -> tuple[str, tuple[str, ...]]:
