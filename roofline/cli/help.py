@@ -185,7 +185,7 @@ class _Told:
                 for each in examples:
                     for line in example_lines(f"{ctx.command_path} {each}", formatter.width):
                         formatter.write(line + "\n")
-        super().format_epilog(ctx, formatter)  # type: ignore[misc]
+        super().format_epilog(ctx, formatter)  # type: ignore[misc]  # as above
         with formatter.section("Exit codes"):
             formatter.write_text("; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()))
 

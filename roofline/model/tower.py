@@ -1,5 +1,6 @@
 """Encoders of pictures and of sound, beside a decoder that reads what they make."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar, Final, TypeAlias
@@ -52,7 +53,7 @@ TEXT_ALONE: Final = Media()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tower:
+class Tower(ABC):
     """An encoder, and the matrices that turn its outputs into what the decoder reads."""
 
     medium: ClassVar[str] = ""
@@ -70,25 +71,25 @@ class Tower:
     whole: int = 0
     """Layers in which all see each other all the same. [1]"""
 
+    @abstractmethod
     def passes(self, media: Media) -> int:
         """Sequences of a prompt that pass it. [1]"""
-        raise NotImplementedError
 
+    @abstractmethod
     def positions(self, media: Media) -> int:
         """Length of each. [1]"""
-        raise NotImplementedError
 
+    @abstractmethod
     def outputs(self, media: Media) -> int:
         """Outputs of the projector for a prompt. [1]"""
-        raise NotImplementedError
 
     def tokens(self, media: Media) -> int:
         """Outputs that stand among the tokens of the prompt. [token]"""
         return self.outputs(media)
 
+    @abstractmethod
     def said(self, media: Media) -> str:
         """Sentence on what passes it and what becomes of that."""
-        raise NotImplementedError
 
     def devices(self, tp: Number) -> Number:
         """Devices that share it, of those that share every layer. [1]

@@ -9,6 +9,7 @@ behind them.
 Source: EPD disaggregation, Singh et al. 2025 (arXiv 2501.05460), for the stage and what it sends.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -112,12 +113,15 @@ def enough(demand: Demand, goal: Goal, encode_s: float, send_s: float) -> int:
     """
     rate = demand.rate * (1.0 + goal.headroom)
     arrival = demand.at(rate).arrival
-    instances = int(np.floor(rate * max(encode_s, send_s))) + 1
-    while True:
+    least = int(np.floor(rate * max(encode_s, send_s))) + 1
+
+    def soon(instances: int) -> bool:
         late = ready_at(arrival, instances, encode_s, send_s) - arrival
-        if np.percentile(late, 99.0) <= 2.0 * encode_s + send_s:
-            return instances + goal.spares
-        instances += 1
+        return bool(np.percentile(late, 99.0) <= 2.0 * encode_s + send_s)
+
+    # With one for each prompt none waits, and with more of them none waits longer.
+    counts = range(least, max(least, len(arrival)) + 1)
+    return counts[bisect_left(counts, True, key=soon)] + goal.spares
 
 
 def refuse_sessions(requests: Requests) -> None:

@@ -149,7 +149,7 @@ def found(given: Deployment, name: str) -> Found:
 def test_blocks_of_one_library_are_known_better_than_those_of_another_kernel(
     device: str, engine: str, kernel: str
 ) -> None:
-    """What stands in on an L40S, where vLLM multiplies by Triton, is no kernel of its own."""
+    """A kernel that stands in for Triton's, which vLLM has on an L40S, is not of one library."""
     given = deployment("llama-3.1-8b", device, engine=engine, weights="fp8-block")
     known = priced(given, step(given, decode(16.0, 2048.0))["down"])
     assert known is not None
