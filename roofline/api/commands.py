@@ -66,7 +66,7 @@ def about(served: Served, deployment: Deployment) -> dict[str, Any]:
         "gpus": served.replicas * deployment.devices,
         "replicas": served.replicas,
         "layout": deployment.layout.spelled,
-        "weights": deployment.precision.weights.name,
+        "weights": deployment.weights_name,
         "kv": deployment.precision.kv.name,
     }
 
@@ -81,7 +81,7 @@ def settings(served: Served, deployment: Deployment, share: float | None) -> Tab
         "checkpoint": served.model,
         "layout": str(deployment.layout),
         "replicas": str(served.replicas),
-        "weights": served.weights or f"{deployment.precision.weights.name}, as stored",
+        "weights": served.weights or f"{deployment.weights_name}, as stored",
         "KV cache": deployment.precision.kv.name,
         "memory": "the engine's own share" if share is None else f"{share:.4g} of each device",
         "sequences at once": _or_own(served.max_sequences),

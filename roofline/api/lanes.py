@@ -107,7 +107,7 @@ class Lanes:
             **lane.labels,
             "gpu": gpu.name,
             "node": target.node.name,
-            "weights": target.precision.weights.name,
+            "weights": target.weights_name,
             "kv": target.precision.kv.name,
         }
         drafting = pool = None

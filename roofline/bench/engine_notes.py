@@ -14,7 +14,7 @@ def profile_source(deployment: Deployment) -> str:
 def name_of(deployment: Deployment) -> str:
     """Network, devices, layout, formats and engine of a deployment, as a log's profile has them."""
     at = deployment
-    formats = f"{at.precision.weights.name} weights, {at.precision.kv.name} cache"
+    formats = f"{at.weights_name} weights, {at.precision.kv.name} cache"
     return f"{at.architecture.name}, {at.node.gpu.name}, {at.layout}, {formats}, {at.engine.name}"
 
 

@@ -153,6 +153,11 @@ class Deployment:
     fed: bool = False
     """True for such a pool: tokens come routed, straight to the devices of their experts."""
 
+    @property
+    def weights_name(self) -> str:
+        """Name of the weights' number format, or of the GGUF mix of several."""
+        return self.architecture.mix or self.precision.weights.name
+
     def stored(self, block: Block | None, role: str) -> str:
         """Number format of the matrix of a role, in a layer or outside all layers."""
         network, precision = self.architecture, self.precision

@@ -148,6 +148,8 @@ class Architecture:
     """Longest context the network is made for; None if it has no limit. [token]"""
     weight_format: str = "bf16"
     """Number format of the checkpoint's linear layers: ``"bf16"``."""
+    mix: str = ""
+    """Name of the mix of formats that llama.cpp made of it, ``"q4-k-m"``; or empty."""
     causal: bool = True
     """False for a network whose tokens see each other both ways."""
     other_parameters: Mapping[str, int] = field(default_factory=dict)
@@ -219,5 +221,5 @@ class Architecture:
         }
         layers = tuple(blocks[block] for block in self.layers)
         return replace(
-            self, layers=layers, weight_format=weight_format, head_format="", kv_format=""
+            self, layers=layers, weight_format=weight_format, head_format="", kv_format="", mix=""
         )

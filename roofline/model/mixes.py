@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import UNQUANTISED, Architecture, Block
+from roofline.model.precision import named
 from roofline.model.precision.blocks import BLOCKS
 
 MIXES: Final = frozenset(
@@ -27,6 +28,16 @@ EIGHT: Final = frozenset(["q2-k", "q3-k-s", "q3-k-m", "q4-k-s", "q4-k-m"])
 def spelled(name: str) -> str:
     """The name of a mix as `MIXES` has it; that of another format likewise."""
     return name.strip().lower().replace("_", "-")
+
+
+def stored(network: Architecture, name: str) -> Architecture:
+    """The network in a format, or as llama.cpp quantises it for a file that is called so.
+
+    Raises:
+        UnknownNameError: There is no such format.
+    """
+    mix = spelled(name)
+    return mixed(network, mix) if mix in FILES else network.stored_as(named(name).name)
 
 
 def mixed(network: Architecture, mix: str) -> Architecture:
@@ -66,6 +77,7 @@ def mixed(network: Architecture, mix: str) -> Architecture:
     return replace(
         plain,
         layers=tuple(layers),
+        mix=mix if mix in MIXES else "",
         head_format=head,
         plain_format=head if network.tied_embeddings else base,
     )

@@ -40,7 +40,7 @@ def asked_of(deployment: Deployment) -> dict[str, Any]:
         "gpus": deployment.devices,
         "layout": deployment.layout.spelled,
         "engine": deployment.engine.name,
-        "weights": deployment.precision.weights.name,
+        "weights": deployment.weights_name,
         "kv": deployment.precision.kv.name,
     }
 

@@ -61,7 +61,7 @@ def result_of(pools: Disaggregated) -> Result:
             "over": pools.transfer.wires,
             "overlapped": pools.overlapped,
             "engine": rest.engine.name,
-            "weights": rest.precision.weights.name,
+            "weights": rest.weights_name,
             "kv": rest.precision.kv.name,
             "prefill_batch": pools.prefill.workload.batch,
             "batch": work.batch,

@@ -153,7 +153,7 @@ def result_of(
     given = {
         "GPU": f"{replicas * deployment.devices} × {deployment.node.gpu.title}",
         "layout": str(deployment.layout) + (f" × {replicas} replicas" if replicas > 1 else ""),
-        "weights, KV cache": f"{deployment.precision.weights.name}, {deployment.precision.kv.name}",
+        "weights, KV cache": f"{deployment.weights_name}, {deployment.precision.kv.name}",
         "batch": f"{work.batch} (prefill {work.together})",
         "prompt → output": f"{work.prompt} → {work.output} tokens",
         "prefix hit": f"{work.prefix_hit:.0%}",

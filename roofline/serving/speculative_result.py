@@ -59,7 +59,7 @@ def result_of(made: Speculation, scheduled: Schedule | None = None) -> Result:
             **asked_of(target),
             "draft": made.draft.title,
             "draft_kind": made.draft.kind,
-            "draft_weights": "" if drafting is None else drafting.precision.weights.name,
+            "draft_weights": "" if drafting is None else drafting.weights_name,
             "draft_layout": "" if drafting is None else drafting.layout.spelled,
             "drafted": made.tree.nodes,
             "depth": made.tree.depth,

@@ -167,7 +167,7 @@ def compare(
             "gpus": first.figures.gpus,
             "tp": base.tp,
             "engine": conditions.engine.name,
-            "weights": base.network.weight_format,
+            "weights": base.network.mix or base.network.weight_format,
             "kv": base.kv,
             "batch": base.batch,
             "prefill_batch": work.prefill_batch,

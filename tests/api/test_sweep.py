@@ -47,6 +47,7 @@ def static(result: Result) -> dict[str, dict[str, Any]]:
         ("mixtral-8x7b-v0.1", "a100-sxm", "tp2-pp2", "auto", {"prefill_batch": 2}),
         ("qwen3-32b", "h200-sxm", "tp2", "fp8", {"temperature": 0.7, "top_k": 40}),
         ("llama-3.1-8b", "h100-sxm", "tp2", "auto", {"adapters": 9, "adapter_skew": 1.0}),
+        ("llama-3.1-8b", "l40s", "tp1", "q4_k_m", {}),
     ],
 )
 def test_a_row_is_what_analyze_says(

@@ -104,3 +104,6 @@ def test_a_mix_is_a_format_of_weights(mix: str) -> None:
     rows = {row["part"]: row["bytes"] for row in result.tables["memory"].rows()}
     counted = parameters.weight_bytes(mixed(architecture("llama-3.1-8b"), mix))
     assert rows["weights"] == pytest.approx(float(counted), rel=2e-4)  # norms in 16 bits
+    told = roofline.compare("llama-3.1-8b", [f"weights={asked}"], gpu="l40s", calibration="none")
+    held = {row["variant"]: row["weight_bytes"] for row in told.tables["variants"].rows()}
+    assert held[f"weights={asked}"] == pytest.approx(rows["weights"], rel=1e-9)

@@ -12,7 +12,7 @@ from roofline.cost.measured import AUTO, USUAL
 from roofline.hardware.catalog import default_node
 from roofline.hardware.catalog import gpu as gpu_named
 from roofline.hardware.engine import engine as engine_named
-from roofline.model import catalog, parameters, precision
+from roofline.model import catalog, mixes, parameters, precision
 from roofline.model.architecture import Architecture, Block
 
 
@@ -48,8 +48,10 @@ def deployment(case: Case) -> Deployment:
 def _stored(network: Architecture, case: Case) -> Architecture:
     """The network in the formats of the row; its own checkpoint where they are alike.
 
-    Quantisers to 4 bits leave the mixers of mixtures of experts in 16.
+    Quantisers to 4 bits leave the mixers of mixtures of experts in 16; llama.cpp's mixes do not.
     """
+    if case.weights in mixes.FILES:
+        return mixes.mixed(network, case.weights)
     whole = case.weights == "checkpoint"
     weights = network.weight_format if whole else case.weights
     apart = bool(case.experts) and not alike(case.experts, weights)

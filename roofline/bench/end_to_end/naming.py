@@ -12,7 +12,7 @@ from typing import Final
 from roofline.errors import RooflineError, UnknownNameError
 from roofline.hardware.catalog import gpu
 from roofline.hardware.machine import Gpu
-from roofline.model import catalog
+from roofline.model import catalog, mixes
 from roofline.model.architecture import Architecture
 from roofline.model.precision import named
 
@@ -43,17 +43,13 @@ FORMATS: Final[Mapping[str, str]] = {
     "f16": "fp16",
     "int4_wo": "int4",
     "int8_wo": "int8-wo",
-    "q4_k_m": "int4-g32",
-    "q8_0": "int8-wo",
-    "q4_0": "int4-g32-sym",
     "fp8_block": "fp8-block",
     "fp8_static": "fp8",
     "w4a16_mxfp4": "mxfp4-w4a16",
     "w4a8_mxfp4_mxfp8": "mxfp4-w4a8",
     "w4afp8": "int4-w4a8",
 }
-"""Formats by the names of sources. Q4_K_M has super-blocks of 256 with scales for each 32 values:
-about 4.8 bits, priced as integers of 4 bits in groups of 32."""
+"""Formats by the names of sources."""
 WEIGHT_ONLY: Final = frozenset({"gpt-fast", "llama.cpp", "exllamav2", "ctranslate2"})
 """Engines whose int8 and int4 are formats of weights only."""
 
@@ -142,20 +138,21 @@ def stored(name: str) -> str:
 
 
 def number_format(name: str, engine: str = "") -> str:
-    """Number format of the cost model by the name of a source.
+    """Number format of the cost model, or mix of a GGUF file, by the name of a source.
 
     Raises:
         UnknownNameError: There is none.
 
     Examples:
-        >>> number_format("fp8_block"), number_format("F16"), number_format("int8", "gpt-fast")
-        ('fp8-block', 'fp16', 'int8-wo')
+        >>> number_format("fp8_block"), number_format("Q4_K_M"), number_format("int8", "gpt-fast")
+        ('fp8-block', 'q4-k-m', 'int8-wo')
     """
     text = name.strip().lower().partition("(")[0].strip()
     text = FORMATS.get(text, text)
     if engine in WEIGHT_ONLY and text == "int8":
         text = "int8-wo"
-    return named(text).name
+    mix = mixes.spelled(text)
+    return mix if mix in mixes.FILES else named(text).name
 
 
 def alike(one: str, other: str) -> bool:

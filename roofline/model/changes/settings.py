@@ -7,7 +7,7 @@ from typing import Final
 from roofline.errors import InputError, UnknownNameError, did_you_mean
 from roofline.hardware import catalog as hardware
 from roofline.hardware.machine import Gpu
-from roofline.model import catalog
+from roofline.model import catalog, mixes
 from roofline.model.architecture import Architecture
 from roofline.model.changes import NETWORK, Cost, canonical, changed
 from roofline.model.changes.values import whole
@@ -54,9 +54,10 @@ def setup_of(
         weights, kv: Formats asked for; empty and ``"auto"`` for those of the checkpoint.
         tp, batch: Devices that share every layer; sequences together. [1]
     """
-    wanted = named(weights).name if weights else network.weight_format.replace("fp32", "bf16")
-    if weights or wanted != network.weight_format:
-        network = network.stored_as(wanted)
+    if weights:
+        network = mixes.stored(network, weights)
+    elif network.weight_format == "fp32":
+        network = network.stored_as("bf16")
     return Setup(network, gpu, weights, kv, tp, batch)
 
 
@@ -185,10 +186,12 @@ def _instead(new: str, old: str) -> str:
 
 def _weights(setup: Setup, value: str) -> Setup:
     loaded = setup_of(setup.network, setup.gpu, weights=value)
-    return replace(setup, network=loaded.network, weights=loaded.network.weight_format)
+    return replace(setup, network=loaded.network, weights=value)
 
 
 def _weights_reason(_: Setup, setup: Setup, value: str) -> str:
+    if mixes.spelled(value) in mixes.MIXES:
+        return f"weights as llama.cpp mixes formats for {mixes.spelled(value)}"
     stored = named(value)
     return f"{stored.name} weights, {stored.expression} bits each"
 

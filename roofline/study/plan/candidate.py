@@ -106,7 +106,7 @@ class Kind:
     @property
     def weights(self) -> str:
         """Format of the weights."""
-        return self.base.precision.weights.name
+        return self.base.weights_name
 
     @property
     def kv(self) -> str:

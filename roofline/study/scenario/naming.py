@@ -14,7 +14,7 @@ from roofline.errors import InputError
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named
 from roofline.model import catalog as networks
-from roofline.model import precision
+from roofline.model import mixes, precision
 from roofline.model.changes import settings
 from roofline.schema import Document
 from roofline.schema.document import shown
@@ -136,8 +136,9 @@ def node(name: str) -> str:
 
 
 def number_format(name: str) -> str:
-    """Name of a number format, or that it is left to the checkpoint."""
-    return AUTO if name.strip().lower() == AUTO else precision.named(name).name
+    """Name of a number format or of a GGUF file's mix, or that it is left to the checkpoint."""
+    spelled = mixes.spelled(name)
+    return spelled if spelled == AUTO or spelled in mixes.FILES else precision.named(name).name
 
 
 def engine(name: str) -> str:
