@@ -2,8 +2,7 @@
 
 from roofline.bench.gpu.kernels import row_pass
 from roofline.bench.probe import Maker, Probe, Shape
-from roofline.cost.linear import pointwise
-from roofline.cost.work import Work
+from roofline.cost.work import Work, pointwise
 
 WIDTH = 2
 

@@ -1,8 +1,7 @@
 """Residual: one array added to another."""
 
 from roofline.bench.probe import Maker, Probe, Shape
-from roofline.cost.linear import pointwise
-from roofline.cost.work import Work
+from roofline.cost.work import Work, pointwise
 
 WIDTH = 4
 

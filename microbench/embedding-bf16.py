@@ -3,8 +3,7 @@
 from roofline.bench.gpu.kernels import row_pass
 from roofline.bench.gpu.torch_attention import pages
 from roofline.bench.probe import Maker, Probe, Shape
-from roofline.cost.linear import pointwise
-from roofline.cost.work import Work
+from roofline.cost.work import Work, pointwise
 
 WIDTH = 2
 VOCABULARY = 32768

@@ -6,8 +6,7 @@ are those of small published networks.
 """
 
 from roofline.bench.probe import Maker, Probe, Shape
-from roofline.cost.linear import gemm
-from roofline.cost.work import Work
+from roofline.cost.work import Work, gemm
 
 WIDTH = 4
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 23, 32, 64, 128, 256, 512, 1024, 2048)

@@ -1,8 +1,7 @@
 """RMSNorm of each row, times a gain."""
 
 from roofline.bench.probe import Maker, Probe, Shape
-from roofline.cost.linear import pointwise
-from roofline.cost.work import Work
+from roofline.cost.work import Work, pointwise
 
 WIDTH = 4
 EPSILON = 1e-5

@@ -3,8 +3,7 @@
 from roofline.bench.gpu.kernels import rope
 from roofline.bench.gpu.torch_attention import angles, positions
 from roofline.bench.probe import Maker, Probe, Shape
-from roofline.cost.linear import pointwise
-from roofline.cost.work import Work
+from roofline.cost.work import Work, pointwise
 
 WIDTH = 2
 TABLE = 4096

@@ -1,8 +1,7 @@
 """Rotary embedding of all heads of each token, halves turned against each other."""
 
 from roofline.bench.probe import Maker, Probe, Shape
-from roofline.cost.linear import pointwise
-from roofline.cost.work import Work
+from roofline.cost.work import Work, pointwise
 
 WIDTH = 4
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from roofline.api import setting
-from roofline.api.characters import in_characters
 from roofline.api.parameters import Analysis, Paging, shared
 from roofline.api.question import question
+from roofline.api.setting import in_characters
 from roofline.bench.engine_notes import profile_note
 from roofline.cost.deployment import Offload
 from roofline.cost.layout import DEGREES

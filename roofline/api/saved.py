@@ -10,8 +10,7 @@ from pydantic import Field
 from roofline.content import label, there
 from roofline.errors import DocumentError, InputError
 from roofline.schema.files import read
-from roofline.schema.models import Strict
-from roofline.schema.validation import validate
+from roofline.schema.validation import Strict, validate
 from roofline.study.found import SHOWN, order, taken
 from roofline.study.points import objectives_of, result_of
 from roofline.study.store import parts

@@ -10,8 +10,7 @@ from roofline.cost.adapters import NO_ADAPTERS, Lora
 from roofline.cost.deployment import Deployment, Offload
 from roofline.cost.layout import different, pipeline
 from roofline.cost.measured import NONE
-from roofline.cost.memory import Memory, budget
-from roofline.cost.weights import outside_bytes, weight_bytes
+from roofline.cost.memory import Memory, budget, outside_bytes, weight_bytes
 from roofline.errors import InfeasibleError, InputError, UnknownNameError
 from roofline.hardware.machine import Gpu, Node
 from roofline.interop.commands import llamacpp

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -32,6 +33,7 @@ from roofline.model import mixes, parameters, precision
 from roofline.model.architecture import Architecture
 from roofline.model.tower import Media
 from roofline.serving.asking import check_parts, one_of
+from roofline.table import Result, table
 from roofline.units import counted
 from roofline.units import parse as parse_quantity
 
@@ -385,3 +387,42 @@ def one_replica(gpus: int | None, layout: str) -> Layout:
 def default_format(network: Architecture) -> str:
     """Format of the checkpoint; engines load fp32 checkpoints as 16 bits."""
     return "bf16" if network.weight_format == "fp32" else network.weight_format
+
+
+def in_characters(result: Result, name: str, characters: float) -> Result:
+    """The result with throughput and price of characters beside those of tokens.
+
+    A tokenizer with c characters a token makes c · tokens/s characters a second, and a million of
+    them cost as much as a million / c tokens. Source: arithmetic.
+
+    Args:
+        result: Answer, as it is where nothing is said of characters.
+        name: Table with its throughput.
+        characters: Characters of a token, of the text that is served; 0 where nobody says. [1]
+
+    Raises:
+        InputError: It is no number of characters.
+    """
+    if not characters:
+        return result
+    if not (isfinite(characters) and 0 < characters <= 100):
+        raise InputError(
+            f"{characters:g} characters of a token",
+            hint="give a mean of the text, such as 4.2: English takes 4 to 5 in large vocabularies",
+        )
+    rows, more = list(result.tables[name].rows()), []
+    for metric, new, unit, factor, meaning in (
+        ("throughput_tok_s", "throughput_char_s", "char/s", characters, "output in characters"),
+        ("usd_per_mtok", "usd_per_mchar", "$", 1.0 / characters, "per million characters of it"),
+    ):
+        for row in rows:
+            if row["metric"] == metric:
+                ends = {
+                    end: row[end] * factor
+                    for end in ("value", "low", "high")
+                    if row.get(end) is not None
+                }
+                more.append({**row, **ends, "metric": new, "unit": unit, "meaning": meaning})
+    metadata = {**result.metadata, "characters_per_token": characters}
+    tables = {**result.tables, name: table([*rows, *more], {})}
+    return replace(result, tables=tables, metadata=metadata)

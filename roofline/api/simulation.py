@@ -7,10 +7,10 @@ import numpy as np
 
 from roofline.api import setting
 from roofline.api.beside import others
-from roofline.api.characters import in_characters
 from roofline.api.curves import scheduled
 from roofline.api.parameters import Offered, Planning, Simulation, shared
 from roofline.api.question import question
+from roofline.api.setting import in_characters
 from roofline.api.speculation import draft_of, length_of, rates_of
 from roofline.api.workload import Wanted, attached, drawn
 from roofline.bench.engine_notes import engine_misses, profile_note

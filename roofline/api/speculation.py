@@ -9,11 +9,10 @@ from roofline.cost.deployment import Deployment
 from roofline.errors import InputError, prefixed
 from roofline.model.architecture import Architecture
 from roofline.serving import drafts
-from roofline.serving.acceptance import PUBLISHED, Acceptance, parse
+from roofline.serving.acceptance import PUBLISHED, Acceptance, parse, spread_out
 from roofline.serving.asking import check_groups, refuse_unused
 from roofline.serving.draft_schedule import schedule
 from roofline.serving.drafts import Draft
-from roofline.serving.request_acceptance import spread_out
 from roofline.serving.speculative import check
 from roofline.serving.speculative import speculate as priced
 from roofline.serving.speculative_result import result_of

@@ -31,8 +31,8 @@ from roofline.study.scenario.crossing import grid_of
 from roofline.study.scenario.reading import read_scenario, scenario_named
 from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.chunk import Chunk, count
+from roofline.study.store.folder import Progress, Task, gather, run
 from roofline.study.store.parts import encode
-from roofline.study.store.running import Progress, Task, gather, run
 from roofline.study.sweep.keep import ALL, FEASIBLE
 
 if TYPE_CHECKING:

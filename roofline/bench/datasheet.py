@@ -21,10 +21,9 @@ from roofline.cost.kernels.gemm import OUTPUT_WIDTH, PRODUCTS
 from roofline.cost.kernels.latent_module import LATENT, PLAIN, ROTATED, projections
 from roofline.cost.kernels.recurrent import STATE
 from roofline.cost.latent import absorbed_attention, expanded_attention
-from roofline.cost.linear import gemm, pointwise
 from roofline.cost.moe import experts_gemm
 from roofline.cost.recurrent import chunked_scan, recurrent_steps
-from roofline.cost.work import Array, Work
+from roofline.cost.work import Array, Work, gemm, pointwise
 
 Columns: TypeAlias = Mapping[str, Any]
 CROSSED: Final[Mapping[str, float]] = {"add": 3.0, "mlp_act": 3.0, "computescale": 1.0}

@@ -16,12 +16,12 @@ from roofline.cli.calibrate import (
     Threads,
     duration,
     fitted,
+    notes_of,
     progress,
     report,
     resolved,
     with_threads,
 )
-from roofline.cli.measured_notes import notes_of
 from roofline.cli.render import Format, print_columns, print_json, print_rows, said
 from roofline.table import table
 from roofline.units import show

@@ -17,7 +17,7 @@ from roofline.units import counted
 from roofline.view.terminal import clean
 
 if TYPE_CHECKING:
-    from roofline.study.store.running import Progress
+    from roofline.study.store.folder import Progress
 
 EPILOG = "scenarios/README.md says what a scenario file holds; roofline schema prints its schema."
 

@@ -6,8 +6,8 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from roofline.cost.adapters import NO_ADAPTERS, Lora, modules
-from roofline.cost.algorithms import Ranks
 from roofline.cost.attention import Mask
+from roofline.cost.collectives import Ranks
 from roofline.cost.engine_costs import ALONE, IDEAL, EngineCosts, KernelGains, eager
 from roofline.cost.layout import SINGLE, Layout, check_layout, group
 from roofline.cost.measured import Calibration

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from roofline.cost.algorithms import Ranks
+from roofline.cost.collectives import Ranks
 from roofline.cost.work import Number
 from roofline.errors import InputError, LayoutError
 from roofline.hardware.machine import Node

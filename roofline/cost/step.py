@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.layers import blocks, towers
+from roofline.cost.layers import blocks
 from roofline.cost.layers.common import Pass, is_one
 from roofline.cost.layout import Stage
-from roofline.cost.weights import layer_bytes
+from roofline.cost.memory import layer_bytes
 from roofline.cost.work import Formula, Number, Op, Work, by, plus, times
 from roofline.hardware.links import host_link, storage_link
 from roofline.model.architecture import Block
@@ -158,7 +158,7 @@ def _pass(deployment: Deployment, every: Sequence[Group]) -> Pass:
 def _step(pass_: Pass, stage: Stage, made: dict[Block, tuple[Op, ...]]) -> dict[str, Op]:
     """Operators of a stage, of whose layers some may be made already."""
     layers = []
-    read, own = towers.prompts(pass_)
+    read, own = blocks.prompt_operators(pass_)
     for block, number in stage.layers:
         if block not in made:
             made[block] = tuple(blocks.block(own, block, 1))
@@ -166,7 +166,7 @@ def _step(pass_: Pass, stage: Stage, made: dict[Block, tuple[Op, ...]]) -> dict[
     loaded = loads(pass_.deployment, layers, stage) if pass_.deployment.offload.any else ()
     return _merged(
         [
-            *(towers.operators(pass_) if stage.first else ()),
+            *(blocks.tower_operators(pass_) if stage.first else ()),
             *(blocks.embedding(pass_) if stage.first else ()),
             *(read if stage.first else ()),
             *loaded,

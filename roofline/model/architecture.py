@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from roofline.model.attention import Attention
 from roofline.model.compressed import CompressedAttention
 from roofline.model.crossing import CrossAttention
 from roofline.model.feedforward import FeedForward, Mlp, Moe
 from roofline.model.latent import Mla
 from roofline.model.linear import Linear
-from roofline.model.mixer import Indexer, Mixer
+from roofline.model.mixer import Attention, Indexer, Mixer
 from roofline.model.recurrent import Recurrent
 
 if TYPE_CHECKING:

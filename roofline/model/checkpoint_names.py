@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from roofline.model.mixes import MIXES, spelled
-from roofline.model.precision.blocks import BLOCKS as IN_BLOCKS
+from roofline.model.precision.formats import BLOCKS as IN_BLOCKS
 
 ENDINGS: Final = {
     "-awq-int4": "int4-awq",

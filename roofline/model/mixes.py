@@ -11,7 +11,7 @@ from typing import Final
 
 from roofline.model.architecture import UNQUANTISED, Architecture, Block
 from roofline.model.precision import named
-from roofline.model.precision.blocks import BLOCKS
+from roofline.model.precision.formats import BLOCKS
 
 MIXES: Final = frozenset(
     ["q2-k-s", "q3-k-s", "q3-k-m", "q3-k-l", "q4-k-s", "q4-k-m", "q5-k-s", "q5-k-m"]

@@ -3,8 +3,14 @@
 from roofline.schema.document import Document, Mark
 from roofline.schema.files import decode, read
 from roofline.schema.json_reader import parse_json
-from roofline.schema.models import Sourced, SourceEntry, Strict, check_sources, quantity
-from roofline.schema.validation import validate
+from roofline.schema.validation import (
+    Sourced,
+    SourceEntry,
+    Strict,
+    check_sources,
+    quantity,
+    validate,
+)
 from roofline.schema.yaml_reader import parse_yaml
 
 __all__ = [

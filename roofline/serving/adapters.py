@@ -10,8 +10,8 @@ from typing import Any, Final
 from roofline.cost.adapters import NO_ADAPTERS, hit_rate
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import SINGLE, different, pipeline
+from roofline.cost.memory import adapter_bytes
 from roofline.cost.step import outside_bytes_per_s
-from roofline.cost.weights import adapter_bytes
 from roofline.cost.work import Op, Work
 from roofline.serving.explain.operators import operator
 from roofline.serving.explain.parts import derived

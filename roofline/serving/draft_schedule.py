@@ -11,10 +11,9 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
-from roofline.serving.acceptance import Acceptance
+from roofline.serving.acceptance import Acceptance, mean_rounds
 from roofline.serving.draft_trees import LONGEST, chain
 from roofline.serving.drafts import Draft
-from roofline.serving.request_acceptance import mean_rounds
 from roofline.serving.requests import Integers
 from roofline.serving.rounds import sheet
 from roofline.serving.workload import Workload

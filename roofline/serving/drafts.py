@@ -12,10 +12,9 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout, Stage
-from roofline.cost.memory import kv_bytes_per_sequence
+from roofline.cost.memory import kv_bytes_per_sequence, layer_bytes, outside_bytes, weight_bytes
 from roofline.cost.roof import Parts, parts, roof
 from roofline.cost.step import Group, step
-from roofline.cost.weights import layer_bytes, outside_bytes, weight_bytes
 from roofline.cost.work import Op
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture, Block, Linear

@@ -22,7 +22,7 @@ from roofline.cost.power import (
 from roofline.errors import InputError
 from roofline.hardware.carbon import CarbonIntensity
 from roofline.hardware.machine import Node
-from roofline.serving.energy import Ranged
+from roofline.serving.running_cost import Ranged
 from roofline.serving.static import CENTRAL
 from roofline.table import Table, table
 from roofline.units import BITS_PER_BYTE, MILLION, PREFIX, SECONDS_PER_HOUR, show, significant

@@ -4,7 +4,7 @@ from math import exp
 from typing import Any, Final
 
 from roofline.serving.asking import asked_of
-from roofline.serving.explain.memory import kv
+from roofline.serving.explain.figures import kv
 from roofline.serving.explain.parts import derived
 from roofline.serving.paged import Paged, Scheme
 from roofline.serving.static import CENTRAL, static_batch

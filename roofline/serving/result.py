@@ -10,11 +10,18 @@ from roofline.errors import RooflineError
 from roofline.serving import advice, room, tables
 from roofline.serving.adapters import adapter_derivations, adapter_table, load_notes
 from roofline.serving.asking import asked_of
+from roofline.serving.explain.figures import explain_all
 from roofline.serving.explain.parts import worst
-from roofline.serving.explain.times import explain_all
 from roofline.serving.notes import latent_forms, notes, steady_notes
-from roofline.serving.static import CENTRAL, OpTime, StaticBatch, micro
-from roofline.serving.static_columns import StaticBatches, batch_axis, static_batches
+from roofline.serving.static import (
+    CENTRAL,
+    OpTime,
+    StaticBatch,
+    StaticBatches,
+    batch_axis,
+    micro,
+    static_batches,
+)
 from roofline.serving.steady import SteadyState, steady_state
 from roofline.table import Result, Table, table, units_of
 
@@ -222,9 +229,9 @@ def _drawn(
 
     Without a steady state they are of the batch.
     """
-    from roofline.serving.energy import request_energy
     from roofline.serving.facility import Consumption, consumption
     from roofline.serving.facility import notes as facility_notes
+    from roofline.serving.running_cost import request_energy
 
     energy, work = request_energy(batch), batch.workload
     each = batch.throughput_tok_s if steady is None else steady.output_tok_s

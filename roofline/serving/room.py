@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from roofline.cost.branching import own_tokens
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.memory import Memory, budget
+from roofline.cost.sampling import own_tokens
 from roofline.cost.work import Number
 from roofline.errors import LayoutError, RooflineError
 from roofline.serving.workload import MOST_SEQUENCES, MOST_TOKENS, Workload, branches
@@ -41,7 +41,7 @@ def memory_of(deployment: Deployment, workload: Workload, utilization: float | N
 def own(deployment: Deployment, workload: Workload) -> Number:
     """Tokens that each further answer or beam of a prompt keeps beside those of the first. [token]
 
-    See `roofline.cost.branching.own_tokens`; the answer is as long as the last step leaves it.
+    See `roofline.cost.sampling.own_tokens`; the answer is as long as the last step leaves it.
     """
     return own_tokens(
         workload.samples,

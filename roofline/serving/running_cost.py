@@ -1,10 +1,20 @@
-"""Cost of a run: tokens for a dollar and for a joule."""
+"""Cost and energy of a run: of requests, tokens for a dollar and a joule, power of the boards."""
 
-from typing import Final
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import exp
+from typing import Final, Literal
 
-from roofline.cost.power import IDLE_SHARE
+from roofline.cost.power import (
+    IDLE_SHARE,
+    POWER_LOG_SD,
+    board_power,
+    unit_energy,
+    within_limit,
+)
 from roofline.cost.work import Number
 from roofline.errors import InputError
+from roofline.serving.static import CENTRAL, OpTime, StaticBatch
 from roofline.units import HOURS_PER_YEAR, MILLION, SECONDS_PER_HOUR
 
 BUSY_SHARE: Final = 1.0
@@ -85,3 +95,96 @@ def owned_usd_per_hour(server_usd: Number, devices: Number, years: Number) -> Nu
         1.0
     """
     return server_usd / (devices * years * HOURS_PER_YEAR)
+
+
+Served = Literal["all", "prefill", "decode"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranged:
+    """A figure with its central 80 %."""
+
+    value: float
+    low: float
+    high: float
+
+    def __mul__(self, factor: float) -> "Ranged":
+        """The figure in another unit, or of so many."""
+        return Ranged(self.value * factor, self.low * factor, self.high * factor)
+
+    def __add__(self, other: "Ranged | float") -> "Ranged":
+        """Sum with a figure that is known, or one that is off as this one is."""
+        if isinstance(other, Ranged):
+            return Ranged(self.value + other.value, self.low + other.low, self.high + other.high)
+        return Ranged(self.value + other, self.low + other, self.high + other)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEnergy:
+    """Energy of the units of all boards of a replica for a request, and the boards it is of."""
+
+    limit_w: float
+    devices: int
+    """Board power, and boards of a replica. [W] [1]"""
+    prefill_j: float
+    decode_j: float
+    """Energy of a request's prefill, and of all its decode steps. [J]"""
+    prefill_units_w: float
+    decode_units_w: float
+    """Power of the units of a board in a prefill step, and in a decode step. [W]"""
+
+    def power(self, requests_per_s: float, busy: float = 1.0, served: Served = "all") -> Ranged:
+        """Mean power of a board of a replica. [W]
+
+        Args:
+            requests_per_s: Requests that the replica serves. [1/s]
+            busy: Share of the time in which steps run. [1]
+            served: Phases of a request that it serves.
+        """
+        joule = (self.prefill_j if served != "decode" else 0.0) + (
+            self.decode_j if served != "prefill" else 0.0
+        )
+        return self._power(busy, joule * requests_per_s / self.devices)
+
+    @property
+    def phases(self) -> dict[str, Ranged]:
+        """Power of a board in a step of each phase. [W]"""
+        units = {"prefill": self.prefill_units_w, "decode": self.decode_units_w}
+        return {phase: self._power(1.0, watts) for phase, watts in units.items() if watts}
+
+    def _power(self, busy: float, units_w: float) -> Ranged:
+        """Mean power of a board; what is above the floor of a board that waits is unsure. [W]"""
+        idle, limit = IDLE_SHARE * self.limit_w, self.limit_w
+        mean, wide = float(board_power(limit, busy, units_w)), exp(CENTRAL * POWER_LOG_SD)
+        return Ranged(mean, idle + (mean - idle) / wide, min(idle + (mean - idle) * wide, limit))
+
+
+def request_energy(batch: StaticBatch) -> RequestEnergy:
+    """Energy of a request of a static batch, of the units of all boards of a replica.
+
+    A board's share of a step is that of the slowest stage of a pipeline, as often as micro-batches
+    take turns in it. Units are held to what the board's limit leaves in the time of the step.
+    """
+    work, limit = batch.workload, batch.deployment.node.gpu.tdp_w
+    prompts_s = sum(each.seconds for each in batch.prefill.values())
+    prompts_j = float(within_limit(limit, _units(limit, batch.prefill.values()), prompts_s))
+    turns, _ = work.turns(batch.deployment)
+    tokens_j = turns * _units(limit, batch.decode.values())
+    tokens_j = float(within_limit(limit, tokens_j, batch.tpot_s))
+    return RequestEnergy(
+        limit_w=limit,
+        devices=batch.devices,
+        prefill_j=prompts_j * batch.devices / work.together,
+        decode_j=tokens_j * batch.devices * (work.output - 1) / work.batch,
+        prefill_units_w=prompts_j / prompts_s,
+        decode_units_w=tokens_j / batch.tpot_s if batch.tpot_s else 0.0,
+    )
+
+
+def _units(limit_w: float, ops: Iterable[OpTime]) -> float:
+    """Energy of a board's units for the operators of a step. [J]"""
+    every = list(ops)
+    arithmetic = sum(each.compute for each in every)
+    memory = sum(each.memory for each in every)
+    links = sum(each.wire + each.host for each in every)
+    return float(unit_energy(limit_w, arithmetic, memory, links))

@@ -18,12 +18,12 @@ from roofline.cost.work import Array
 from roofline.errors import LayoutError, RooflineError
 from roofline.serving import room
 from roofline.serving import speculative as drafting
+from roofline.serving.acceptance import mean_rounds
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.draft_trees import chain
 from roofline.serving.ffn_pools import attention_of, ratios
 from roofline.serving.phases import LIMITS
 from roofline.serving.pools import Phases
-from roofline.serving.request_acceptance import mean_rounds
 from roofline.serving.rounds import sheet
 from roofline.serving.static import CENTRAL, OpTime, static_batch
 from roofline.serving.workload import Workload

@@ -13,7 +13,7 @@ from roofline.api import sweep
 from roofline.content import shipped
 from roofline.errors import InputError, PartialError
 from roofline.study.scenario.reading import read_scenario
-from roofline.study.store.running import Progress
+from roofline.study.store.folder import Progress
 from tests.study.scenario.documents import BATCH
 
 CONFIG: dict[str, Any] = {
@@ -87,7 +87,7 @@ def test_rows_of_other_shipped_data_or_another_program_are_not_gone_on_with(
 ) -> None:
     go_on(folder)
     other = {**sources.installed(), name: "other"}
-    monkeypatch.setattr("roofline.study.store.running.installed", lambda: other)
+    monkeypatch.setattr("roofline.study.store.folder.installed", lambda: other)
     with pytest.raises(InputError, match=f"other content of {name}\n"):
         go_on(folder)
 

@@ -14,7 +14,7 @@ import pytest
 
 from roofline.study.executors import executor
 from roofline.study.store.chunk import Chunk
-from roofline.study.store.running import Progress, Task, run
+from roofline.study.store.folder import Progress, Task, run
 from tests.benchmarks.reference import reference
 
 WORKERS = 2

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from roofline.cost.algorithms import Ranks, Transfer
-from roofline.cost.collectives import exchange
+from roofline.cost.collectives import Ranks, Transfer, exchange
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout
 from roofline.cost.step import Group

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from roofline.cost.adapters import Lora, distinct, hit_rate, popularity
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout, pipeline
-from roofline.cost.memory import budget
+from roofline.cost.memory import adapter_bytes, budget, weight_bytes
 from roofline.cost.step import decode, prefill, step
-from roofline.cost.weights import adapter_bytes, weight_bytes
 from roofline.cost.work import Op
 from roofline.errors import InputError
 from tests.pricing import seconds

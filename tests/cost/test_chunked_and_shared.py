@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from roofline.cost.attention import keys_read, pairs
 from roofline.cost.deployment import Deployment
-from roofline.cost.memory import kv_bytes_per_sequence
+from roofline.cost.memory import kv_bytes_per_sequence, weight_bytes
 from roofline.cost.step import decode, prefill, step
-from roofline.cost.weights import weight_bytes
 from roofline.model.architecture import Architecture, Attention, Block
 from roofline.model.catalog import architecture, names
 from roofline.model.parameters import total as total_parameters

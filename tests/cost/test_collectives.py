@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.collectives import (
+    Ranks,
+    Transfer,
     all_gather,
     all_reduce,
     exchange,

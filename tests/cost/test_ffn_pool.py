@@ -8,8 +8,8 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.expert_parallel import groups_met
 from roofline.cost.ffn_pool import halves, transfers, with_ffn_pool
 from roofline.cost.layout import parse
+from roofline.cost.memory import weight_bytes
 from roofline.cost.step import decode, feed_forward, step
-from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Op
 from roofline.errors import InputError, LayoutError
 from roofline.model.architecture import Moe

@@ -10,10 +10,9 @@ import pytest
 from roofline.cost.adapters import Lora
 from roofline.cost.deployment import Deployment, Offload, Options
 from roofline.cost.layout import Layout, pipeline
-from roofline.cost.memory import kept
+from roofline.cost.memory import kept, layer_parts, outside_parts
 from roofline.cost.sampling import Sampling
 from roofline.cost.step import Group, decode, prefill, step
-from roofline.cost.weights import layer_parts, outside_parts
 from roofline.cost.work import COUNTS, Array, Op
 from roofline.errors import RooflineError
 from roofline.hardware import catalog as machines

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.latent import chosen
 from roofline.cost.layout import Layout
-from roofline.cost.memory import kv_bytes_per_sequence
+from roofline.cost.memory import kv_bytes_per_sequence, weight_bytes
 from roofline.cost.step import decode, prefill, step
-from roofline.cost.weights import weight_bytes
 from roofline.errors import LayoutError
 from roofline.hardware.catalog import default_node, gpu
 from roofline.hardware.engine import engine

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from roofline.cost.attention import attention
 from roofline.cost.deployment import Deployment
-from roofline.cost.memory import kv_bytes_per_sequence
+from roofline.cost.memory import kv_bytes_per_sequence, weight_bytes
 from roofline.cost.roof import roof
 from roofline.cost.step import Group, decode, step
-from roofline.cost.weights import weight_bytes
 from roofline.cost.work import COUNTS, Number, Op, Work
 from roofline.model.architecture import Architecture, Attention, Block
 from tests.cases import examples

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout, parse
-from roofline.cost.memory import activation_peak, held, kv_bytes_per_sequence
+from roofline.cost.memory import activation_peak, held, kv_bytes_per_sequence, weight_bytes
 from roofline.cost.roof import Parts, parts, roof
 from roofline.cost.step import Group, decode, prefill, step
-from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Work
 from roofline.model.architecture import Architecture
 from tests.cases import examples

@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.memory import weight_bytes
 from roofline.cost.step import Group, decode, prefill, step
-from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Op, Work
 from roofline.model.architecture import Architecture, Attention
 from tests.cases import examples

@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.cost.memory import activation_peak, budget, kv_bytes_per_sequence, naive_score_bytes
-from roofline.cost.weights import weight_bytes
+from roofline.cost.memory import (
+    activation_peak,
+    budget,
+    kv_bytes_per_sequence,
+    naive_score_bytes,
+    weight_bytes,
+)
 from roofline.hardware.serving_engine import DeviceDefault, Engine, MemoryShare
 from roofline.interop.commands.memory import converted
 from roofline.interop.commands.served import Room, Share

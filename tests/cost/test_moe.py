@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.memory import weight_bytes
 from roofline.cost.moe import UNIFORM, Routing, chances, touched
 from roofline.cost.step import decode, prefill, step
-from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Work
 from roofline.errors import InputError, LayoutError
 from roofline.model.architecture import (

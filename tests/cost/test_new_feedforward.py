@@ -9,9 +9,8 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.layers import blocks
 from roofline.cost.layers.common import Pass, elementwise, split
 from roofline.cost.layout import Layout, check_layer
-from roofline.cost.memory import activation_peak
+from roofline.cost.memory import activation_peak, weight_bytes
 from roofline.cost.step import decode, step
-from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Op
 from roofline.errors import LayoutError
 from roofline.hardware import catalog as machines

@@ -12,9 +12,8 @@ from roofline.cost.layers import blocks
 from roofline.cost.layers.attention import mask_of
 from roofline.cost.layers.common import Pass, attending, kv_store, product
 from roofline.cost.layout import Layout, check_layer
-from roofline.cost.memory import kept, kv_bytes_per_sequence
+from roofline.cost.memory import kept, kv_bytes_per_sequence, weight_bytes
 from roofline.cost.step import decode, step
-from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Op
 from roofline.errors import LayoutError
 from roofline.hardware import catalog as machines

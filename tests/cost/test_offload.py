@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from roofline.cost.deployment import KEPT, Deployment, Offload
 from roofline.cost.layout import Layout
-from roofline.cost.memory import Held, held
+from roofline.cost.memory import Held, held, layer_bytes
 from roofline.cost.roof import Parts, parts, roof
 from roofline.cost.step import Group, decode, prefill, step
-from roofline.cost.weights import layer_bytes
 from roofline.errors import InputError
 from tests.cases import examples
 from tests.cost.networks import total

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.memory import kv_bytes_per_sequence
+from roofline.cost.memory import kv_bytes_per_sequence, weight_bytes
 from roofline.cost.step import Group, decode, prefill, step
-from roofline.cost.weights import weight_bytes
 from roofline.errors import LayoutError
 from roofline.model.architecture import Architecture, Block, Linear, Recurrent
 from roofline.model.catalog import architecture, names

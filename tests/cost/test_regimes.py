@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.cost import collectives
-from roofline.cost.algorithms import Ranks
+from roofline.cost.collectives import Ranks
 from roofline.cost.kernels.collective import BOUNDS, PATHS, moved, usable
 from roofline.errors import InputError
 from roofline.hardware.machine import Link

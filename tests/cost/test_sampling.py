@@ -13,9 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.bench.calibrations import calibration_of
-from roofline.cost import branching
 from roofline.cost.deployment import Options
-from roofline.cost.sampling import PASSES, Sampling, over_logits
+from roofline.cost.sampling import (
+    PASSES,
+    Sampling,
+    beam_copies,
+    beam_page_copies,
+    beams_held,
+    expected_parents,
+    over_logits,
+    own_tokens,
+    samples_held,
+)
 from roofline.cost.step import decode, step
 from roofline.cost.work import Op
 from roofline.errors import InputError
@@ -154,19 +163,19 @@ def test_pages_of_samples_hold_what_a_list_of_them_holds(
             place = token // page
             shared = (place + 1) * page <= prompt
             pages.add((None if shared else sample, place))
-    held = branching.samples_held(float(samples), float(prompt), float(output), page=float(page))
+    held = samples_held(float(samples), float(prompt), float(output), page=float(page))
     assert held == len(pages) * page
 
 
 def test_one_sample_is_a_single_answer() -> None:
-    assert branching.samples_held(1.0, 100.0, 10.0, page=1.0) == 110
+    assert samples_held(1.0, 100.0, 10.0, page=1.0) == 110
 
 
 def test_parents_are_counted_over_all_ways_to_descend() -> None:
     for beams in (1, 2, 3, 4):
         ways = list(product(range(beams), repeat=beams))
         mean = sum(len(set(way)) for way in ways) / len(ways)
-        assert branching.expected_parents(float(beams)) == pytest.approx(mean)
+        assert expected_parents(float(beams)) == pytest.approx(mean)
 
 
 @pytest.mark.parametrize(("beams", "output"), [(1, 5), (2, 4), (3, 3), (3, 1), (2, 0)])
@@ -180,32 +189,32 @@ def test_tokens_of_beams_are_counted_over_all_family_trees(beams: int, output: i
             total_tokens += len(alive) if output else 0
             if parents is not None:
                 alive = {parents[beam] for beam in alive}
-    assert branching.beams_held(beams, 100, output) == pytest.approx(100 + total_tokens / ways)
+    assert beams_held(beams, 100, output) == pytest.approx(100 + total_tokens / ways)
 
 
 @given(st.integers(1, 12), st.integers(1, 200))
 def test_beams_hold_less_than_copies_and_more_than_one_answer(beams: int, output: int) -> None:
-    held = branching.beams_held(beams, 50, output)
+    held = beams_held(beams, 50, output)
     assert 50 + output <= held <= 50 + beams * output + 1e-9
-    more = branching.beams_held(beams, 50, output + 1)
+    more = beams_held(beams, 50, output + 1)
     # One token more is a token of each beam; what is further back has fewer ancestors.
     assert 1 - 1e-9 <= more - held <= beams + 1e-9
 
 
 def test_long_answers_of_beams_have_one_trunk() -> None:
-    steps = [branching.beams_held(4, 0, t + 1) - branching.beams_held(4, 0, t) for t in (0, 5, 400)]
+    steps = [beams_held(4, 0, t + 1) - beams_held(4, 0, t) for t in (0, 5, 400)]
     assert steps[0] == 4
     assert steps[0] > steps[1] > steps[2]
     assert steps[2] == pytest.approx(1.0)
 
 
 def test_copying_whole_caches_grows_with_the_context_and_copying_pages_does_not() -> None:
-    whole = branching.beam_copies(1.0, 4.0, np.array([100.0, 1000.0]), token_bytes=131_072.0)
+    whole = beam_copies(1.0, 4.0, np.array([100.0, 1000.0]), token_bytes=131_072.0)
     assert np.asarray(whole.kv_bytes).tolist() == [2 * 4 * 100 * 131_072, 2 * 4 * 1000 * 131_072]
-    parents = branching.expected_parents(4.0)
-    paged = branching.beam_page_copies(1.0, 4.0, parents, page=16.0, token_bytes=131_072.0)
+    parents = expected_parents(4.0)
+    paged = beam_page_copies(1.0, 4.0, parents, page=16.0, token_bytes=131_072.0)
     assert np.all(np.asarray(whole.kv_bytes) > 10 * float(paged.kv_bytes))
-    alone = branching.beam_page_copies(1.0, 1.0, 1.0, page=16.0, token_bytes=1.0)
+    alone = beam_page_copies(1.0, 1.0, 1.0, page=16.0, token_bytes=1.0)
     assert alone.kv_bytes == 0
 
 
@@ -215,7 +224,7 @@ def test_the_memory_that_sharing_saves_beams_is_near_what_was_published(
 ) -> None:
     # Kwon et al. 2023, figure 15 (b): Alpaca, mean 19 tokens in and 58 out, pages of 16. A claim
     # about a data set of other lengths than its mean: printed, and held only in its order.
-    held = sum(float(branching.beams_held(beams, 19, t, page=16)) for t in range(1, 59))
+    held = sum(float(beams_held(beams, 19, t, page=16)) for t in range(1, 59))
     apart = sum(beams * 16.0 * -(-(19 + t) // 16) for t in range(1, 59))
     saved = 1 - held / apart
     with capsys.disabled():
@@ -227,17 +236,17 @@ def test_the_memory_that_sharing_saves_beams_is_near_what_was_published(
 def test_larger_pages_hold_more_and_no_more_than_a_page_for_each_beam(
     beams: int, prompt: int, output: int, page: int
 ) -> None:
-    fine = branching.beams_held(beams, prompt, output)
-    coarse = branching.beams_held(beams, prompt, output, page=page)
+    fine = beams_held(beams, prompt, output)
+    coarse = beams_held(beams, prompt, output, page=page)
     assert fine <= coarse + 1e-9
     if output:
-        assert coarse <= branching.samples_held(beams, prompt, output, page=page) + 1e-9
+        assert coarse <= samples_held(beams, prompt, output, page=page) + 1e-9
 
 
 def test_beams_beyond_measure_are_refused() -> None:
     for beams, output, page in ((0, 1, 1), (129, 1, 1), (2, -1, 1), (2, 1, 0)):
         with pytest.raises(InputError, match="beams of"):
-            branching.beams_held(beams, 1, output, page=page)
+            beams_held(beams, 1, output, page=page)
 
 
 def test_choosing_among_beams_reads_all_of_their_logits() -> None:
@@ -281,11 +290,11 @@ def test_pages_of_beams_are_held_and_copied_as_on_page_tables(
     draw, runs, steps = Random(beams), 400, 24
     found = [searched(beams, prompt, steps, page, draw) for _ in range(runs)]
     held = np.mean([each for _, each in found], axis=0) * page
-    expected = branching.beams_held(beams, prompt, np.arange(1.0, steps + 1), page=page)
+    expected = beams_held(beams, prompt, np.arange(1.0, steps + 1), page=page)
     assert held == pytest.approx(np.asarray(expected), rel=0.04)
     # One step of g writes to new pages, which nobody has to copy.
     full = sum((prompt + step) % page > 0 for step in range(1, steps))
-    parents = branching.expected_parents(float(beams))
+    parents = expected_parents(float(beams))
     assert np.mean([copied for copied, _ in found]) == pytest.approx(
         full * (beams - parents), rel=0.05
     )
@@ -296,11 +305,11 @@ def test_answers_of_their_own_and_shared_pages_are_all_that_is_held(
     branches: int, prompt: int, output: int, page: int
 ) -> None:
     one = -(-(prompt + output) // page) * page
-    apart = branching.own_tokens(branches, 1, prompt, output, page=page)
-    held = branching.samples_held(branches, prompt, output, page=page)
+    apart = own_tokens(branches, 1, prompt, output, page=page)
+    held = samples_held(branches, prompt, output, page=page)
     assert one + (branches - 1) * apart == pytest.approx(held)
-    beams = branching.own_tokens(1, branches, prompt, output, page=page)
+    beams = own_tokens(1, branches, prompt, output, page=page)
     assert one + (branches - 1) * beams == pytest.approx(
-        float(branching.beams_held(branches, prompt, output, page=page)) if branches > 1 else one
+        float(beams_held(branches, prompt, output, page=page)) if branches > 1 else one
     )
     assert beams <= apart + 1e-6

@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.cost import collectives
-from roofline.cost.algorithms import Ranks
 from roofline.cost.attention import Mask, keys_read, pairs
+from roofline.cost.collectives import Ranks
 from roofline.cost.deployment import Deployment
-from roofline.cost.memory import kv_bytes_per_sequence
+from roofline.cost.memory import kv_bytes_per_sequence, weight_bytes
 from roofline.cost.step import step
-from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Work
 from roofline.model.architecture import Architecture, Attention, Block, Mlp
 from tests.cases import examples

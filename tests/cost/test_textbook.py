@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.cost import attention as engine
-from roofline.cost import linear
 from roofline.cost.textbook import (
     attention,
     bounds,
@@ -17,6 +16,7 @@ from roofline.cost.textbook import (
     silicon,
     training,
 )
+from roofline.cost.work import gemm
 
 sizes = st.integers(1, 4096).map(float)
 rates = st.floats(1e9, 1e16)
@@ -25,7 +25,7 @@ widths = st.sampled_from([0.5, 1.0, 2.0, 4.0])
 
 @given(sizes, sizes, sizes, widths)
 def test_a_matmul_costs_what_the_engine_says(m: float, k: float, n: float, width: float) -> None:
-    engine = linear.gemm(m, n, k, weight_width=width, width=width)
+    engine = gemm(m, n, k, weight_width=width, width=width)
     assert intensity.matmul_flops(m, k, n) == engine.flops
     assert intensity.matmul_bytes(m, k, n, width) == pytest.approx(engine.hbm_bytes)
     assert intensity.matmul_intensity(m, k, n, width) == pytest.approx(engine.intensity)

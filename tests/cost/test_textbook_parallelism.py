@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.cost.algorithms import Ranks
-from roofline.cost.collectives import all_gather, all_reduce
+from roofline.cost.collectives import Ranks, all_gather, all_reduce
 from roofline.cost.textbook import bounds, collectives, intensity, latency, memory, parallelism
 from roofline.hardware.machine import Link
 

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.cost.linear import gemm
 from roofline.cost.roof import flash_blocks, flash_key_blocks, traffic
 from roofline.cost.step import Group, step
-from roofline.cost.work import Op
+from roofline.cost.work import Op, gemm
 from roofline.hardware.catalog import gpu, gpu_names
 from roofline.model.architecture import Architecture
 from tests.cases import examples

@@ -6,7 +6,6 @@ import pytest
 
 import roofline
 from roofline.report import render
-from roofline.report.points import Point, roofline_facts
 from roofline.report.sections import (
     assumptions,
     batch_curve,
@@ -15,6 +14,7 @@ from roofline.report.sections import (
     verdict,
 )
 from roofline.report.sections.batch_curve import batch_facts
+from roofline.report.sections.roofline_chart import Point, roofline_facts
 from roofline.report.sections.time_per_op import Bar, time_facts
 from roofline.table import Result, table
 from roofline.view.block import Card, Cell

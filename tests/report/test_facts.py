@@ -5,7 +5,6 @@ import pytest
 
 from roofline.cost.roof import BOUNDS
 from roofline.report.figures import COLOURS, HATCH
-from roofline.report.points import Label, LeftOut, Point, Roof, roofline_facts
 from roofline.report.sections import (
     batch_curve,
     derivations,
@@ -16,6 +15,7 @@ from roofline.report.sections import (
     verdict,
 )
 from roofline.report.sections.batch_curve import batch_facts
+from roofline.report.sections.roofline_chart import Label, LeftOut, Point, Roof, roofline_facts
 from roofline.report.sections.time_per_op import MOST_BARS, time_facts
 from roofline.table import Derivation, Result, table
 from roofline.view import tables

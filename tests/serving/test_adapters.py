@@ -11,7 +11,7 @@ from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
 from roofline.serving.adapters import load_s
-from roofline.serving.run.adapters import chosen, missed
+from roofline.serving.run.serve import chosen, missed
 from roofline.table import Result
 from tests.serving.deployments import on
 

@@ -8,10 +8,9 @@ import pytest
 
 import roofline
 from roofline import api
-from roofline.cost.branching import own_tokens
-from roofline.cost.sampling import Sampling
+from roofline.cost.sampling import Sampling, own_tokens
 from roofline.errors import InputError
-from roofline.serving.explain.times import explain_all
+from roofline.serving.explain.figures import explain_all
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
 from tests.formulas import evaluated

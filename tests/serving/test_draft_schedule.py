@@ -5,8 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from roofline.cost.memory import kv_bytes_per_sequence
-from roofline.cost.weights import weight_bytes
+from roofline.cost.memory import kv_bytes_per_sequence, weight_bytes
 from roofline.serving.acceptance import parse, walltime_improvement
 from roofline.serving.draft_schedule import WORTH, schedule
 from roofline.serving.drafts import NGRAM

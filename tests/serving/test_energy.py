@@ -6,7 +6,7 @@ import pytest
 
 from roofline.api import setting
 from roofline.cost.layout import Layout
-from roofline.serving.energy import Ranged, request_energy
+from roofline.serving.running_cost import Ranged, request_energy
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload

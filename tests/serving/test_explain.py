@@ -12,7 +12,7 @@ from roofline.cost.deployment import Offload
 from roofline.cost.layout import Layout
 from roofline.errors import UnknownNameError
 from roofline.serving.explain import operators
-from roofline.serving.explain.times import explain_all
+from roofline.serving.explain.figures import explain_all
 from roofline.serving.result import result_of
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload

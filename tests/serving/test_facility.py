@@ -5,8 +5,8 @@ import pytest
 from roofline.errors import InputError
 from roofline.hardware.carbon import carbon_intensity
 from roofline.hardware.catalog import node
-from roofline.serving.energy import Ranged
 from roofline.serving.facility import Consumption, Facility, consumption
+from roofline.serving.running_cost import Ranged
 
 
 def consumed(pue: float = 1.25, log_sd: float = 0.0) -> Consumption:

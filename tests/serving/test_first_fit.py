@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError
-from roofline.serving.first_fit import TURNS, external_share, lengths_around
+from roofline.serving.paged import TURNS, external_share, lengths_around
 
 
 def by_slots(pool: int, mean: float, spread: float, seed: int) -> float:

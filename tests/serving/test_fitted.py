@@ -8,7 +8,7 @@ from roofline.api.setting import deployed
 from roofline.cost.deployment import Offload
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
-from roofline.serving.explain.times import explain_all
+from roofline.serving.explain.figures import explain_all
 from roofline.serving.notes import notes
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload

@@ -8,7 +8,7 @@ import roofline
 from roofline.bench.calibrations import calibration_of
 from roofline.cost.deployment import Offload
 from roofline.serving import tables
-from roofline.serving.explain.times import explain_all
+from roofline.serving.explain.figures import explain_all
 from roofline.serving.result import SHARED, UNMEASURED, kernels
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.steady import steady_state

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.cost.branching import beams_held, samples_held
 from roofline.cost.layout import Layout
 from roofline.cost.memory import kv_bytes_per_sequence
+from roofline.cost.sampling import beams_held, samples_held
 from roofline.cost.textbook.memory import slots_never_used, token_state_share
 from roofline.errors import InputError
 from roofline.serving.paged import (

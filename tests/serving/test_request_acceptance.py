@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError
-from roofline.serving.acceptance import expected_tokens, parse
-from roofline.serving.draft_trees import chain
-from roofline.serving.drafts import NGRAM
-from roofline.serving.request_acceptance import (
+from roofline.serving.acceptance import (
+    expected_tokens,
     mean_rounds,
     of_requests,
+    parse,
     spread_out,
     tokens_by_request,
 )
+from roofline.serving.draft_trees import chain
+from roofline.serving.drafts import NGRAM
 from roofline.serving.simulate.drafting import Drafting
 from tests.serving.simulate.cases import requests
 

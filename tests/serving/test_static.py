@@ -12,7 +12,7 @@ from roofline.cost.step import Group, decode, prefill, step
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
 from roofline.serving import tables
-from roofline.serving.explain.times import explain_all
+from roofline.serving.explain.figures import explain_all
 from roofline.serving.result import curve
 from roofline.serving.room import largest_batch, largest_context, memory_table, most_that_fits
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch

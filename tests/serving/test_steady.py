@@ -18,12 +18,11 @@ from roofline.serving import drafts
 from roofline.serving.acceptance import parse
 from roofline.serving.advice import shares
 from roofline.serving.disaggregated import disaggregated
-from roofline.serving.explain.times import explain_all
+from roofline.serving.explain.figures import explain_all
 from roofline.serving.paged import paged
 from roofline.serving.phases import ENGINE
 from roofline.serving.speculative import speculate
-from roofline.serving.static import static_batch
-from roofline.serving.static_columns import static_batches
+from roofline.serving.static import static_batch, static_batches
 from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload
 from roofline.study.layouts import price

@@ -7,11 +7,11 @@ import pytest
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import parse
+from roofline.cost.memory import weight_bytes
 from roofline.cost.moe import Routing
 from roofline.cost.step import decode, step
-from roofline.cost.weights import weight_bytes
 from roofline.errors import InputError, LayoutError
-from roofline.serving.layout_notes import notes
+from roofline.serving.notes import layout_notes
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.stages import period, through
 from roofline.serving.static import static_batch
@@ -35,7 +35,7 @@ def test_redundant_experts_are_held_and_read() -> None:
     one, other = static_batch(plain, WORK), static_batch(more, WORK)
     assert other.ttft_s < one.ttft_s
     assert other.tpot_s > one.tpot_s
-    said = " ".join(notes(static_batch(more, WORK), 1))
+    said = " ".join(layout_notes(static_batch(more, WORK), 1))
     assert "16 redundant experts, 2 more on each group" in said
 
 

@@ -9,10 +9,9 @@ from typing import Final
 
 import pytest
 
-from roofline.cost.memory import kv_bytes_per_sequence
+from roofline.cost.memory import kv_bytes_per_sequence, weight_bytes
 from roofline.cost.roof import roof
 from roofline.cost.step import decode, prefill, step
-from roofline.cost.weights import weight_bytes
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from tests.cost.networks import total

@@ -14,8 +14,7 @@ from roofline.bench.held_out import (
     errors,
     octaves,
 )
-from roofline.cost.algorithms import Ranks, Transfer
-from roofline.cost.collectives import all_gather, all_reduce, reduce_scatter, send
+from roofline.cost.collectives import Ranks, Transfer, all_gather, all_reduce, reduce_scatter, send
 from roofline.cost.work import Array, Number
 from roofline.errors import InputError
 from roofline.hardware.catalog import node

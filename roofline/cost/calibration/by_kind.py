@@ -37,7 +37,7 @@ from roofline.cost.work import (
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import STREAMS
 from roofline.model.precision import named
-from roofline.model.precision.blocks import INPUTS
+from roofline.model.precision.formats import INPUTS
 
 NONE: Final = 1e-12
 """Rows of experts that get none, whose time is not used."""

@@ -58,7 +58,7 @@ def _start(dims: Dims, machine: Machine, constants: Values) -> Array:
 def stream(kind: str, traffic: float) -> Form:
     """Form of a kernel that passes once over m rows of that width.
 
-    Source: every operand crosses memory once, as in `roofline.cost.linear.pointwise`.
+    Source: every operand crosses memory once, as in `roofline.cost.work.pointwise`.
 
     Args:
         kind: ``"pointwise"`` or ``"quantize"``.
@@ -179,7 +179,7 @@ CONVERSION: Final[Mapping[str, Form]] = {
     ),
 }
 """Conversions by the names of collectors; a difference of two kernels apart. Source: every operand
-crosses memory once, as in `roofline.cost.linear.pointwise`."""
+crosses memory once, as in `roofline.cost.work.pointwise`."""
 
 SHARPNESS: Final = 4.0
 """Exponent of the size over the capacity on the way from hits to misses; assumed."""

@@ -7,9 +7,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from roofline.cost import linear
 from roofline.cost.adapters import expand, shrink
-from roofline.cost.algorithms import Ranks, Transfer
+from roofline.cost.collectives import Ranks, Transfer
 from roofline.cost.deployment import Deployment, Fusing
 from roofline.cost.engine_costs import LAUNCH_S
 from roofline.cost.four_bit import fused_rows
@@ -30,10 +29,12 @@ from roofline.cost.work import (
     Work,
     anywhere,
     by,
+    gemm,
+    pointwise,
 )
 from roofline.model.architecture import Block, Linear
 from roofline.model.precision import Product, dequantisation, quantisation
-from roofline.model.precision.blocks import BLOCKS, INPUTS
+from roofline.model.precision.formats import BLOCKS, INPUTS
 from roofline.part import Part
 from roofline.units import BITS_PER_BYTE
 
@@ -120,7 +121,7 @@ def product(
     """
     made = p.made(role or name)
     m = p.tokens if tokens is None else tokens
-    work = linear.gemm(m, n, k, weight_width=made.stored.width, width=p.width)
+    work = gemm(m, n, k, weight_width=made.stored.width, width=p.width)
     beside = biased * p.width + n * made.stored.row_bits / BITS_PER_BYTE
     if anywhere(beside):
         work = work + other("weight_bytes", "biases and scales", beside)
@@ -196,7 +197,7 @@ def decomposed(
     waited = np.where(np.asarray(m) > 0, LAUNCHES * LAUNCH_S, 0.0)[()]
     yield Op(f"decompose-{name}", "host", around, layers, wire_s=waited, algorithm="when chosen")
     wide = made.activations
-    added = linear.gemm(m, n, columns, weight_width=wide.width, width=wide.width)
+    added = gemm(m, n, columns, weight_width=wide.width, width=wide.width)
     added = added + other("activation_bytes", "outputs added to", m * n * wide.width)
     formats = {"weights": wide.name, "activations": wide.name}
     dims = {"m": m, "n": n, "k": columns}
@@ -300,7 +301,7 @@ def elementwise(
     if p.deployment.engine.wide:
         wider = p.stream_width / p.width
         reads, writes = wider * reads, wider * writes
-    work = linear.pointwise(m, reads=reads, writes=writes, width=p.width, parameters=parameters)
+    work = pointwise(m, reads=reads, writes=writes, width=p.width, parameters=parameters)
     dims = {"m": m, "reads": reads, "writes": writes}
     return Op(name, "pointwise", work, layers, dims=dims, kernel=kernel)
 

@@ -10,7 +10,7 @@ from struct import Struct
 from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
 from roofline.errors import DocumentError
-from roofline.model.precision.blocks import BLOCKS
+from roofline.model.precision.formats import BLOCKS
 
 MOST_TENSORS: Final = 100_000
 MOST_KEYS: Final = 10_000

@@ -10,8 +10,7 @@ from typing import Final
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.hardware.machine import SPARSE
-from roofline.model.precision.blocks import BLOCKS, in_blocks
-from roofline.model.precision.formats import FORMATS, Format, grouped
+from roofline.model.precision.formats import BLOCKS, FORMATS, Format, grouped, in_blocks
 
 _SUFFIX: Final = re.compile(r"(.+)-(2:4|sparse0\.[0-9]{1,6})")
 _SHARE: Final = re.compile(r"0?\.[0-9]{1,6}")

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from roofline.errors import MissingRateError, UnknownNameError
 from roofline.hardware.machine import SPARSE, Gpu
-from roofline.model.precision.blocks import INPUTS, MULTIPLIED
-from roofline.model.precision.formats import FORMATS, KV_FORMATS, Format
+from roofline.model.precision.formats import FORMATS, INPUTS, KV_FORMATS, MULTIPLIED, Format
 from roofline.model.precision.naming import named
 from roofline.units import BITS_PER_BYTE
 

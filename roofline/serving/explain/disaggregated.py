@@ -5,8 +5,8 @@ from typing import Final
 
 from roofline.cost.memory import kept
 from roofline.serving.disaggregated import Disaggregated
-from roofline.serving.explain import times
-from roofline.serving.explain.memory import memory as in_use
+from roofline.serving.explain import figures
+from roofline.serving.explain.figures import memory as in_use
 from roofline.serving.explain.parts import cached_element, derived, fact, given, stated
 from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
@@ -99,7 +99,7 @@ def _wire(
 def prefill(pools: Disaggregated) -> Derivation:
     """Start of the prefill to its end."""
     note = "waiting in queues is left out"
-    return replace(times.ttft(pools.prefill), name="prefill", source=DISTSERVE, note=note)
+    return replace(figures.ttft(pools.prefill), name="prefill", source=DISTSERVE, note=note)
 
 
 def ttft(pools: Disaggregated) -> Derivation:
@@ -133,7 +133,7 @@ def latency(pools: Disaggregated) -> Derivation:
 def _step(pools: Disaggregated) -> Derivation:
     """Mean decode step of a full batch."""
     note = "of a full batch whose answers are at every point between first and last token"
-    return replace(times.tpot(pools.decode), name="decode step", source="", note=note)
+    return replace(figures.tpot(pools.decode), name="decode step", source="", note=note)
 
 
 def ratio(pools: Disaggregated) -> Derivation:
@@ -252,5 +252,5 @@ def energy(pools: Disaggregated) -> Derivation:
 
 def explain_all(pools: Disaggregated) -> dict[str, Derivation]:
     """Derivations of every metric."""
-    times = (ttft, prefill, tpot, latency, kv, transfer, ratio, throughput)
-    return {derive.__name__: derive(pools) for derive in (*times, memory, cost, energy)}
+    figures = (ttft, prefill, tpot, latency, kv, transfer, ratio, throughput)
+    return {derive.__name__: derive(pools) for derive in (*figures, memory, cost, energy)}

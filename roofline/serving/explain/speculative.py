@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Final
 
-from roofline.serving.explain import times
-from roofline.serving.explain.memory import memory as in_use
+from roofline.serving.explain import figures
+from roofline.serving.explain.figures import memory as in_use
 from roofline.serving.explain.operators import step
 from roofline.serving.explain.parts import derived, given
 from roofline.serving.rounds import verifying
@@ -88,7 +88,7 @@ def tpot(made: Speculation) -> Derivation:
 
 def speed_up(made: Speculation) -> Derivation:
     """TPOT without drafts over that with them."""
-    without = replace(times.tpot(made.plain), name="TPOT without drafts")
+    without = replace(figures.tpot(made.plain), name="TPOT without drafts")
     inputs = (without, tpot(made))
     formula = f"{without.name} / TPOT"
     return derived("speed-up", made.round.speed_up, "", formula, inputs, source="definition")
@@ -96,7 +96,7 @@ def speed_up(made: Speculation) -> Derivation:
 
 def bound(made: Speculation) -> Derivation:
     """Speed-up if a verification took no longer than a plain step."""
-    without = replace(times.tpot(made.plain), name="a plain step")
+    without = replace(figures.tpot(made.plain), name="a plain step")
     return derived(
         "bound of the speed-up",
         made.round.bound,
@@ -126,7 +126,7 @@ def operations(made: Speculation) -> Derivation:
 
 def ttft(made: Speculation) -> Derivation:
     """Arrival to first token."""
-    first = times.ttft(made.plain)
+    first = figures.ttft(made.plain)
     if not made.draft.sequential:
         return first
     told = "priced like the target's: what drafts takes in the prompts too"

@@ -6,9 +6,9 @@ from typing import Final, Literal
 
 import numpy as np
 
-from roofline.cost.branching import beams_held
 from roofline.cost.deployment import Deployment, Offload
 from roofline.cost.memory import budget
+from roofline.cost.sampling import beams_held
 from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.links import host_link
@@ -140,7 +140,7 @@ def beaming(server: Server, deployment: Deployment, requests: Requests) -> Serve
 
     A search takes as many sequences, and tokens of a step, as it has beams. Pages that beams have
     in common are held once: the cache is cut by what a search of mean length holds, over all its
-    steps, beyond what it is counted for. Source: `roofline.cost.branching.beams_held`.
+    steps, beyond what it is counted for. Source: `roofline.cost.sampling.beams_held`.
 
     Raises:
         InfeasibleError: It does not run as many sequences as a search has beams.

@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.serving.draft_schedule import ranges
-from roofline.serving.energy import request_energy
 from roofline.serving.facility import Consumption, Facility
 from roofline.serving.objectives import Finished, Kept, goodput, spread, window
 from roofline.serving.requests import Integers
 from roofline.serving.run.serve import running, sent, waiting
-from roofline.serving.running_cost import joule_per_token, power, usd_per_mtok
+from roofline.serving.running_cost import joule_per_token, power, request_energy, usd_per_mtok
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import UNLIMITED
 from roofline.serving.static import static_batch

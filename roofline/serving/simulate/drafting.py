@@ -24,10 +24,9 @@ from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.step import Group
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError
-from roofline.serving.acceptance import Acceptance
+from roofline.serving.acceptance import Acceptance, of_requests
 from roofline.serving.draft_trees import Tree
 from roofline.serving.drafts import Draft, check_layout, held, pass_
-from roofline.serving.request_acceptance import of_requests
 from roofline.serving.requests import Integers, Requests
 from roofline.serving.rounds import drafter, verification
 from roofline.serving.simulate.compiled.state import Paced

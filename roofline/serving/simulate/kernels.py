@@ -1,7 +1,9 @@
-"""Measured kernel times of a deployment's steps, looked up once for every engine.
+"""Times of the parts of a step, from measured kernels that are looked up once for every engine.
 
 The measured time of an operator depends neither on the other rows of a look-up nor on the engine's
-gains, so tables under other constants and at other points share nearly all look-ups.
+gains, so tables under other constants and at other points share nearly all look-ups. Times of the
+parts are what tables hold, and any step is their sum: an engine's gains are on them, and the stages
+and micro-batches of a pipeline are put together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +18,10 @@ from roofline.cost.engine_costs import ALONE, KernelGains, gains_on
 from roofline.cost.measured import Measured
 from roofline.cost.roof import CHOSEN, Time, parts, roofed
 from roofline.cost.step import Group
-from roofline.cost.work import Array, Number, Op, Work
-from roofline.serving.stages import LaidOut, laid_out, measured, period
+from roofline.cost.work import Array, Number, Op, Work, union
+from roofline.model import tower
+from roofline.serving.quadrature import halved
+from roofline.serving.stages import LaidOut, finish, laid_out, measured, pace, period
 from roofline.serving.workload import turns_of
 
 Points = NDArray[np.complex128]
@@ -309,3 +313,97 @@ def _bare(op: Op) -> Op:
 
 def _column(value: Number, rows: NDArray[np.intp], group: Group) -> Array:
     return np.broadcast_to(value, np.shape(group.context))[rows]
+
+
+def attention_times(
+    kernels: StepKernels, batches: Array, contexts: Array, window: int | None = None
+) -> Array:
+    """Attention of a step that only decodes, of shape (batches, contexts). [s]"""
+    if window == 0:
+        return np.zeros((len(batches), len(contexts)))
+    asked = attended_part(kernels.deployment, batches, contexts, window)
+    return asked.table(kernels.seconds(asked.part))
+
+
+def decode_times(kernels: StepKernels, batches: Array, contexts: Array) -> Array:
+    """Steps that only decode, without windows, of shape (batches, contexts). [s]
+
+    Attention is hidden as far as something else sets the pace: only together do they have a price.
+    """
+    deployment = kernels.deployment
+    if not deployment.to_and_fro:
+        return attention_times(kernels, batches, contexts) + alone_times(kernels, batches)[:, None]
+    asked = attended_part(deployment, batches, contexts)
+    attended = [asked.at(each) for each in kernels.seconds(asked.part)]
+    rest = kernels.seconds(alone_part(deployment, batches))
+    number, _ = turns_of(batches, deployment)
+    stages = [
+        one + np.broadcast_to(other, batches.shape)[:, None]
+        for one, other in zip(attended, rest, strict=True)
+    ]
+    return np.asarray(period(stages, np.broadcast_to(number, batches.shape)[:, None]))
+
+
+def alone_times(kernels: StepKernels, batches: Array) -> Array:
+    """Part of a step that only decodes which is no attention. [s]"""
+    return round_times(kernels, batches, kernels.seconds(alone_part(kernels.deployment, batches)))
+
+
+def round_times(kernels: StepKernels, count: Array, stages: Sequence[Number]) -> Array:
+    """Steps of so many sequences or tokens, of all micro-batches, by time of each stage. [s]"""
+    number, _ = turns_of(count, kernels.deployment)
+    through = finish if kernels.deployment.engine.micro_batch_tokens else period
+    return np.broadcast_to(through(stages, number), count.shape).copy()
+
+
+def others_times(kernels: StepKernels, ahead: int) -> Callable[[Array], Array]:
+    """Function that gives steps of so many new tokens without attention, for one row of logits.
+
+    Tokens of so many halvings are looked up at once, whichever of them refining asks about.
+    """
+    deployment = kernels.deployment
+    seen = np.zeros(0)
+
+    def price(tokens: Array) -> Array:
+        nonlocal seen
+        seen = union(seen, tokens)
+        stages = kernels.seconds(
+            others_part(deployment, tokens),
+            lambda: others_part(deployment, halved(seen, tokens, ahead)).group,
+        )
+        return round_times(kernels, tokens, stages)
+
+    return price
+
+
+def head_times(kernels: StepKernels, rows: Array, price: Callable[[Array], Array]) -> Array:
+    """Time that rows of logits beyond the first add to a step, whose `others` are given. [s]"""
+    whole = round_times(kernels, rows, kernels.seconds(head_part(kernels.deployment, rows)))
+    return np.maximum(whole - price(rows), 0.0)
+
+
+def chunk_times(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
+    """Attention of chunks for each of their tokens, of shape (chunks, cached). [s]"""
+    shape, groups = (len(chunks), len(cached)), kernels.deployment.layout.dp
+    stages = kernels.seconds(chunk_part(kernels.deployment, chunks, cached))
+    if kernels.deployment.engine.micro_batch_tokens:
+        number, _ = turns_of(np.repeat(chunks, len(cached)), kernels.deployment)
+        whole = finish(stages, number)
+    else:
+        whole = pace(stages)
+    each: Array = np.broadcast_to(whole, len(chunks) * len(cached)).reshape(shape)
+    return (each / groups + encoding_times(kernels, chunks, cached)) / chunks[:, None]
+
+
+def encoding_times(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
+    """Time of the towers over the media of every chunk, of shape (chunks, cached). [s]
+
+    Those that begin in a chunk and end in the next take their share of both.
+    """
+    deployment = kernels.deployment
+    network, media = deployment.architecture, deployment.options.media
+    if not tower.encoding(network, media):
+        return np.zeros((len(chunks), len(cached)))
+    stages = kernels.seconds(encoding_part(deployment))
+    whole = np.max(pace(stages)) / float(deployment.layout.dp)
+    return np.asarray(whole * tower.share(network, media, chunks[:, None], cached))

@@ -28,14 +28,19 @@ from roofline.errors import InputError
 from roofline.model.tower import encoding, media_tokens
 from roofline.serving.asking import check_decodes
 from roofline.serving.quadrature import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
-from roofline.serving.simulate import step_parts
 from roofline.serving.simulate.kernels import (
     StepKernels,
     alone_part,
+    alone_times,
     attended_part,
+    attention_times,
     chunk_part,
+    chunk_times,
+    decode_times,
     head_part,
+    head_times,
     others_part,
+    others_times,
     window_of,
 )
 from roofline.serving.simulate.server import Server
@@ -247,13 +252,13 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
     kernels.look_up(parts)
     refine = _refining(deployment)
     # Tables are as fine as the time of a whole step needs.
-    alone = step_parts.alone(kernels, batches)
+    alone = alone_times(kernels, batches)
     beside = alone[np.searchsorted(batches, few), None]
     # All beams of a prompt are one sequence here, whose steps are those of as many.
-    busy = step_parts.alone(kernels, decoding) if beams > 1 else alone
-    contexts = refine(lambda x: (step_parts.attention(kernels, few, x) + beside).T, lengths)
-    windows = refine(lambda x: (step_parts.attention(kernels, few, x, window) + beside).T, seen)
-    others = step_parts.others(kernels, AHEAD)
+    busy = alone_times(kernels, decoding) if beams > 1 else alone
+    contexts = refine(lambda x: (attention_times(kernels, few, x) + beside).T, lengths)
+    windows = refine(lambda x: (attention_times(kernels, few, x, window) + beside).T, seen)
+    others = others_times(kernels, AHEAD)
     # Points up to where every integer is one are not what refining adds.
     more = len(dense) + refine.keywords["most"]
     tokens = refine(others, dense, most=more, rounds=ROUNDS)
@@ -263,9 +268,9 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
     def at_batches(points: Array, window: int | None = None) -> Array:
         """Attention at every batch; between fewer of them it is a straight line."""
         if deployment.to_and_fro:
-            return step_parts.decode(kernels, decoding, points) - busy[:, None]
+            return decode_times(kernels, decoding, points) - busy[:, None]
         some = batches if _rounded(deployment) > 1 else spaced(1, sequences, 8, EVERY_FEW)
-        found = step_parts.attention(kernels, beams * some, points, window)
+        found = attention_times(kernels, beams * some, points, window)
         return np.stack([np.interp(batches, some, column) for column in found.T], axis=1)
 
     return StepPrices(
@@ -279,7 +284,7 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
         tokens=tokens,
         others_s=others_s,
         rows=rows,
-        head_s=step_parts.head(kernels, rows, others),
+        head_s=head_times(kernels, rows, others),
         chunks=chunks,
         cached=cached,
         attention_s=attention,
@@ -372,22 +377,22 @@ def prices_of_lengths(
     if window:
         parts.append(attended_part(deployment, batches, windows, window).part)
     kernels.look_up(parts)
-    alone = step_parts.alone(kernels, batches)
+    alone = alone_times(kernels, batches)
     return StepPrices(
         batches=batches,
         contexts=contexts,
-        decode_s=step_parts.decode(kernels, batches, contexts),
+        decode_s=decode_times(kernels, batches, contexts),
         window=window,
         windows=windows,
-        window_s=step_parts.attention(kernels, batches, windows, window),
+        window_s=attention_times(kernels, batches, windows, window),
         alone_s=alone,
         tokens=tokens,
-        others_s=step_parts.others(kernels, AHEAD)(tokens),
+        others_s=others_times(kernels, AHEAD)(tokens),
         rows=batches,
-        head_s=step_parts.head(kernels, batches, step_parts.others(kernels, AHEAD)),
+        head_s=head_times(kernels, batches, others_times(kernels, AHEAD)),
         chunks=chunks,
         cached=before,
-        attention_s=step_parts.chunk_attention(kernels, chunks, before + cached),
+        attention_s=chunk_times(kernels, chunks, before + cached),
         engine=deployment.engine_costs,
     )
 
@@ -403,7 +408,7 @@ def _attention(
     kernels: StepKernels, longest: int, tokens: Array, others: Array
 ) -> tuple[Array, Array, Array]:
     """Attention of chunks for each of their tokens, with where it is tabulated. [s]"""
-    price, deployment = partial(step_parts.chunk_attention, kernels), kernels.deployment
+    price, deployment = partial(chunk_times, kernels), kernels.deployment
     refine, few = _refining(deployment), _starts(deployment, longest)
     start = np.append(0.0, few)
 

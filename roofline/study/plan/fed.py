@@ -16,7 +16,7 @@ from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
 from roofline.serving.ffn_pools import feeding_memory
 from roofline.serving.simulate.prices import step_prices
-from roofline.serving.static_columns import static_batches
+from roofline.serving.static import static_batches
 from roofline.serving.workload import MOST_SEQUENCES, Workload
 from roofline.study.plan.candidate import Candidate, FeedForward, Kind
 from roofline.study.plan.demand import Demand

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from roofline.serving.energy import request_energy
 from roofline.serving.facility import Consumption, Facility
-from roofline.serving.running_cost import owned_usd_per_hour
+from roofline.serving.running_cost import owned_usd_per_hour, request_energy
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from roofline.study.plan.candidate import Kind

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.weights import weight_bytes
+from roofline.cost.memory import weight_bytes
 from roofline.errors import InputError, QuantityError
 from roofline.hardware.links import storage_link
 from roofline.model.parameters import weight_bytes as stored_bytes

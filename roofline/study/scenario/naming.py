@@ -19,7 +19,7 @@ from roofline.model.changes import settings
 from roofline.schema import Document
 from roofline.schema.document import shown
 from roofline.serving.acceptance import parse as acceptance_of
-from roofline.serving.request_acceptance import spread_out
+from roofline.serving.acceptance import spread_out
 from roofline.study.scenario.files import (
     AdaptedFile,
     NetworkFile,

@@ -14,7 +14,7 @@ from roofline.model.architecture import Architecture
 from roofline.serving.phases import DecodeSteps, FirstTokens, decode_between, first_tokens
 from roofline.serving.quadrature import between_nodes
 from roofline.serving.stages import GridStep, ask_together, remembering
-from roofline.serving.static_columns import PromptTimes, prompt_times
+from roofline.serving.static import PromptTimes, prompt_times
 from roofline.study.sweep.points import Lane
 
 FEW: Final = (1.0, 2.0)

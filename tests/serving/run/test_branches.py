@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import roofline
-from roofline.cost.branching import beams_held
+from roofline.cost.sampling import beams_held
 from roofline.errors import RooflineError
 from roofline.model.catalog import architecture
 from roofline.model.tower import Media, media_tokens, share

@@ -20,7 +20,7 @@ from roofline.study.executors import executor
 from roofline.study.executors.local import Local
 from roofline.study.executors.ray import LOCK, SESSION, Ray, session_folder
 from roofline.study.store.chunk import Chunk, chunks
-from roofline.study.store.running import Progress, Task, run
+from roofline.study.store.folder import Progress, Task, run
 from tests.cases import cases
 from tests.study.store import victim
 from tests.study.store.works import Dying, Failing, Rows

@@ -6,8 +6,8 @@ import pytest
 
 from roofline.hardware.carbon import carbon_intensity
 from roofline.hardware.catalog import node
-from roofline.serving.energy import Ranged
 from roofline.serving.facility import Consumption, Facility, consumption
+from roofline.serving.running_cost import Ranged
 from roofline.study.plan.demand import Goal
 from roofline.study.plan.hall import (
     Ceiling,

@@ -17,8 +17,8 @@ import pytest
 from roofline.errors import PartialError
 from roofline.study.executors.local import Local
 from roofline.study.store import manifest
+from roofline.study.store.folder import Progress, Task, run
 from roofline.study.store.parts import intact
-from roofline.study.store.running import Progress, Task, run
 from tests.study.store.works import Rows
 
 TASK = Task("abc", 300, 64, Rows())
@@ -160,7 +160,7 @@ import sys
 from pathlib import Path
 from roofline.errors import RooflineError
 from roofline.study.executors.local import Local
-from roofline.study.store.running import Task, run
+from roofline.study.store.folder import Task, run
 from tests.study.store.works import Rows
 try:
     run(Path(sys.argv[1]), Task("abc", 300_000, 64_000, Rows()), Local(int(sys.argv[2])))

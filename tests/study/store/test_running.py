@@ -17,8 +17,7 @@ from roofline.errors import DocumentError, InputError, MissingEnvironmentError
 from roofline.study.executors import executor
 from roofline.study.executors.local import Local
 from roofline.study.store import manifest
-from roofline.study.store.folder import locked
-from roofline.study.store.running import Outcome, Progress, Task, run
+from roofline.study.store.folder import Outcome, Progress, Task, locked, run
 from tests.study.store.works import Failing, Least, Rows
 
 TASK = Task("abc", 1000, 64, Rows(), units={"latency_s": "s"}, metadata={"name": "test"})

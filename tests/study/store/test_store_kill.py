@@ -19,8 +19,8 @@ import pytest
 
 from roofline.study.executors.local import Local
 from roofline.study.store import manifest
+from roofline.study.store.folder import run
 from roofline.study.store.parts import intact
-from roofline.study.store.running import run
 from tests.study.store import victim
 
 KILLS: Final = int(os.environ.get("ROOFLINE_KILLS", "3"))

@@ -10,8 +10,8 @@ import pytest
 
 from roofline.study.executors.local import Local
 from roofline.study.store.chunk import Chunk
+from roofline.study.store.folder import Progress, Task, run
 from roofline.study.store.parts import TALLY
-from roofline.study.store.running import Progress, Task, run
 from tests.study.store.works import Rows
 
 

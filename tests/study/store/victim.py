@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from roofline.study.executors import executor
-from roofline.study.store.running import Progress, Task, run
+from roofline.study.store.folder import Progress, Task, run
 from tests.study.store.works import Rows
 
 CHUNKS = 40

@@ -37,7 +37,7 @@ from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction, wid
 from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.record import number, said
 from roofline.bench.end_to_end.replay import SEED, Known, throughput
-from roofline.cost.weights import weight_bytes
+from roofline.cost.memory import weight_bytes
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError
 from roofline.serving.requests import Requests
