@@ -18,6 +18,7 @@ from typing import Any, Final
 from roofline.bench.end_to_end.cases import Row, row_of
 from roofline.bench.end_to_end.driving import CLOSED, waiting_clients
 from roofline.bench.end_to_end.held_out import Spreads
+from roofline.bench.end_to_end.kinds.pool_recipes import recipe_of
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.record import number, said
@@ -109,7 +110,7 @@ def _behind_a_router(prices: StepPrices) -> StepPrices:
     Most rows of TensorRT-LLM name NVIDIA Dynamo, whose compiled router takes requests and hands
     tokens out. That it takes no time, and that rows of other engines had one too, is assumed.
     """
-    costs = replace(prices.engine, request_s=0.0, serial_s=0.0, front_end_s=0.0)
+    costs = replace(prices.engine, serial_s=0.0, front_end_s=0.0)
     return replace(prices, engine=costs)
 
 
@@ -128,14 +129,17 @@ def pooled_row(place: int, record: Mapping[str, Any]) -> PooledRow:
     if not clients:
         raise InputError("two pools and no number of clients", hint="give batch")
     sides = [_instance(said(record, name), name) for name in CONFIGS]
-    rows = [
-        replace(
-            row_of(place, {**record, "mode": CLOSED, **layout}), replicas=1.0, batch=clients,
-            requests=number(record, "requests", 0.0),
-        )
-        for layout, _ in sides
-    ]  # fmt: skip
-    prefill, decode = map(_bounded, rows)
+
+    def instance(columns: Mapping[str, float]) -> Row:
+        """The row as an instance would be asked."""
+        found = row_of(place, {**record, "mode": CLOSED, **columns})
+        sent = number(record, "requests", 0.0)
+        return _bounded(replace(found, replicas=1.0, batch=clients, requests=sent))
+
+    prefill, decode = (instance(layout) for layout, _ in sides)
+    if not said(record, "max_num_seqs"):
+        recipe = recipe_of(decode, sides[1][1])
+        decode = instance({**sides[1][0], **recipe}) if recipe else decode
     cases = prefill.case, decode.case
     return PooledRow(place, cases, prefill, decode, (sides[0][1], sides[1][1]))
 
@@ -143,7 +147,7 @@ def pooled_row(place: int, record: Mapping[str, Any]) -> PooledRow:
 def _bounded(row: Row) -> Row:
     """The row with as many sequences as the simulator knows, where its engine would run more."""
     groups = int(row.case.layout.dp)
-    usual = engine(row.case.engine).sequences_on(gpu(row.case.gpu))
+    usual = row.max_sequences or engine(row.case.engine).sequences_on(gpu(row.case.gpu))
     if usual * groups <= MOST_SEQUENCES:
         return row
     own = 1 if row.case.engine == "sglang" else groups
