@@ -152,9 +152,13 @@ def usual_memory(engine: str, deployment: Deployment) -> Share:
 
 
 def usual_step(deployment: Deployment, sequences: int) -> int | None:
-    """New tokens of a step unless told otherwise, enough for all sequences; None without limit."""
-    tokens = deployment.step_tokens * int(deployment.layout.dp)
-    return max(tokens, sequences) if tokens else None
+    """New tokens of a step unless told otherwise; None without limit.
+
+    Enough for all sequences, where they decode in the steps that prefill.
+    """
+    tokens = int(deployment.step_tokens)
+    least = sequences if deployment.engine.first == "decode" else 1
+    return max(tokens, least) if tokens else None
 
 
 def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, str]:

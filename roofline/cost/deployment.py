@@ -295,9 +295,9 @@ class Deployment:
         return self.engine.sequences_on(self.node.gpu)
 
     @property
-    def step_tokens(self) -> int:
-        """Most new tokens of a step of each such group by default; 0 for no limit. [token]"""
-        return self.engine.step_tokens_on(self.node.gpu)
+    def step_tokens(self) -> Number:
+        """Most new tokens of a step of all such groups by default; 0 for no limit. [token]"""
+        return self.engine.step_tokens_on(self.node.gpu, self.layout.dp)
 
     @property
     def cuda_graphs(self) -> bool:

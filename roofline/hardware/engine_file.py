@@ -61,6 +61,10 @@ class _VersionsFile(schema.Strict):
     note: str = ""
 
 
+class _StepTokensFile(_DefaultFile):
+    of: Literal["group", "replica"] = "group"
+
+
 class _EngineFile(schema.Strict):
     schema_version: Literal[1]
     name: str
@@ -72,7 +76,7 @@ class _EngineFile(schema.Strict):
     first: _FirstFile
     reservation: schema.Sourced
     sequences: _DefaultFile
-    step_tokens: _DefaultFile
+    step_tokens: _StepTokensFile
     memory_utilization: _MemoryFile
     memory_reserved: _DefaultFile = _DefaultFile(value="0 B", source="assumed")
     runtime_memory: schema.Sourced
@@ -89,6 +93,7 @@ class _EngineFile(schema.Strict):
     micro_batch: schema.Sourced | None = None
     sampler: _SamplerFile = _SamplerFile(value="sort", source="assumed")
     decode_reach: schema.Sourced | None = None
+    handover: schema.Sourced = schema.Sourced(value="0 s", source="assumed")
     sources: dict[str, schema.SourceEntry] = Field(default_factory=dict)
 
 
@@ -137,6 +142,7 @@ def read_engine(path: Path) -> Engine:
         runtime_bytes=sourced("runtime_memory", "B"),
         graph_bytes=sourced("graph_memory", "B"),
         step_tokens=default("step_tokens", ""),
+        step_tokens_of=file.step_tokens.of,
         block_tokens=sourced("block_tokens", ""),
         sequences=default("sequences", ""),
         memory_of=file.memory_utilization.of,
@@ -157,6 +163,7 @@ def read_engine(path: Path) -> Engine:
         decode_reach_bytes_per_s=sourced("decode_reach", "B/s")
         if file.decode_reach
         else float("inf"),
+        handover_s=sourced("handover", "s"),
         profile=file.profile or file.name,
         aliases=file.aliases,
         family=versions.of,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from roofline.hardware.machine import Gpu
+from roofline.part import Number
 
 Policy = Literal["chunked", "continuous"]
 First = Literal["decode", "prefill"]
@@ -69,6 +70,9 @@ class Engine:
     """Most new tokens in one step, by default; 0 means no limit. [token]"""
     block_tokens: float
     """KV cache page. [token]"""
+    step_tokens_of: Literal["group", "replica"] = "group"
+    """``"group"``: of each group of devices that has sequences of its own. ``"replica"``: of all of
+    them, each of which takes an equal part."""
     sequences: DeviceDefault = DeviceDefault(1024)
     """Most sequences at once of a group of devices that has sequences of its own. [1]"""
     memory_of: MemoryShare = "device"
@@ -114,6 +118,9 @@ class Engine:
     """Algorithm of top-k and top-p: ``"sort"`` of the logits, or ``"rejection"`` of draws."""
     decode_reach_bytes_per_s: float = float("inf")
     """Device memory rate beyond which its decode steps get no faster. [B/s]"""
+    handover_s: float = 0.0
+    """Software of handing a request from a prefill to a decode instance: router, bootstrap, room for
+    its cache. [s]"""
     profile: str = UNKNOWN
     """File of its fitted constants in ``hwspecs/calibrations/engines``."""
     aliases: tuple[str, ...] = ()
@@ -130,9 +137,15 @@ class Engine:
         """Most sequences at once on a device, of each group with sequences of its own. [1]"""
         return int(self.sequences.on(gpu))
 
-    def step_tokens_on(self, gpu: Gpu) -> int:
-        """Most new tokens of a step on a device; 0 for no limit. [token]"""
-        return int(self.step_tokens.on(gpu))
+    def step_tokens_on(self, gpu: Gpu, groups: Number = 1) -> Number:
+        """Most new tokens of a step on such devices, of all groups; 0 for no limit. [token]
+
+        Args:
+            gpu: Device.
+            groups: Groups of devices with sequences of their own. [1]
+        """
+        tokens = int(self.step_tokens.on(gpu))
+        return tokens // groups * groups if self.step_tokens_of == "replica" else tokens * groups
 
     def memory_utilization_on(self, gpu: Gpu) -> float:
         """Share of a device's memory, in the meaning of ``memory_of``. [1]"""

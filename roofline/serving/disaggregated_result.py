@@ -269,10 +269,10 @@ def notes(pools: Disaggregated) -> tuple[str, ...]:
     if work.cached:
         out.append("The cache of a prefix hit is sent too: the decode pool may not have it.")
     limit = first.step_tokens
-    if limit and work.together * (work.prompt - work.cached) > limit * float(first.layout.dp):
+    if limit and work.together * (work.prompt - work.cached) > limit:
         out.append(
             f"Prefill is priced as one step; the memory of its activations is that of the "
-            f"{limit:,.0f}-token chunks {first.engine.title} cuts it into."
+            f"{limit / first.layout.dp:,.0f}-token chunks {first.engine.title} cuts it into."
         )
     if not pools.usd_per_hour:
         out.append("No price is assumed for a device of these pools: give one with `usd_per_hour`.")

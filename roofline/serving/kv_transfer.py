@@ -59,11 +59,13 @@ class Transfer:
     """The two ends."""
     wires: Wires
     """``"network"``, or ``"link"`` inside a node."""
+    software_s: float = 0.0
+    """What the engine of the decode instance does for a request before bytes go. [s]"""
 
     @property
     def latency_s(self) -> float:
-        """Until the first byte arrives: α of the slower end. [s]"""
-        return max(self.send.latency_s, self.receive.latency_s)
+        """Until the first byte arrives: software, and α of the slower end. [s]"""
+        return self.software_s + max(self.send.latency_s, self.receive.latency_s)
 
     @property
     def seconds(self) -> float:
@@ -119,6 +121,8 @@ def transfer(
         send=_side(prefill, prompt, wires),
         receive=_side(decode, prompt, wires),
         wires=wires,
+        # Published rates are those of hardware alone.
+        software_s=decode.engine.handover_s if decode.calibration is not None else 0.0,
     )
 
 

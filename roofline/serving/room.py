@@ -57,24 +57,20 @@ def step_tokens(
 ) -> Number:
     """New tokens of the largest step but decode, of all devices. [token]
 
-    The limit of the engine holds for each group of devices that has sequences of its own. Prompts
-    of a step are as many as the workload says, if no other number is given. [1]
+    Prompts of a step are as many as the workload says, if no other number is given. [1]
     """
     if not workload.kv_cache:
         return float(workload.batch * workload.longest)
     prompts = float(workload.together) if together is None else together
     tokens = prompts * (workload.prompt - workload.cached)
-    if not deployment.step_tokens:
-        return tokens
-    return np.minimum(tokens, deployment.step_tokens * deployment.layout.dp)
+    limit = deployment.step_tokens
+    return np.minimum(tokens, limit) if np.any(limit) else tokens
 
 
 def prompts_in_a_step(deployment: Deployment, new: Number) -> Number:
     """Whole prompts of new tokens [token] that a step has room for; at least one. [1]"""
-    if not deployment.step_tokens:
-        return float(MOST_SEQUENCES)
-    limit = deployment.step_tokens * deployment.layout.dp
-    return np.maximum(np.floor(limit / new), 1.0)
+    limit = deployment.step_tokens
+    return np.maximum(np.floor(limit / new), 1.0) if np.any(limit) else float(MOST_SEQUENCES)
 
 
 def enough(deployment: Deployment, workload: Workload, utilization: float | None) -> Deployment:

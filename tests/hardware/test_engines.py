@@ -92,6 +92,13 @@ def test_sglang_reserves_memory_by_the_size_of_the_device(
     assert known.memory_of == "static"
 
 
+def test_sglang_divides_its_chunk_between_groups_and_others_have_one_each() -> None:
+    where = gpu("h200-sxm")
+    assert engine("sglang").step_tokens_on(where, 8) == 8192
+    assert engine("sglang").step_tokens_on(where, 3) == 3 * (8192 // 3)
+    assert engine("vllm").step_tokens_on(where, 8) == 8 * 8192
+
+
 def test_trtllm_takes_nine_tenths_of_what_is_free() -> None:
     known, where = engine("trtllm"), gpu("h100-sxm")
     assert (known.memory_of, known.memory_utilization_on(where)) == ("free", 0.9)

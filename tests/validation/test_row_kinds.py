@@ -14,6 +14,9 @@ FILE: Final = FOLDER / "v2" / "e2e.csv.gz"
 MOST: Final = 2000.0
 """Clients above which a row of two pools takes seconds. [1]"""
 
+FEW: Final = 16.0
+"""Clients up to which no prompt of a row of two pools waits long for others. [1]"""
+
 pytestmark = needs(FILE)
 
 
@@ -52,6 +55,7 @@ def figures(found: "EndToEnd", kind: str, metric: str) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("kind", "metric", "rows", "median", "inside"),
     [
+        ("disagg", "ttft_s", 50, 33.0, 0.5),
         ("disagg", "tpot_s", 50, 12.6, 0.75),
         ("disagg", "latency_s", 50, 16.1, 0.75),
         ("disagg", "throughput_tok_s", 50, 14.5, 0.75),
@@ -71,11 +75,21 @@ def test_rows_are_predicted_as_well_as_they_were(
     assert got["interval_coverage"] >= inside
 
 
-def test_times_to_first_tokens_of_pools_are_too_short(found: "EndToEnd") -> None:
-    """By a third or more in the middle, for a reason that is not known."""
-    got = figures(found, "disagg", "ttft_s")
-    assert got["median"] <= 52.0
-    assert got["bias"] < -0.3
+def test_first_tokens_of_pools_with_few_clients_have_the_handover_in_them() -> None:
+    """Without the software of handing over, TTFT of SGLang and vLLM is 0.13 s too short."""
+    import pandas as pd
+
+    from roofline.bench.end_to_end.kinds.row_kinds import kinds
+    from roofline.bench.end_to_end.predicting import end_to_end
+
+    every = pd.read_csv(FILE, low_memory=False)
+    few = pd.Series(kinds(every)).eq("disagg") & every.latency_s.isna() & (every.batch <= FEW)
+    rows = every[few & every.engine.isin(["sglang", "vllm"])].reset_index(drop=True)
+    alone = end_to_end(rows, cross_validate=False)
+    got = figures(alone, "disagg", "ttft_s")
+    assert got["n"] >= 25
+    assert got["median"] <= 25.0
+    assert abs(got["bias"]) <= 0.1
 
 
 def test_every_refusal_says_why(found: "EndToEnd") -> None:

@@ -169,8 +169,8 @@ def asked_of(row: Row) -> Asked:
     sequences, budget = row.max_sequences * groups, row.token_budget * groups
     if row.mode not in SINGLE or waiting_clients(row):
         sequences = max(int(row.batch), 1)
-    most = budget or usual.step_tokens * int(row.case.layout.dp)
-    if 0 < most < sequences:
+    most = budget or usual.step_tokens
+    if 0 < most < sequences and usual.engine.first == "decode":
         budget = sequences
     return Asked(
         max_sequences=sequences or None,

@@ -14,6 +14,7 @@ from roofline.units import MILLION, SECONDS_PER_HOUR, count
 
 DISTSERVE: Final = "DistServe, Zhong et al. 2024 (arXiv 2401.09670)"
 ANSWERS: Final = "SGLang (issue 8210 of sgl-project/sglang), TensorRT-LLM (issue 9212), llm-d"
+HANDOVERS: Final = "hwspecs/engines: what TTFT of two pools with up to 16 clients has beside them"
 SPLITWISE: Final = "Splitwise, Patel et al. 2024 (arXiv 2311.18677)"
 
 
@@ -47,7 +48,7 @@ def transfer(pools: Disaggregated) -> Derivation:
         f"{name} the whole cache",
         handed.seconds,
         "s",
-        "α + ceil(prompts handed over together / groups) · bytes of the busiest device / W",
+        "o + α + ceil(prompts handed over together / groups) · bytes of the busiest device / W",
         (
             kv(pools),
             Derivation(
@@ -59,7 +60,8 @@ def transfer(pools: Disaggregated) -> Derivation:
             ),
             given("prompts handed over together", handed.together, ""),
             _wire(pools, batch, "W", "bandwidth", side.bytes_per_s, "B/s"),
-            _wire(pools, late, "α", "latency", handed.latency_s, "s"),
+            _software(pools),
+            _wire(pools, late, "α", "latency", handed.latency_s - handed.software_s, "s"),
         ),
         {"groups": side.groups, "bytes of the busiest device": side.busiest_bytes},
         source=f"{DISTSERVE}; definition of latency and rate, at the slower end",
@@ -77,11 +79,19 @@ def transfer(pools: Disaggregated) -> Derivation:
         return waits
     return replace(
         waits,
-        formula="α + x + (L − 1) · max(x − c, 0), x to send a layer and c to compute it",
+        formula="o + α + x + (L − 1) · max(x − c, 0), x to send a layer and c to compute it",
         inputs=(whole, given("layers that keep something, each stage", handed.layers, "")),
         source=SPLITWISE,
         note="each layer is sent while the next is computed; without overlap the whole cache waits",
     )
+
+
+def _software(pools: Disaggregated) -> Derivation:
+    """Software of a hand-over."""
+    engine, value = pools.decode.deployment.engine, pools.transfer.software_s
+    source, basis = (HANDOVERS, "measured") if value else ("none known", "assumed")
+    note = f"{engine.title}: router, bootstrap, room for the cache in the decode instance"
+    return given("o", value, "s", source, basis, note)
 
 
 def _wire(

@@ -79,7 +79,7 @@ def server_of(
     alone = policy in BATCHED
     tokens = asked.token_budget
     if tokens is None:
-        tokens = deployment.step_tokens * groups
+        tokens = int(deployment.step_tokens)
     sequences = asked.max_sequences
     if sequences is None:
         sequences = deployment.sequences * groups

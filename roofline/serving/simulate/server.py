@@ -144,7 +144,9 @@ class Server:
                 "give a share from 0 to 1",
             ),
             (
-                0 < self.token_budget < self.max_sequences * each and not batched,
+                0 < self.token_budget < self.max_sequences * each
+                and self.first == "decode"
+                and not batched,
                 f"a step of {self.token_budget} tokens does not hold {each if each > 1 else 'one'} "
                 f"of each of {self.max_sequences} sequences",
                 "raise the token budget, or run fewer sequences at once",

@@ -267,7 +267,10 @@ class Candidate:
             if late and self.first_s(demand, each) * SLACK * factor > each.limit_s:
                 return 0.0
         new = demand.mean_new_tokens
-        budget = (float(self.kind.base.step_tokens) or new) * float(np.max(self.layout.dp))
+        groups = float(np.max(self.layout.dp))
+        budget = (
+            self.kind.base.engine.step_tokens_on(self.kind.base.node.gpu, groups) or new * groups
+        )
         prompt = self._prompt_s(new, budget)
         if role == "prefill" or not demand.steps:
             return SHARES[-1] / (prompt * factor * SLACK)

@@ -97,7 +97,9 @@ def _rooms(
         deployment,
         batch=groups,
         context=context,
-        step_tokens=np.maximum((deployment.step_tokens or context) * groups, rows),
+        step_tokens=np.maximum(
+            deployment.step_tokens if np.any(deployment.step_tokens) else context * groups, rows
+        ),
         step_rows=rows,
     )
     reserved = deployment.engine.runtime_bytes + deployment.graph_bytes

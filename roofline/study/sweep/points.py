@@ -310,6 +310,5 @@ def _step_tokens(lane: Lane, batch: Array, prompt: Array, longest: Array) -> Num
     deployment = lane.deployment
     new = lane.new(prompt)
     tokens = together(deployment, batch, new, lane.prefill_batch) * new
-    if not deployment.step_tokens:
-        return tokens
-    return np.minimum(tokens, deployment.step_tokens * deployment.layout.dp)
+    limit = deployment.step_tokens
+    return np.minimum(tokens, limit) if np.any(limit) else tokens
