@@ -119,8 +119,8 @@ class Engine:
     decode_reach_bytes_per_s: float = float("inf")
     """Device memory rate beyond which its decode steps get no faster. [B/s]"""
     handover_s: float = 0.0
-    """Software of handing a request from a prefill to a decode instance: router, bootstrap, room for
-    its cache. [s]"""
+    """Software of handing a request from a prefill to a decode instance: router, bootstrap, room
+    for its cache. [s]"""
     profile: str = UNKNOWN
     """File of its fitted constants in ``hwspecs/calibrations/engines``."""
     aliases: tuple[str, ...] = ()

@@ -89,7 +89,8 @@ def conventions(
         step = "one step" if batch.deployment.layout.pp == 1 else "steps of whole prompts"
         out.append(
             f"Prefill is priced as {step}; the memory of its activations is that of the "
-            f"{limit / batch.deployment.layout.dp:,.0f}-token chunks {batch.deployment.engine.title} cuts it into."
+            f"{limit / batch.deployment.layout.dp:,.0f}-token chunks "
+            f"{batch.deployment.engine.title} cuts it into."
         )
     if batch.deployment.architecture.is_encoder:
         out.append(
