@@ -145,7 +145,9 @@ def disaggregated(
     rest = static_batch(decode, replace(workload, prefill_batch=own), utilization=utilization)
     handed = transfer(prefill, decode, workload.prompt, first.workload.together, wires)
     overlap, serial = (_phases(first, rest, handed, overlapped, bound) for bound in (False, True))
-    ends = [_phases(first, rest, handed, overlapped, at=at) for at in (-CENTRAL, CENTRAL)]
+    ends = [
+        _phases(first, rest, handed.within(at), overlapped, at=at) for at in (-CENTRAL, CENTRAL)
+    ]
     fast, slow = ends if first.calibrated or rest.calibrated else (None, None)
     room = gpus or (prefill.node.gpus if wires == "link" else None)
     split = divide(overlap, first.devices, rest.devices, room)

@@ -185,9 +185,12 @@ def _bound(batch: StaticBatch, phase: str) -> str:
 def _wires(pools: Disaggregated) -> str:
     handed, phases = pools.transfer, pools.overlap
     needed, given = pools.wire_bytes_per_s(phases)
-    waits = f"The cache of a prompt, {show(handed.prompt_bytes, 'B')}, makes decode wait " + show(
-        phases.transfer_s, "s"
+    waits = (
+        f"The cache of a prompt, {show(handed.prompt_bytes, 'B')}, makes decode wait "
+        f"{show(phases.transfer_s, 's')}"
     )
+    if handed.software_s:
+        waits += f", {show(handed.software_s, 's')} of it software"
     if needed > given:
         return (
             f"{waits}. The {handed.wires} binds: {show(needed, 'B/s')} would be needed, "
@@ -459,6 +462,7 @@ def transfer_table(both: Disaggregated) -> Table:
                 "B",
                 _shared(handed.receive.sharing, "receiver"),
             ),
+            ("software", handed.software_s, "s", "router, bootstrap, room for the cache"),
             ("time", handed.seconds, "s", f"to hand {prompts} over, at the slower end"),
             ("waited", both.overlap.transfer_s, "s", "of it before decode can start"),
             ("needed", needed, "B/s", "caches of all requests, if wires were no limit"),

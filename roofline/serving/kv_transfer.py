@@ -6,6 +6,7 @@ hold alike (key/value heads where there are fewer than devices, latents) is sent
 parts; copies inside the receiving instance go over its own link and are left out.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -18,6 +19,8 @@ from roofline.errors import LayoutError
 
 Wires = Literal["network", "link"]
 WIRES: Final[tuple[Wires, ...]] = ("network", "link")
+SOFTWARE_SD: Final = 0.5
+"""Log standard deviation of the software of a hand-over: SGLang's on seven devices and lengths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,10 @@ class Transfer:
     """``"network"``, or ``"link"`` inside a node."""
     software_s: float = 0.0
     """What the engine of the decode instance does for a request before bytes go. [s]"""
+
+    def within(self, deviations: float) -> "Transfer":
+        """The same with software that takes so many deviations longer. [1]"""
+        return replace(self, software_s=self.software_s * math.exp(SOFTWARE_SD * deviations))
 
     @property
     def latency_s(self) -> float:

@@ -27,6 +27,7 @@ from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine
+from roofline.serving.kv_transfer import SOFTWARE_SD
 from roofline.serving.requests import part
 from roofline.serving.simulate.disaggregated import (
     Pool,
@@ -91,14 +92,19 @@ class PooledRow(ApartRow):
         whole = replace(self.decode, devices=decoding)
         span = float(served.finish.max() - served.arrival.min())
         sides = {"ttft_s": before}
+        predicted = request_metrics(whole, served, span)
+        log_sd = {
+            name: wider(spreads, sides.get(name, after), name) for name in self.decode.measured
+        }
+        if "ttft_s" in log_sd:
+            software = after.deployment.engine.handover_s / predicted["ttft_s"]
+            log_sd["ttft_s"] = math.hypot(log_sd["ttft_s"], SOFTWARE_SD * software)
         return Prediction(
             after.row,
             after.engine.profile,
             after.kind,
-            predicted=request_metrics(whole, served, span),
-            log_sd={
-                name: wider(spreads, sides.get(name, after), name) for name in self.decode.measured
-            },
+            predicted=predicted,
+            log_sd=log_sd,
             basis=f"two pools of {after.row.case.gpu}, caches over the {wires}, constants fitted "
             f"for {after.engine.profile} where one server prefills and decodes",
         )
