@@ -63,7 +63,7 @@ class Transfer:
     wires: Wires
     """``"network"``, or ``"link"`` inside a node."""
     software_s: float = 0.0
-    """What the engine of the decode instance does for a request before bytes go. [s]"""
+    """Intake of the decode instance, and its engine's work for a hand-over before bytes go. [s]"""
 
     def within(self, deviations: float) -> "Transfer":
         """The same with software that takes so many deviations longer. [1]"""
@@ -128,9 +128,15 @@ def transfer(
         send=_side(prefill, prompt, wires),
         receive=_side(decode, prompt, wires),
         wires=wires,
-        # Published rates are those of hardware alone.
-        software_s=decode.engine.handover_s if decode.calibration is not None else 0.0,
+        software_s=software_s(decode),
     )
+
+
+def software_s(decode: Deployment) -> float:
+    """Intake of a decode instance and software of a hand-over; none at published rates. [s]"""
+    if decode.calibration is None:
+        return 0.0
+    return decode.engine_costs.request_s + decode.engine.handover_s
 
 
 def _side(deployment: Deployment, prompt: int, wires: Wires) -> Side:

@@ -35,7 +35,7 @@ def test_sentences_say_the_ratio_what_binds_and_what_it_costs(capsys: Captured) 
     )
     assert re.search(r"(prefill|decode) sets the pace", text)
     assert re.search(r"Prefill is bound by arithmetic .*, decode by reading weights", text)
-    assert "The cache of a prompt, 671 MB, makes decode wait 136 ms, 133 ms of it software" in text
+    assert "The cache of a prompt, 671 MB, makes decode wait 122 ms, 119 ms of it software" in text
     assert "Both pools fit" in text
     assert re.search(r"Against static batches on tp8 × 4, .*: throughput per GPU × [\d.]+", text)
     for title in ("Pools", "Memory, each device", "KV cache from prefill to decode", "Both phases"):

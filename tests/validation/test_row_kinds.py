@@ -76,7 +76,7 @@ def test_rows_are_predicted_as_well_as_they_were(
 
 
 def test_first_tokens_of_pools_with_few_clients_have_the_handover_in_them() -> None:
-    """Without the software of handing over, TTFT of SGLang and vLLM is 0.13 s too short."""
+    """Without that software, TTFT of SGLang and vLLM is a tenth of a second too short."""
     import pandas as pd
 
     from roofline.bench.end_to_end.kinds.row_kinds import kinds

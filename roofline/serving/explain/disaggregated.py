@@ -88,10 +88,13 @@ def transfer(pools: Disaggregated) -> Derivation:
 
 def _software(pools: Disaggregated) -> Derivation:
     """Software of a hand-over."""
-    engine, value = pools.decode.deployment.engine, pools.transfer.software_s
-    source, basis = (HANDOVERS, "measured") if value else ("none known", "assumed")
-    note = f"{engine.title}: router, bootstrap, room for the cache in the decode instance"
-    return given("o", value, "s", source, basis, note)
+    decode, value = pools.decode.deployment, pools.transfer.software_s
+    if not value:
+        return given("o", value, "s", "published rates: no software")
+    intake = given("intake", decode.engine_costs.request_s, "s", decode.engine_file, "interpolated")
+    note = f"{decode.engine.title}: router, bootstrap, room for the cache in the decode instance"
+    handing = given("handing over", decode.engine.handover_s, "s", HANDOVERS, "measured", note)
+    return derived("o", value, "s", "intake + handing over", (intake, handing))
 
 
 def _wire(

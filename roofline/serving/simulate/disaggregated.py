@@ -84,7 +84,9 @@ def handover(prefill: Deployment, decode: Deployment, prompt: int, wires: Wires)
         wires: ``"network"``, or ``"link"`` inside a node.
     """
     moved = transfer(prefill, decode, prompt, 1, wires)
-    return Handover(moved.send.cache_s / prompt, moved.receive.cache_s / prompt, moved.latency_s)
+    # A request passes the intake of the decode instance when that serves it.
+    before = moved.latency_s - decode.engine_costs.request_s
+    return Handover(moved.send.cache_s / prompt, moved.receive.cache_s / prompt, before)
 
 
 def wires_between(prefill: Deployment, decode: Deployment, gpus: int) -> Wires:
