@@ -462,7 +462,12 @@ def transfer_table(both: Disaggregated) -> Table:
                 "B",
                 _shared(handed.receive.sharing, "receiver"),
             ),
-            ("software", handed.software_s, "s", "second intake, router, bootstrap, room for the cache"),
+            (
+                "software",
+                handed.software_s,
+                "s",
+                "second intake, router, bootstrap, room for the cache",
+            ),
             ("time", handed.seconds, "s", f"to hand {prompts} over, at the slower end"),
             ("waited", both.overlap.transfer_s, "s", "of it before decode can start"),
             ("needed", needed, "B/s", "caches of all requests, if wires were no limit"),
