@@ -12,8 +12,8 @@ from roofline.model.architecture import Architecture
 from roofline.serving.asking import check_groups, refuse_unused
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import OtherReplicas
-from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.simulate.prices import step_prices
+from roofline.serving.simulate.server import Asked, server_of
 
 HINT: Final = "write GPU, layout and number, as in l40s tp1 x3, b200-sxm"
 _PART: Final = re.compile(r"([\w./-]+)(?: +(?!x *\d)([a-z]\S*))?(?: +x *(\d+))?")

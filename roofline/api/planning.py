@@ -35,7 +35,7 @@ from roofline.serving.notes import beam_notes
 from roofline.serving.objectives import Objective, parse_slo
 from roofline.serving.requests import Requests
 from roofline.serving.run.result import Load
-from roofline.serving.run.setup import page_of
+from roofline.serving.simulate.server import page_of
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.rate_curve import RateCurve
 from roofline.serving.traffic.traffic import Traffic

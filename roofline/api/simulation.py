@@ -31,11 +31,10 @@ from roofline.serving.run.result import Load, Run, result_of
 from roofline.serving.run.routing import ROUTERS
 from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
 from roofline.serving.run.sessions import cache_curve
-from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.simulate.denoising import BlockDiffusion, denoising_steps
 from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import step_prices
-from roofline.serving.simulate.server import BATCHED, POLICIES
+from roofline.serving.simulate.server import BATCHED, POLICIES, Asked, page_of, server_of
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Traffic
 from roofline.serving.workload import Workload

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Final
 
 from roofline.errors import RooflineError
-from roofline.serving import room, tables
-from roofline.serving.result import curve, kernels
+from roofline.serving import room
+from roofline.serving.result import capacity, curve, kernels, operators, roofs
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
 from roofline.study.plan.confirm import MEAN, Confirmed
@@ -37,9 +37,9 @@ def with_steps(result: Result, plan: Plan) -> Result:
     same = first.kind.gpu == last.kind.gpu
     # Operators of two devices do not stand under the same roofs.
     found = {
-        "roofs": tables.roofs(decode),
+        "roofs": roofs(decode),
         "memory": room.memory_table(decode.memory),
-        "capacity": tables.capacity(decode, most),
+        "capacity": capacity(decode, most),
         "batch_curve": Table(
             {n: c for n, c in batches.columns.items() if not n.startswith(TOGETHER)}
         ),
@@ -83,10 +83,10 @@ def _priced(pool: Pool, plan: Plan, batch: int) -> StaticBatch:
 
 def _phases(decode: StaticBatch, prefill: StaticBatch | None) -> Table:
     """Operators of prefill as one batch has them, those of decode as the other."""
-    every = tables.operators(decode)
+    every = operators(decode)
     rows = [row for row in every.rows() if row["phase"] != "prefill"]
     if prefill is not None:
-        others = every if prefill is decode else tables.operators(prefill)
+        others = every if prefill is decode else operators(prefill)
         rows[:0] = [row for row in others.rows() if row["phase"] == "prefill"]
     return every.of_rows(rows)
 

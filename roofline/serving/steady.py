@@ -9,8 +9,8 @@ import numpy as np
 from roofline.cost.engine_costs import EngineCosts
 from roofline.errors import InputError
 from roofline.serving.requests import Requests, requests
-from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.simulate.prices import prices_of_lengths
+from roofline.serving.simulate.server import Asked, server_of
 from roofline.serving.simulate.steady import Share, closed, share_of
 from roofline.serving.simulate.steady.errors import CLOSED
 from roofline.serving.simulate.steady.share import sequences_at_once

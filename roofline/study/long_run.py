@@ -11,10 +11,9 @@ from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError, RooflineError
 from roofline.serving.requests import Requests
 from roofline.serving.run.intervals import doubt_of
-from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.run.steady_intervals import Lasting, arriving_within, closed_within
 from roofline.serving.simulate.prices import StepPrices, step_prices
-from roofline.serving.simulate.server import POLICIES, Policy, Server
+from roofline.serving.simulate.server import POLICIES, Asked, Policy, Server, page_of, server_of
 from roofline.serving.simulate.steady import Steady, arriving, closed, share_of
 from roofline.serving.traffic.draw import draw
 from roofline.study.scenario.scenario import Lane

@@ -21,7 +21,7 @@ from roofline.hardware.engine import engine
 from roofline.model import catalog as networks
 from roofline.model import parameters
 from roofline.serving.requests import requests
-from roofline.serving.run.setup import Asked, server_of
+from roofline.serving.simulate.server import Asked, server_of
 from tests.cases import examples
 
 H100 = machines.gpu("h100-sxm")

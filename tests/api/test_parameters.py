@@ -16,7 +16,7 @@ from roofline.cost.deployment import Options
 from roofline.cost.sampling import Sampling
 from roofline.interop.results import Given
 from roofline.model.tower import Media
-from roofline.serving.run.setup import Asked
+from roofline.serving.simulate.server import Asked
 from roofline.serving.workload import Workload
 
 RECORDS: dict[str, type[Question]] = {

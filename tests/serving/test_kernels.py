@@ -7,9 +7,8 @@ import pytest
 import roofline
 from roofline.bench.calibrations import calibration_of
 from roofline.cost.deployment import Offload
-from roofline.serving import tables
 from roofline.serving.explain.figures import explain_all
-from roofline.serving.result import SHARED, UNMEASURED, kernels
+from roofline.serving.result import SHARED, UNMEASURED, headline, kernels, static_table
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload
@@ -83,9 +82,9 @@ def test_bounds_lie_around_the_value() -> None:
     batch = _priced()
     steady = steady_state(batch)
     every = explain_all(batch, 1, steady)
-    for row in tables.static_table(batch, 1, every, "static_").rows():
+    for row in static_table(batch, 1, every, "static_").rows():
         assert row["low"] < row["value"] < row["high"]
         assert row["value"] ** 2 == pytest.approx(row["low"] * row["high"])
-    for row in tables.headline(batch, steady, 1, every).rows():
+    for row in headline(batch, steady, 1, every).rows():
         assert row["low"] < row["value"] < row["high"]
         assert row["value"] ** 2 == pytest.approx(row["low"] * row["high"])

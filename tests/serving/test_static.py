@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
-from roofline.serving import tables
 from roofline.serving.explain.figures import explain_all
-from roofline.serving.result import curve
+from roofline.serving.result import curve, headline, operators, static_table
 from roofline.serving.room import largest_batch, largest_context, memory_table, most_that_fits
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.steady import steady_state
@@ -260,8 +259,8 @@ def test_the_headline_is_the_batch_with_both_bounds() -> None:
     batch = example()
     steady = steady_state(batch)
     every = explain_all(batch, 3, steady)
-    lasting = {row["metric"]: row for row in tables.headline(batch, steady, 3, every).rows()}
-    rows = {row["metric"]: row for row in tables.static_table(batch, 3, every, "static_").rows()}
+    lasting = {row["metric"]: row for row in headline(batch, steady, 3, every).rows()}
+    rows = {row["metric"]: row for row in static_table(batch, 3, every, "static_").rows()}
     assert rows["ttft_s"]["value"] == batch.ttft_s
     assert rows["tpot_s"]["serial"] == pytest.approx(batch.tpot_serial_s)
     assert rows["throughput_tok_s"]["value"] == pytest.approx(3 * batch.throughput_tok_s)
@@ -274,8 +273,8 @@ def test_the_headline_is_the_batch_with_both_bounds() -> None:
     alone = [
         {row["metric"]: row["value"] for row in found.rows()}
         for found in (
-            tables.headline(batch, steady, 1, one),
-            tables.static_table(batch, 1, one, "static_"),
+            headline(batch, steady, 1, one),
+            static_table(batch, 1, one, "static_"),
         )
     ]
     for metric in ("usd_per_mtok", "joule_per_mtok"):
@@ -287,8 +286,7 @@ def test_the_headline_is_the_batch_with_both_bounds() -> None:
 def test_without_a_steady_state_the_headline_has_the_static_batch() -> None:
     batch = example()
     rows = {
-        row["metric"]: row["value"]
-        for row in tables.headline(batch, None, 1, explain_all(batch)).rows()
+        row["metric"]: row["value"] for row in headline(batch, None, 1, explain_all(batch)).rows()
     }
     assert rows["throughput_tok_s"] == batch.throughput_tok_s
     assert {"ttft_idle_s", "tpot_s"} <= set(rows)
@@ -309,7 +307,7 @@ def test_the_curve_passes_through_the_batch_itself(together: int) -> None:
 @given(networks(), WORKLOADS)
 def test_the_operators_table_adds_up_to_the_steps(network: Architecture, work: Workload) -> None:
     batch = static_batch(deployed(network), work)
-    rows = list(tables.operators(batch).rows())
+    rows = list(operators(batch).rows())
     for phase, whole in (("prefill", batch.ttft_s), ("decode", batch.tpot_s)):
         mine = [row for row in rows if row["phase"] == phase]
         assert sum(row["seconds"] for row in mine) == pytest.approx(whole)

@@ -29,12 +29,11 @@ from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.serving_engine import Engine
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet, serve
-from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.simulate.disaggregated import Pooled
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.run import check
 from roofline.serving.simulate.served import Served
-from roofline.serving.simulate.server import Server
+from roofline.serving.simulate.server import Asked, Server, page_of, server_of
 from roofline.serving.traffic.draw import draw
 
 OPEN: Final = "steady_rate"

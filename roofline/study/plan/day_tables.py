@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from roofline.cost.work import Array
-from roofline.serving.tables import known
+from roofline.serving.result import known
 from roofline.study.plan.day import AFTER, Day, Fleet
 from roofline.study.plan.figures import Named
 from roofline.study.plan.option import ROUNDING

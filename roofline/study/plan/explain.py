@@ -6,8 +6,8 @@ from roofline.cost.textbook.training import training_flops, training_time
 from roofline.errors import UnknownNameError
 from roofline.model import parameters
 from roofline.serving.explain.parts import derived, fact, given
+from roofline.serving.result import known, stated
 from roofline.serving.running_cost import power
-from roofline.serving.tables import known, stated
 from roofline.study.plan.candidate import Kind
 from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.curve import SHARES

@@ -17,9 +17,9 @@ from roofline.cost.memory import held, memory_budget
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op
 from roofline.model.tower import encoding, share
-from roofline.serving.run.setup import typical
 from roofline.serving.simulate.kernels import attends, encodes, rest
 from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.server import typical
 from roofline.serving.stages import LaidOut, laid_out, seconds_of
 from roofline.study.layouts import candidates, one_by_one
 from roofline.study.plan.candidate import Candidate, Kind

@@ -10,11 +10,10 @@ from roofline.errors import InfeasibleError, LayoutError
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective
 from roofline.serving.run.serve import Fleet
-from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.simulate.denoising import DenoisingSteps, denoising_steps
 from roofline.serving.simulate.drafting import Rounds, rounds_of
 from roofline.serving.simulate.prices import StepPrices, step_prices
-from roofline.serving.simulate.server import Server
+from roofline.serving.simulate.server import Asked, Server, server_of
 from roofline.study.plan.candidate import Candidate, Kind, paced, short_of
 from roofline.study.plan.curve import Curve, Role, curve
 from roofline.study.plan.demand import Demand

@@ -10,7 +10,7 @@ from roofline.hardware.engine import engine, engine_names
 from roofline.model.parameters import kv_bytes_per_token
 from roofline.serving import room as static_room
 from roofline.serving.requests import requests
-from roofline.serving.run.setup import Asked, page_of, server_of
+from roofline.serving.simulate.server import Asked, page_of, server_of
 from roofline.serving.workload import Workload
 from tests.serving.deployments import on
 

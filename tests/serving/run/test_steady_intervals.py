@@ -14,11 +14,10 @@ from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array
 from roofline.serving.requests import Requests, requests
 from roofline.serving.run.intervals import Doubt
-from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.run.steady_intervals import arriving_within, closed_within
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.run import simulate
-from roofline.serving.simulate.server import Server
+from roofline.serving.simulate.server import Asked, Server, server_of
 from roofline.serving.simulate.steady import Share, arriving, closed, share_of
 from roofline.serving.simulate.steady.errors import CLOSED, OPEN, SATURATION, open_sd
 from roofline.serving.static import CENTRAL

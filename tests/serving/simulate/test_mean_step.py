@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.simulate.dense import dense
 from roofline.serving.simulate.mean_step import SteadyLoad, mean_step_s
 from roofline.serving.simulate.prices import step_prices
+from roofline.serving.simulate.server import Asked, server_of
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Constant
 from roofline.serving.traffic.traffic import Closed, Traffic

@@ -9,10 +9,9 @@ import pytest
 from roofline.errors import InputError
 from roofline.serving.requests import Requests, picked_rows
 from roofline.serving.run.serve import Fleet, serve
-from roofline.serving.run.setup import with_cache
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate, simulate_pooled
-from roofline.serving.simulate.server import BATCHED, Server
+from roofline.serving.simulate.server import BATCHED, Server, with_cache
 from tests.serving.deployments import on
 from tests.serving.simulate.cases import prices, requests, server, some_engine, trace
 from tests.serving.simulate.reference import pooled_reference

@@ -13,10 +13,9 @@ from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.links import host_link
 from roofline.serving.quadrature import refined, spaced
 from roofline.serving.room import largest_batch
-from roofline.serving.run.setup import with_cache
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate, stream
-from roofline.serving.simulate.server import Server
+from roofline.serving.simulate.server import Server, with_cache
 from roofline.serving.workload import Workload
 from tests.serving.deployments import on
 from tests.serving.simulate.cases import requests

@@ -7,11 +7,10 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.serving.requests import Requests
-from roofline.serving.run.setup import with_cache
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.served import Served
-from roofline.serving.simulate.server import Server
+from roofline.serving.simulate.server import Server, with_cache
 from tests.serving.deployments import on
 from tests.serving.simulate.cases import requests
 

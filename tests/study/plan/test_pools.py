@@ -13,9 +13,9 @@ import yaml
 from roofline.bench.calibrations import calibration_of
 from roofline.cli import run as cli
 from roofline.serving.objectives import Objective, kept, parse_slo
-from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.simulate import disaggregated as pooled
 from roofline.serving.simulate.prices import step_prices
+from roofline.serving.simulate.server import Asked, server_of
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lognormal
 from roofline.serving.traffic.traffic import Poisson, Traffic

@@ -41,7 +41,7 @@ from roofline.cost.memory import weight_bytes
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError
 from roofline.serving.requests import Requests
-from roofline.serving.run.setup import Asked, page_of, server_of
+from roofline.serving.simulate.server import Asked, page_of, server_of
 from roofline.serving.simulate.steady import arriving, most, share_of
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lengths, Lognormal
