@@ -128,7 +128,7 @@ class Table:
         """Table of the same columns with other rows."""
         return Table(
             {
-                name: Column(tuple(row[name] for row in rows), column.unit, column.basis)
+                name: Column(tuple([row[name] for row in rows]), column.unit, column.basis)
                 for name, column in self.columns.items()
             }
         )
@@ -201,7 +201,7 @@ def table(rows: Sequence[Mapping[str, Any]], units: Mapping[str, str], basis: st
     return Table(
         {
             name: Column(
-                tuple(row[name] for row in rows),
+                tuple([row[name] for row in rows]),
                 unit=units.get(name, ""),
                 basis=basis if name in units else "",
             )

@@ -224,7 +224,8 @@ class KernelGains:
             op: What runs.
             known: Its time alone, and what of that is the kernel's start.
         """
-        gain, start = (getattr(self, name) for name in gains_on(op, known.kind))
+        whole_gain, start_gain = gains_on(op, known.kind)
+        gain, start = getattr(self, whole_gain), getattr(self, start_gain)
         whole: Number = known.seconds * gain if gain != 1.0 else known.seconds
         if not isinstance(known.start_s, float) or known.start_s:
             whole = whole + known.start_s * (start - gain)
@@ -334,7 +335,7 @@ class EngineProfile:
             groups: Groups of devices that have sequences, a scheduler and a front end of their own.
                 [1]
         """
-        mixtures = sum(block.experts > 0 for block in network.layers)
+        mixtures = sum(number for block, number in network.kinds.items() if block.experts)
         spreads = {kind: pair for kind, *pair in self.spreads}
         first, between = spreads.get(kind_of(network), (0.0, 0.0))
         return EngineCosts(
