@@ -37,7 +37,7 @@ COLLECTIVE: Final = ("gpu", "backend", "version", "mode", "topology", "op", "acr
 OPS: Final = {"alltoall": "all_to_all", "allreduce": "all_reduce", "allgather": "all_gather"}
 """Other names of operations."""
 INTEGERS: Final = ("int8", "uint8", "int32")
-"""Types that NCCL does not add in the switch."""
+"""Types whose sums NCCL does not leave to the switch."""
 LEAST: Final = 22
 """Rows that the form with the fewest constants needs when an octave is left out."""
 FEW: Final = 64
@@ -184,7 +184,7 @@ def exchange_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 def alltoall_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """All-to-all of TensorRT-LLM over NVLink; a family is an octave of tokens.
 
-    What is prepared are the experts that tokens chose; a token is sent once to each device.
+    ``prepare`` sends the experts that tokens chose; ``dispatch`` sends a token once to each device.
     """
     for name, rows in parts(frame, ALLTOALL):
         sizes = ("num_tokens", "hidden", "topk", "experts", "ep")

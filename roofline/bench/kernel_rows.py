@@ -39,7 +39,7 @@ WEIGHTS: Final[Mapping[str, float]] = {
 }
 """Bytes per weight of a projection."""
 SINGLE: Final = "flash_attn"
-"""Kernels that take a prefill of one token for a decode step."""
+"""Kernels that run a prefill of one token as a decode step, whose rows are left out."""
 NARROW: Final = 64
 """Head width that some engines have other kernels for."""
 SIZES: Final = (8.0, 64.0)
@@ -141,7 +141,7 @@ def columns(rows: "pandas.DataFrame", names: Sequence[str]) -> list[Array]:
 
 
 def prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
-    """Prefill attention; TensorRT-LLM computes in fp8 where the cache is.
+    """Prefill attention; TensorRT-LLM computes in fp8 where the cache is in fp8.
 
     On Ada its kernels in fp8 differ by head width: those for 64 and 256 start blocks four times
     as slowly and reach half the rate or less.
@@ -167,10 +167,10 @@ def prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
 
 def decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
-    """Decode attention; what TensorRT-LLM has kernels of their own for is apart.
+    """Decode attention, in a group for each kernel that TensorRT-LLM has.
 
-    Its kernels for grouped heads take up to 32 of a group. Larger groups, and before Blackwell
-    heads without a group, run masked multi-head attention, one head at a time.
+    Its kernels for grouped heads take up to 32 heads of a group. Larger groups, and heads without a
+    group before Blackwell, run masked multi-head attention, one head at a time.
     """
     for name, rows in parts(frame, WITH_CACHE):
         grouped = rows.n_heads / rows.n_kv_heads

@@ -15,7 +15,7 @@ from roofline.cost.memory import Memory, budget
 from roofline.cost.textbook.parallelism import kv_transfer_rate
 from roofline.errors import InputError, LayoutError
 from roofline.serving.asking import check_decodes
-from roofline.serving.ffn_pools import Ratio, feeding_memory
+from roofline.serving.ffn_pools import Ratio, ffn_memory
 from roofline.serving.kv_transfer import Transfer, Wires, transfer
 from roofline.serving.pools import Phases, Split, divide
 from roofline.serving.room import memory_of
@@ -186,7 +186,7 @@ def disaggregated(
         ),
         in_flight=in_flight,
         arriving=arriving,
-        ffn_memory=None if decode.ffn is None else feeding_memory(decode, workload, utilization),
+        ffn_memory=None if decode.ffn is None else ffn_memory(decode, workload, utilization),
         ratios=tuple(ratios),
         fast=fast,
         slow=slow,

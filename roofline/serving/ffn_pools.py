@@ -42,7 +42,7 @@ class Ratio:
     """Both pools."""
     batch: StaticBatch
     """The batch of both, without its operators."""
-    feeding: Memory
+    ffn_memory: Memory
     """Memory of a device of the feed-forward pool."""
 
     @property
@@ -53,7 +53,7 @@ class Ratio:
     @property
     def fits(self) -> bool:
         """True where devices of both pools have enough memory."""
-        return self.batch.memory.fits and self.feeding.fits
+        return self.batch.memory.fits and self.ffn_memory.fits
 
     @property
     def tok_s_per_gpu(self) -> float:
@@ -72,10 +72,10 @@ class Ratio:
 def ratio_of(deployment: Deployment, workload: Workload, utilization: float | None) -> Ratio:
     """Batch and memory of a deployment with a feed-forward pool."""
     batch = static_batch(deployment, workload, utilization=utilization, operators=False)
-    return Ratio(deployment, batch, feeding_memory(deployment, workload, utilization))
+    return Ratio(deployment, batch, ffn_memory(deployment, workload, utilization))
 
 
-def feeding_memory(deployment: Deployment, workload: Workload, utilization: float | None) -> Memory:
+def ffn_memory(deployment: Deployment, workload: Workload, utilization: float | None) -> Memory:
     """Memory of a device of the feed-forward pool, which keeps no cache."""
     assert deployment.ffn is not None, "everything is in one pool"
     _, size = workload.turns(deployment)
@@ -154,11 +154,11 @@ def attention_of(layout: Layout) -> tuple[Layout, int]:
     return replace(layout, dp=1), int(layout.dp)
 
 
-def numbers(devices: int, feeding: int, room: int | None, batch: int) -> list[int]:
+def numbers(devices: int, ffn_devices: int, room: int | None, batch: int) -> list[int]:
     """Numbers of attention instances to try: powers of two and halfway between them. [1]
 
     Args:
-        devices, feeding: Devices of an attention instance, and of the other pool. [1]
+        devices, ffn_devices: Devices of an attention instance, and of the feed-forward pool. [1]
         room: Devices of both pools that there are; None for no limit. [1]
         batch: Sequences; an instance has at least one. [1]
 
@@ -169,13 +169,13 @@ def numbers(devices: int, feeding: int, room: int | None, batch: int) -> list[in
         >>> numbers(2, 4, None, 64)
         [1, 2, 3, 4, 6, 8]
     """
-    most = WIDEST * feeding // devices or 1
+    most = WIDEST * ffn_devices // devices or 1
     if room is not None:
-        most = min(most, (room - feeding) // devices)
+        most = min(most, (room - ffn_devices) // devices)
     if most < 1:
         raise LayoutError(
             f"{room} GPUs do not hold an attention instance of {devices} beside a feed-forward "
-            f"pool of {feeding}",
+            f"pool of {ffn_devices}",
             hint="give more `gpus`, or smaller layouts",
         )
     return list(_halfway(min(most, batch)))

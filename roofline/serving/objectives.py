@@ -68,7 +68,7 @@ class Finished:
         return {"ttft": self.ttft_s, "tpot": self.tpot_s, "e2e": self.latency_s}[metric]
 
 
-def counted(served: Finished, warmup: int) -> Finished:
+def after_warmup(served: Finished, warmup: int) -> Finished:
     """Requests after a warm-up of so many [1]; InputError where none would be left."""
     if not 0 <= warmup < len(served):
         raise InputError(

@@ -12,7 +12,7 @@ from roofline.errors import InputError
 from roofline.serving.objectives import (
     Finished,
     Objective,
-    counted,
+    after_warmup,
     good,
     goodput,
     kept,
@@ -72,13 +72,13 @@ def test_objectives_and_goodput_by_hand() -> None:
 
 
 def test_warm_up_leaves_out_the_first_to_arrive() -> None:
-    made = counted(BY_HAND, 1)
+    made = after_warmup(BY_HAND, 1)
     assert made.ttft_s.tolist() == [1.0, 3.0, 0.25]
     assert window(made) == 7.25
-    assert len(counted(BY_HAND, 0)) == 4
+    assert len(after_warmup(BY_HAND, 0)) == 4
     for warmup in (-1, 4, 5):
         with pytest.raises(InputError, match="warm-up takes"):
-            counted(BY_HAND, warmup)
+            after_warmup(BY_HAND, warmup)
 
 
 ROW = st.tuples(

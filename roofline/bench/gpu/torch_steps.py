@@ -1,4 +1,4 @@
-"""Steps of a probe by PyTorch and what builds on it, on CuPy's arrays and stream."""
+"""Steps of a probe in PyTorch or a library built on it, on CuPy's arrays and stream."""
 
 from collections.abc import Callable
 from functools import cache
@@ -11,8 +11,9 @@ from roofline.bench.gpu.torch_attention import on_stream
 def step(library: str, function: Callable[..., object], *arrays: Any) -> Step:
     """Step that calls a function on PyTorch's views of some arrays.
 
-    The views are made when it first runs: making one waits for a stream, as no capture can. Its
-    result is kept until it runs again, so that runs which take turns write to places of their own.
+    The views are made when it first runs, since making one waits for a stream, which is not allowed
+    while a graph is captured. The result is kept until the next run, so that two steps which take
+    turns never write to the same memory.
 
     Args:
         library: Name for errors.

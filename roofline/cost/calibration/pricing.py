@@ -246,7 +246,7 @@ class GpuCalibration:
             yield slice(None) if left.all() else left, found, wanted.dims
 
     def _beside(self, wanted: KernelQuery, gpu: Gpu, device: Machine) -> Array | float:
-        """Time of what is done besides or after, 0 where none like it was measured. [s]"""
+        """Time of the kernel that runs beside or after, 0 where none like it was measured. [s]"""
         found = self.find(gpu, wanted.kind, wanted.variants)
         return 0.0 if found is None else predict(found.fit.model, wanted.dims, device)[0]
 
@@ -320,8 +320,8 @@ def _distance(found: Found) -> int:
 def _start(wanted: KernelQuery, model: Calibrated, seconds: Number) -> Number:
     """Part of a kernel's time that is before and after its work. [s]
 
-    Of a fused mixture of experts each matrix has half of the launch; what is around them is no
-    work of theirs. One block of a pass walks along its row before the others have any traffic.
+    Each matrix of a fused mixture of experts has half of the launch; the part around the matrices
+    is all start. A pass starts with one block that walks along its row alone.
     """
     constants = model.constants
     if wanted.kind in EXPERTS:
@@ -361,10 +361,11 @@ def _published(op: Op, gpu: Gpu) -> Measured:
 
 
 def _held(priced: Measured, to: Measured, op: Op, gpu: Gpu) -> Measured:
-    """A kernel that stands in for another multiplies no faster than that one does at best.
+    """Time of a kernel that stands in for another, no shorter than the other's arithmetic takes.
 
-    It was measured where memory bound it: how fast it multiplies is not known from that. How far
-    its queries are from those that were measured says little of a time that both bound.
+    The stand-in was measured where memory bound it, which does not tell how fast it multiplies. The
+    spread is the smaller of the two: both kernels bound the time, so the distance of the query from
+    what was measured of one says little.
     """
     assert to.found is not None, "a kernel that stands in for none"
     share = to.found.fit.model.constants["compute"]

@@ -37,7 +37,7 @@ def number(value: float) -> str:
 
 
 def parts(*settings: tuple[str, object]) -> list[tuple[str, ...]]:
-    """Flags with their values, alone where that is true; without those that are None or false.
+    """Flags with their values: of true the flag alone, of None and false nothing.
 
     >>> parts(("--port", 8000), ("--share", 0.5), ("--eager", True), ("--length", None))
     [('--port', '8000'), ('--share', '0.5'), ('--eager',)]
@@ -62,9 +62,9 @@ def stage_variable(name: str, layout: Layout) -> dict[str, str]:
 
 
 def divided(served: Served, groups: int, notes: Notes, title: str) -> tuple[int | None, int | None]:
-    """Sequences and tokens of each of the groups that have sequences of their own.
+    """Limits on sequences and tokens for each group of devices that has a scheduler of its own.
 
-    Rounded up where they cannot be divided, and said so.
+    Rounded up, with a note, where they do not divide.
     """
     out = []
     for name in ("max_sequences", "token_budget"):
@@ -92,7 +92,7 @@ def say_replicas(served: Served, notes: Notes) -> None:
 
 
 def say_layout(layout: Layout, notes: Notes, title: str) -> None:
-    """Note the parts of a layout that no engine is told."""
+    """Note the parts of a layout that the engine has no flag for."""
     if layout.sequence_parallel:
         notes.lose(
             "sequence_parallel",
@@ -158,7 +158,7 @@ def formats(
     kv: Mapping[str, str],
     online: Mapping[str, str],
 ) -> dict[str, str]:
-    """Words of an engine for formats that are not its usual ones; a format without one is noted.
+    """Values of the engine's flags for formats other than its defaults; a format it lacks is noted.
 
     Args:
         served, site, notes, title: What is served and where; what is noted, about which engine.

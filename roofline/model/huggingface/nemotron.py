@@ -1,9 +1,9 @@
-"""Nemotron: layers that are state-space, attention, MLP or experts alone, and layers of a search.
+"""Nemotron: layers of one part each (Mamba-2, attention, MLP or experts), and searched layers.
 
 Shapes and defaults of Nemotron-H and Nemotron 3 are those of the ``transformers`` config class
 (5.23); the layers that predict further tokens are those of the engines that run them. Shapes of
-DeciLM, as Nemotron Super and Ultra, whose layers were searched for one by one, are those of the
-published modelling file; totals are checked against published counts.
+DeciLM (Nemotron Super and Ultra), whose layers a neural architecture search chose one by one, are
+those of the published modelling file; totals are checked against published counts.
 """
 
 from collections.abc import Sequence
@@ -203,7 +203,7 @@ def _layer(fields: Fields, shape: Geometry, index: int, bias: bool, mlp_bias: bo
 
 
 def _part(fields: Fields, index: int, name: str, known: frozenset[str]) -> dict[str, Any]:
-    """Description of a part: what shapes it, and nothing else that is switched on."""
+    """Settings of a part of a layer; any other setting that is switched on is refused."""
     entry = fields.data["block_configs"][index]
     part = entry.get(name) if isinstance(entry, dict) else None
     place = ("block_configs", index, name)

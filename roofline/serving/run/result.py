@@ -10,7 +10,7 @@ from roofline.serving.adapters import load_notes, price_notes
 from roofline.serving.asking import asked_of
 from roofline.serving.facility import Facility, consumption
 from roofline.serving.facility import notes as energy_notes
-from roofline.serving.objectives import Finished, Kept, Objective, counted, good, kept, spread
+from roofline.serving.objectives import Finished, Kept, Objective, after_warmup, good, kept, spread
 from roofline.serving.requests import Requests
 from roofline.serving.run import series, sessions, tables
 from roofline.serving.run.intervals import Intervals
@@ -101,7 +101,7 @@ class Run:
     @property
     def finished(self) -> Finished:
         """Requests that count."""
-        return counted(self.served, self.load.warmup)
+        return after_warmup(self.served, self.load.warmup)
 
     @property
     def overloaded(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from roofline.cost.work import Array
-from roofline.serving.objectives import Finished, counted, spread, window
+from roofline.serving.objectives import Finished, after_warmup, spread, window
 from roofline.serving.requests import part
 from roofline.serving.run.serve import levels, repeated, serve
 from roofline.serving.simulate.server import UNLIMITED
@@ -159,7 +159,7 @@ def by_clients(run: "Run") -> Table | None:
 
 def _of_clients(run: "Run", clients: int, served: Finished) -> dict[str, Any]:
     """Row of a number of clients; its warm-up is as large a share as that of the run."""
-    done = counted(served, round(run.load.warmup * len(served) / len(run.requests)))
+    done = after_warmup(served, round(run.load.warmup * len(served) / len(run.requests)))
     ttft, tpot = spread(done.ttft_s), spread(done.tpot_s)
     assert ttft is not None, "a run of nothing"
     row = {"clients": clients, "throughput_tok_s": float(done.output.sum()) / window(done)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from roofline.cost.step import Group
 from roofline.cost.work import Array
-from roofline.serving.objectives import Finished, Kept, counted, kept
+from roofline.serving.objectives import Finished, Kept, after_warmup, kept
 from roofline.serving.rounds import verification
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.simulate import disaggregated as pooled
@@ -64,7 +64,7 @@ def run(
     ]
     stable = demand.rate < option.saturation / factor
     done, busy = _two(option, demand, fleets) if option.wires else _one(demand, fleets[0])
-    return Run(counted(done, demand.warmup), stable, busy)
+    return Run(after_warmup(done, demand.warmup), stable, busy)
 
 
 def _one(demand: Demand, fleet: Fleet) -> tuple[Finished, float]:

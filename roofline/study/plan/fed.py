@@ -14,7 +14,7 @@ import numpy as np
 
 from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
-from roofline.serving.ffn_pools import feeding_memory
+from roofline.serving.ffn_pools import ffn_memory
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.static import static_batches
 from roofline.serving.workload import MOST_SEQUENCES, Workload
@@ -102,7 +102,7 @@ def _priced(
     if free <= 0 or most < 1 or tokens < demand.longest:
         return None
     work = Workload(most, max(round(demand.prompt), 1), max(round(demand.output), 2))
-    if not feeding_memory(deployment, work, kind.utilization).fits:
+    if not ffn_memory(deployment, work, kind.utilization).fits:
         return None
     batch = np.unique(np.maximum(np.floor(most * np.array(FILLED)), 1.0))
     step_s = static_batches(deployment, work, batch, 1).tpot_s
