@@ -59,6 +59,7 @@ def test_the_price_that_was_given_is_the_price_of_that_gpu_alone() -> None:
         assert other["usd_per_mtok"] == pytest.approx(paid if mine else one["usd_per_mtok"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "question",
     [
@@ -75,6 +76,7 @@ def test_settings_that_a_sweep_does_not_know_leave_the_page_without_others(
     assert "points" not in around(result).tables
 
 
+@pytest.mark.slow
 def test_a_bound_has_bounds_beside_it() -> None:
     points = around(roofline.analyze("llama-3.1-8b", calibration="none")).tables["points"]
     assert set(points["basis"]) == {"datasheet"}

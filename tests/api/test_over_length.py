@@ -42,6 +42,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     assert any(note.endswith("and are left out.") for note in clients.notes)
 
 
+@pytest.mark.slow
 def test_what_is_cut_ends_at_the_context(tmp_path: Path) -> None:
     """The answer stays: 100 and 200 tokens of it, and the prompt takes what is left."""
     result = served(tmp_path, clip=True)
@@ -58,6 +59,7 @@ def test_nothing_is_said_where_all_fit(tmp_path: Path) -> None:
     assert plain.notes == told.notes
 
 
+@pytest.mark.slow
 def test_a_trace_of_texts_wants_a_rate_or_clients(tmp_path: Path) -> None:
     turns = (
         '{"conversations": [{"from": "human", "value": "abcd"}, {"from": "gpt", "value": "ef"}]}\n'

@@ -60,12 +60,14 @@ def test_a_rate_is_that_of_the_pool_of_disaggregate(load: dict[str, Any]) -> Non
     assert found.low < found.value < found.high
 
 
+@pytest.mark.slow
 def test_a_rate_of_fewer_devices_is_their_share() -> None:
     assert rate(result(DECODE, 1.0, per=4)).value == pytest.approx(
         rate(result(DECODE, 1.0)).value / 4
     )
 
 
+@pytest.mark.slow
 def test_only_a_rate_outside_has_a_reason() -> None:
     found = rate(result(DECODE, 1.0))
     inside = score_pool(result(DECODE, found.value))

@@ -121,6 +121,7 @@ def test_a_row_whose_requests_differ_is_their_mean() -> None:
     assert requests["p99 of TPOT"]["tpot_s"] > 1.3 * mean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
@@ -278,6 +279,7 @@ def test_what_does_not_go_with_a_technique_says_why() -> None:
     assert "PP 2" in piped
 
 
+@pytest.mark.slow
 def test_layouts_are_found() -> None:
     found = sweep(BATCH, models="mixtral-8x7b-v0.1", layouts={"gpus": 4}, batch=8)
     frame = found.to_pandas()

@@ -42,6 +42,7 @@ def test_a_change_without_a_meaning_is_refused(text: str) -> None:
         roofline.plan(**ASKED, what_if=text)
 
 
+@pytest.mark.slow
 def test_an_announced_gpu_is_a_bound_and_says_so() -> None:
     given = {**ASKED, "calibration": "auto", "gpus": 2, "rate": 5.0}
     found = roofline.plan(**given, what_if="gpu=scenarios/hardware/rubin.yaml")

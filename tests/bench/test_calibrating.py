@@ -197,6 +197,7 @@ def test_rows_that_others_slowed_down_count_only_where_there_are_too_few_others(
     assert fitted.model.rows == len(every)
 
 
+@pytest.mark.slow
 def test_a_clock_that_a_driver_held_down_is_the_device_s_own() -> None:
     rows = [replace(row, stopped="slowed", dropped={"power cap": 20}) for row in planted("rmsnorm")]
     (fitted,), _ = fit_records(Records(header("rmsnorm"), tuple(rows)), PUBLISHED)
@@ -218,6 +219,7 @@ def test_a_calibration_survives_its_file(found: Profile, tmp_path: Path) -> None
     assert again.environment == found.environment
 
 
+@pytest.mark.slow
 def test_a_person_can_read_a_calibration(found: Profile) -> None:
     written = text(found)
     assert "GB/s, meaning: 'weights that are packed, in the last-level cache'}" in written

@@ -105,6 +105,7 @@ def test_a_machine_whose_switch_does_not_add_has_no_such_regime() -> None:
     assert "in-switch" not in algorithms(NCCL, "all_reduce", in_switch=False)
 
 
+@pytest.mark.slow
 def test_a_held_out_octave_moves_neither_its_prediction_nor_its_interval() -> None:
     given = rows(step=2)
     octave = octaves(given.payload)

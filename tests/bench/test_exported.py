@@ -78,6 +78,7 @@ def test_a_recurrent_layer_is_read_as_its_own_form_sees_it(name: str) -> None:
         np.testing.assert_allclose(group.dims[column], own[column], err_msg=column)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERTS)
 def test_experts_are_read_by_their_format(name: str) -> None:
     groups, own = read(name)

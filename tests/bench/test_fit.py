@@ -95,6 +95,7 @@ def test_a_constant_without_room_is_kept() -> None:
     assert model.constants["launch"] == pytest.approx(3e-6, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_smooth_miss_is_learned_and_noise_is_not() -> None:
     bump = TRUE * np.exp(0.3 * np.sin(np.log2(DIMS["n"] * DIMS["m"]) / 3))
     learned = fit(FORM, DIMS, MACHINE, bump, families=FAMILIES)
@@ -161,6 +162,7 @@ def test_trees_are_kept_only_where_families_left_out_gain(slower: float) -> None
         assert branching.spread < 0.96 * plain.spread
 
 
+@pytest.mark.slow
 def test_outside_the_hull_the_table_is_its_edge_and_fades() -> None:
     bump = TRUE * np.exp(0.3 * np.sin(np.log2(DIMS["n"] * DIMS["m"]) / 3))
     model = fit(FORM, DIMS, MACHINE, bump, families=FAMILIES)

@@ -27,6 +27,7 @@ def test_the_rank_is_what_counting_coin_throws_gives(count: int) -> None:
     assert rank_of_interval(count) == max(allowed)
 
 
+@pytest.mark.slow
 def test_the_rank_of_many_samples_is_near_the_normal_one() -> None:
     for count in (100, 1000, 3000):
         normal = count / 2 - 1.96 * math.sqrt(count) / 2

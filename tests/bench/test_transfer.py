@@ -24,6 +24,7 @@ def model() -> Calibrated:
     return fit(FORM, DIMS, MACHINE, TRUE, families=FAMILIES)
 
 
+@pytest.mark.slow
 def test_published_rates_carry_the_equation() -> None:
     assert seconds(model(), DIMS, FASTER) == pytest.approx(THERE, rel=1e-3)
 

@@ -83,6 +83,7 @@ def test_probes_are_run_and_fitted_apart(home: Path, capsys: pytest.CaptureFixtu
     assert memory["unit"] == "B/s"
 
 
+@pytest.mark.slow
 def test_a_run_is_gone_on_with(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(home / "run")
     command = ["bench", "run", "copy", "--backend", "cupy", "--records", folder]

@@ -27,6 +27,7 @@ def test_the_default_question_is_answered(capsys: Captured) -> None:
     assert "Decode is bound by memory" in out
 
 
+@pytest.mark.slow
 def test_tables_fit_a_hundred_columns(capsys: Captured) -> None:
     for arguments in (
         ["analyze", "llama-3.1-70b", "--gpu", "a100-sxm", "--gpus", "8"],

@@ -84,6 +84,7 @@ def test_json_is_one_versioned_document(capsys: Captured) -> None:
     assert any("Accuracy is out of scope" in note for note in document["notes"])
 
 
+@pytest.mark.slow
 def test_csv_has_a_row_for_each_variant_and_nothing_else(capsys: Captured) -> None:
     _, out, _ = ask(capsys, *MAIN, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(out)))
@@ -147,6 +148,7 @@ def test_the_exit_code_is_1_only_if_nothing_fits(capsys: Captured) -> None:
     assert (code, "KV cache per token" in out) == (1, True)
 
 
+@pytest.mark.slow
 def test_patched_networks_are_listed_and_shown(capsys: Captured) -> None:
     _, out, _ = ask(capsys, "models")
     assert "llama-3-70b-mla" in out

@@ -47,6 +47,7 @@ def test_a_table_says_what_ran_and_how_far_off_it_is(capsys: Captured) -> None:
     assert max(len(line) for line in out.splitlines()) <= 100
 
 
+@pytest.mark.slow
 def test_json_has_runs_figures_and_a_summary(capsys: Captured) -> None:
     code, out, _ = ask(capsys, DATA / "vllm_serve.json", *HERE, "--format", "json")
     assert code == 0
@@ -214,6 +215,7 @@ def test_a_limit_that_nothing_was_held_to_is_missed(capsys: Captured) -> None:
     assert (code, err) == (1, "nothing was compared: none of the runs is predicted\n")
 
 
+@pytest.mark.slow
 def test_a_limit_that_some_runs_were_not_held_to_is_met_in_part(capsys: Captured) -> None:
     code, _, err = ask(capsys, DATA / "inferencex.json", "--fail-above", "9999")
     assert (code, err) == (4, "2 of 3 runs were not compared\n")

@@ -79,6 +79,7 @@ def test_nothing_heavy_is_imported_for_a_name() -> None:
     assert not imported & set(HEAVY)
 
 
+@pytest.mark.slow
 def test_completion_installs_itself(tmp_path: Path) -> None:
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     program = tmp_path / "roofline"

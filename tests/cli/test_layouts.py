@@ -20,6 +20,7 @@ def ask(capsys: Captured, line: str) -> tuple[int, str, str]:
     return code, out, err
 
 
+@pytest.mark.slow
 def test_layouts_are_listed_best_first_with_the_reason(capsys: Captured) -> None:
     code, out, err = ask(capsys, "layouts mixtral-8x7b-v0.1 --gpus 4 --top 5")
     assert (code, err) == (0, "")
@@ -103,6 +104,7 @@ def test_a_pipeline_over_two_nodes_is_explained(capsys: Captured) -> None:
     assert "sum of stages + (full steps − 1) · slowest stage" in out
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_offloaded_as_far_as_it_must(capsys: Captured) -> None:
     line = (
         "analyze llama-3.1-70b --gpu rtx-4090 --weights int4-awq --batch 1 --prompt 64 --output 8"

@@ -28,6 +28,7 @@ def test_it_says_what_pages_save(capsys: Captured) -> None:
     assert max(len(line) for line in out.splitlines()) <= 100
 
 
+@pytest.mark.slow
 def test_json_and_csv_carry_the_schemes(capsys: Captured) -> None:
     _, out, _ = ask(capsys, *MAIN, "--format", "json", "--explain", "paged")
     document = json.loads(out)
@@ -69,6 +70,7 @@ def test_what_does_not_fit_is_a_result_with_exit_code_1(capsys: Captured) -> Non
     assert "Not even one prompt fits" in out
 
 
+@pytest.mark.slow
 def test_python_asks_the_same_question() -> None:
     result = roofline.paging("llama-3.1-8b", samples=2, prompt=1000, output=100)
     assert result.kind == "paging"

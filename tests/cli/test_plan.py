@@ -42,6 +42,7 @@ def printing(cli: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return cli
 
 
+@pytest.mark.slow
 def test_the_table_fits_a_page_and_says_what_to_buy(printing: Any) -> None:
     ran = printing(f"{SMALL} --rate 40 --gpus 4 --training-tokens 15T")
     assert ran.code == 0
@@ -79,6 +80,7 @@ def test_json_carries_every_table_with_its_units(printing: Any) -> None:
             assert list(row) == entry["columns"], name
 
 
+@pytest.mark.slow
 def test_what_is_recommended_can_be_started_and_is_read_back_the_same(
     cli: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -330,6 +332,7 @@ def test_an_interrupted_plan_says_so(cli: Any, monkeypatch: pytest.MonkeyPatch) 
     assert ran.out == ""
 
 
+@pytest.mark.slow
 def test_prices_are_said_to_be_assumed(printing: Any) -> None:
     ran = printing(f"{SMALL} --rate 40 --gpus 4 --format json")
     notes = json.loads(ran.out)["notes"]

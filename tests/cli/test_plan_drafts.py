@@ -10,6 +10,7 @@ from roofline.cli import run
 from tests.cli.planned import SMALL, limited, rows
 
 
+@pytest.mark.slow
 def test_what_is_planned_with_a_draft_is_what_is_simulated_with_it(
     cli: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -26,6 +27,7 @@ def test_what_is_planned_with_a_draft_is_what_is_simulated_with_it(
     assert "--draft" not in result["commands"][0]
 
 
+@pytest.mark.slow
 def test_the_command_of_a_plan_starts_what_drafts(
     cli: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,6 +64,7 @@ def as_rich_sets_it(
     return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n")) + "\n"
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60), deadline=None)
 @given(tables(), st.lists(st.booleans(), min_size=6, max_size=6))
 def test_a_table_that_fits_is_set_as_rich_sets_it(

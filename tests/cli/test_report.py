@@ -62,6 +62,7 @@ def test_a_sweep_comes_back_with_what_it_was_asked(swept: Path) -> None:
     assert "Times include what an engine does between kernels" in result.notes[-1]
 
 
+@pytest.mark.slow
 def test_its_page_has_controls_and_its_title_as_text(swept: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     assert run(["report", str(swept), "--out", str(out)]) == 0

@@ -98,6 +98,7 @@ def test_other_formats(cli: Any, style: str) -> None:
         assert "| TTFT |" in ran.out
 
 
+@pytest.mark.slow
 def test_the_same_seed_prints_the_same_and_another_one_does_not(cli: Any) -> None:
     first, again, other = (
         cli(f"{SMALL} --rate 5 --seed {seed} --format json").out for seed in (3, 3, 4)
@@ -106,6 +107,7 @@ def test_the_same_seed_prints_the_same_and_another_one_does_not(cli: Any) -> Non
     assert first != other
 
 
+@pytest.mark.slow
 def test_the_command_is_the_function(cli: Any) -> None:
     result = cli(f"{SMALL} --rate 5 --format json").result
     same = roofline.simulate("llama-3.1-8b", prompt=400, output="20..40", requests=60, rate=5)
@@ -113,6 +115,7 @@ def test_the_command_is_the_function(cli: Any) -> None:
     assert result["metrics"]["ttft_s"]["mean"] == rows["ttft_s"]["mean"]
 
 
+@pytest.mark.slow
 def test_overload_is_said_and_fails(cli: Any) -> None:
     ran = cli("simulate --prompt 4000 --output 100 --rate 200 --requests 400")
     assert ran.code == 1
@@ -124,6 +127,7 @@ def test_overload_is_said_and_fails(cli: Any) -> None:
     assert "No SLO holds under overload" in result["summary"][1]
 
 
+@pytest.mark.slow
 def test_a_broken_objective_fails_where_it_was_given(cli: Any) -> None:
     ran = cli(f"{SMALL} --rate 5 --slo ttft=1us")
     assert ran.code == 1
@@ -165,6 +169,7 @@ def test_a_closed_loop(cli: Any) -> None:
     assert result["server"]["running_most"]["value"] == 8
 
 
+@pytest.mark.slow
 def test_every_request_is_written(cli: Any, tmp_path: Path) -> None:
     import pandas as pd
 
@@ -183,6 +188,7 @@ def test_every_request_is_written(cli: Any, tmp_path: Path) -> None:
     assert {"prefill", "decode"} <= names
 
 
+@pytest.mark.slow
 def test_a_trace_is_replayed_at_its_own_rate_or_another(cli: Any, tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text(TRACE, encoding="utf-8")
@@ -234,6 +240,7 @@ def test_every_policy_runs(cli: Any, policy: str) -> None:
     assert result["policy"] == policy
 
 
+@pytest.mark.slow
 def test_regions_waste_what_pages_do_not(cli: Any) -> None:
     line = "simulate --prompt 100..3000 --output 10..200 --requests 80 --rate 20 --format json"
     pages, regions = (cli(f"{line}{more}").result for more in ("", " --contiguous"))
@@ -245,6 +252,7 @@ def test_regions_waste_what_pages_do_not(cli: Any) -> None:
     assert waste(regions) > 10 * waste(pages)
 
 
+@pytest.mark.slow
 def test_replicas_share_the_load(cli: Any) -> None:
     one, four = (
         cli(f"{SMALL} --rate 40 --gpus {gpus} --tp 1 --format json").result for gpus in (1, 4)
@@ -336,6 +344,7 @@ def test_replicas_of_several_kinds_share_traffic(cli: Any) -> None:
     assert cli(f'{SMALL} --rate 20 --beside "l40s x2 y"').code == 2
 
 
+@pytest.mark.slow
 def test_requests_are_sent_where_load_is_least(cli: Any) -> None:
     # Enough of them that some wait: a choice of replica changes nothing for one that does not.
     line = "simulate llama-3.1-8b --gpus 3 --tp 1 --rate 90 --requests 300 --no-intervals"

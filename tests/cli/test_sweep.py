@@ -161,6 +161,7 @@ def test_a_result_is_written_and_gone_on_with(cli: Any, small: Path, tmp_path: P
     assert "another sweep" in other.err
 
 
+@pytest.mark.slow
 def test_a_dry_run_prices_next_to_nothing(cli: Any, tmp_path: Path) -> None:
     path = tmp_path / "large.yaml"
     path.write_text(FILE.replace("batch: [1, 8]", "batch: {from: 1, to: 1000000, step: 1}"))
@@ -254,6 +255,7 @@ def test_bounds_are_marked_and_named(cli: Any, tmp_path: Path) -> None:
     assert any("Rows of mi300x" in note for note in json.loads(alone)["notes"])
 
 
+@pytest.mark.slow
 def test_traffic_says_how_it_is_known(cli: Any, tmp_path: Path) -> None:
     path = tmp_path / "traffic.yaml"
     text = FILE.replace("kind: batch", "kind: traffic").replace("batch: [1, 8]", "rate: 1")
@@ -287,6 +289,7 @@ def to_rows(cli: Any, path: Path) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_time_without_an_upper_end_says_its_lower_one(cli: Any, tmp_path: Path) -> None:
     path = tmp_path / "traffic.yaml"
     text = FILE.replace("kind: batch", "kind: traffic").replace("[h100-sxm, l40s]", "l40s")

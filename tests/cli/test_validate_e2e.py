@@ -28,6 +28,7 @@ def ask(capsys: Captured, *arguments: object) -> tuple[int, str, str]:
     return code, out, err
 
 
+@pytest.mark.slow
 def test_json_has_each_metric_overall_and_in_each_group(capsys: Captured, file: Path) -> None:
     code, out, _ = ask(capsys, file, "--by", "engine,kind", "--format", "json")
     assert code == 0

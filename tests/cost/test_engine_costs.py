@@ -289,6 +289,7 @@ def test_a_larger_constant_is_never_faster(
     assert all(b >= a * (1 - 1e-12) for a, b in zip(before, then, strict=True))
 
 
+@pytest.mark.slow
 def test_every_constant_makes_some_step_slower() -> None:
     """None of them is read from a file and then forgotten."""
     for name in CONSTANTS:

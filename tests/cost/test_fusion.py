@@ -51,6 +51,7 @@ def test_fusing_never_takes_longer(model: str) -> None:
     assert seconds("all") < seconds("engine") < seconds("none")
 
 
+@pytest.mark.slow
 def test_kernels_apart_have_starts_of_their_own() -> None:
     """Seven more kernels of a layer start, and none as one that is fused."""
     engine, none, every = (

@@ -50,6 +50,7 @@ def test_a_share_of_nothing_is_no_offload(kind: str, group: Group) -> None:
     assert not KEPT.any
 
 
+@pytest.mark.slow
 @SEVERAL
 @given(spreads(pp=False), PHASES, st.lists(st.floats(0, 1), min_size=2, max_size=4), st.booleans())
 def test_the_more_is_kept_outside_the_longer_a_step_takes(

@@ -46,6 +46,7 @@ def run() -> Result:
     )
 
 
+@pytest.mark.slow
 def test_the_front_of_layouts_is_what_nothing_beats_in_both(layouts: Result) -> None:
     rows = [row for row in layouts.rows("layouts") if row["fits"]]
     points = {(row["latency_s"], row["filled_tok_s_per_gpu"]) for row in rows}
@@ -59,6 +60,7 @@ def test_the_front_of_layouts_is_what_nothing_beats_in_both(layouts: Result) -> 
     assert front["x"] == sorted(front["x"])
 
 
+@pytest.mark.slow
 def test_cards_of_layouts_are_the_best_of_all_that_fit(layouts: Result) -> None:
     rows = [row for row in layouts.rows("layouts") if row["fits"]]
     fast = min(rows, key=lambda row: row["latency_s"])
@@ -100,6 +102,7 @@ def test_what_the_interconnect_carries_is_what_it_gives_over_a_cache(pools: Resu
     assert rate == pytest.approx(served * sent["given"] / sent["needed"], rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_run_is_drawn_as_its_tables_say(run: Result) -> None:
     figures = _figures(run)
     time = _trace(figures["over-time"], "running")

@@ -83,6 +83,7 @@ def test_a_figure_that_is_cut_short_is_shown_as_the_whole_one() -> None:
         assert short.quantize(1, ROUND_HALF_UP) == whole.quantize(1, ROUND_HALF_UP)
 
 
+@pytest.mark.slow
 def test_a_page_holds_so_many_rows_and_says_how_many_it_leaves_out() -> None:
     table = points(copies=300)
     assert configurations.swept(swept(table), table).left_out == len(table) - MOST
@@ -112,6 +113,7 @@ def test_what_does_not_fit_is_no_point_and_no_end_of_the_chart() -> None:
     assert "batch 4, prompt 20" not in figure.summary
 
 
+@pytest.mark.slow
 def test_names_of_any_kind_are_inert() -> None:
     texts = tuple(MANY)
     page = taken_apart(render(swept(points(texts))))

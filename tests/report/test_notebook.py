@@ -260,6 +260,7 @@ class Widget:
             told({"new": value})
 
 
+@pytest.mark.slow
 def test_sliders_ask_again_with_what_they_stand_at(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = dict.fromkeys(("HTML", "SelectionSlider", "HBox", "VBox"), Widget)
     monkeypatch.setitem(sys.modules, "ipywidgets", SimpleNamespace(**kinds))

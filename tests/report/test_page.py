@@ -250,6 +250,7 @@ def _subtitle(result: Result) -> str:
     return line
 
 
+@pytest.mark.slow
 def test_what_is_kept_outside_is_among_the_assumptions() -> None:
     result = roofline.analyze(
         "llama-3.1-8b", "rtx-4090", prompt=64, output=4, batch=1, offload_weights=0.5

@@ -12,6 +12,7 @@ from roofline.view.text import amount, clean, label, percent, plain, to_json
 ANY_TEXT = st.text(st.characters(), max_size=60)
 
 
+@pytest.mark.slow
 @given(ANY_TEXT)
 def test_text_for_a_figure_has_no_markup(text: str) -> None:
     assert not set("<>\n\t") & set(label(text, 100))

@@ -93,6 +93,7 @@ def test_weights_bind_a_small_decode_and_arithmetic_a_large_prefill() -> None:
     assert max(shares(batch.prefill), key=lambda k: shares(batch.prefill)[k]) == "arithmetic"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "tp", "work"),
     [

@@ -247,6 +247,7 @@ ASKED: dict[str, Any] = {"batch": 1, "prompt": 512, "output": 256}
 STEPS: dict[str, Any] = {"denoising_steps": 128, "block": 32}
 
 
+@pytest.mark.slow
 def test_measured_kernels_give_an_interval_and_what_an_analysis_says_token_by_token() -> None:
     alone = roofline.analyze("llada-8b-base", **ASKED)
     others: list[dict[str, Any]] = [{}, {"calibration": "none"}, {"engine": "ideal"}]

@@ -52,6 +52,7 @@ def test_ranges_cover_every_batch_once() -> None:
         assert (found.lengths[first - 1 : last] == length).all()
 
 
+@pytest.mark.slow
 def test_the_bound_is_that_of_leviathan_and_is_never_exceeded() -> None:
     one = made("model", length=3)
     cost = one.round.draft_s / 3 / one.round.step_s

@@ -110,6 +110,7 @@ def test_heads_read_their_weights_once_each() -> None:
     assert first == pytest.approx((read + moved) / host.node.gpu.hbm_bytes_per_s, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_layer_on_top_takes_in_what_was_accepted() -> None:
     never, always = (made("eagle", rate, length=3).passes for rate in ("0", "1"))
     assert never[1:] == always[1:]

@@ -36,6 +36,7 @@ def test_first_fit_loses_what_a_map_of_slots_loses(pool: int, mean: float, sprea
     )
 
 
+@pytest.mark.slow
 def test_equal_lengths_leave_nothing_between_them_and_wider_spreads_more() -> None:
     shares = [external_share(20_000, 200.0, spread) for spread in (0.0, 0.1, 0.5, 0.9)]
     assert shares[0] == 0.0

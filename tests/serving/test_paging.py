@@ -144,6 +144,7 @@ def test_different_tokens_of_shared_pages_are_counted_once() -> None:
     assert made.copied == 3
 
 
+@pytest.mark.slow
 def test_beams_are_copied_whole_or_a_page_where_two_would_write() -> None:
     made, token = compared(beams=4), 819_200
     assert made.moved_apart == 2 * 4 * (161 + 169) * token  # 330 tokens on average, read, written
@@ -158,6 +159,7 @@ def test_beams_are_copied_whole_or_a_page_where_two_would_write() -> None:
     assert shared.tok_s > made.schemes[-2].tok_s
 
 
+@pytest.mark.slow
 def test_one_beam_is_a_single_answer() -> None:
     one, plain = compared(beams=1), compared()
     assert one.schemes == plain.schemes
@@ -169,6 +171,7 @@ def test_beams_of_several_answers_are_refused() -> None:
         compared(samples=2, beams=3)
 
 
+@pytest.mark.slow
 def test_alone_there_is_nobody_to_share_with() -> None:
     assert [scheme.name for scheme in compared().schemes][-1] == "paged"
     assert compared(samples=2).schemes[-1].name == "shared"
@@ -181,6 +184,7 @@ def test_throughput_is_that_of_a_batch_of_as_many() -> None:
     assert made.schemes[3].tok_s == batch.decode_tok_s
 
 
+@pytest.mark.slow
 def test_groups_with_sequences_of_their_own_hold_as_many_each() -> None:
     host = on("deepseek-v3", layout=Layout(dp=8, ep=8), node="hgx-h200-8", weights="fp8")
     made = paged(host, WORK)
@@ -188,6 +192,7 @@ def test_groups_with_sequences_of_their_own_hold_as_many_each() -> None:
     assert made.schemes[3].requests == 8 * floor(made.memory.pool / each)
 
 
+@pytest.mark.slow
 def test_a_state_is_kept_by_each_answer_and_not_in_pages() -> None:
     host = on("nemotron-h-8b-base-8k")
     made = paged(host, Workload(16, 1000, 100), samples=4)

@@ -184,6 +184,7 @@ def test_every_round_of_an_answer_priced_by_itself(length: int, rate: float) -> 
     assert one.speed_up == pytest.approx(np.mean(plain) / mean, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "acceptance"), [("model", "0.7"), ("eagle", "0.8,0.6,0.4")])
 def test_simulated_answers_take_as_long(kind: str, acceptance: str) -> None:
     """Answer after answer, round after round, each round priced at the context it starts from."""

@@ -59,6 +59,7 @@ def test_every_figure_is_explained_by_its_own_value(case: Speculation) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_numbers_put_into_a_formula_give_its_value(case: Speculation) -> None:
     for metric, derivation in explain_all(case).items():
         for entry in entries(derivation):
@@ -89,6 +90,7 @@ def test_what_leans_on_an_acceptance_is_assumed(case: Speculation) -> None:
     assert any(note.startswith("Lossless") for note in notes(case))
 
 
+@pytest.mark.slow
 def test_sentences_say_the_gain_and_where_it_ends() -> None:
     said = " ".join(sentences(made(work=Workload(8, 128, 32))))
     assert re.search(r"yields 2\.53 tokens of 4 at an acceptance of 0\.7", said)

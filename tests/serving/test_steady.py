@@ -100,6 +100,7 @@ def test_one_client_is_an_idle_server() -> None:
     assert state.tpot_s == pytest.approx(alone.tpot_s, rel=0.002)
 
 
+@pytest.mark.slow
 def test_more_clients_are_never_faster_for_each_and_never_slower_together() -> None:
     deployment = measured()
     found = [

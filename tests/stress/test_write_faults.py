@@ -88,7 +88,8 @@ def test_any_fault_leaves_the_old_file_or_the_new_one(
     whole = {file: content(place / "whole" / file) for file in files}
     there = listed(place / "whole")
     outcomes: Counter[str] = Counter()
-    for fault in range(0, disk.done, cases(3, 1)):  # odd and even ones
+    first = cases(lasting + short, 0)  # other operations where the disk fails otherwise
+    for fault in range(first, disk.done, cases(5, 1)):  # odd and even ones
         folder = place / str(fault)
         prepared(folder)
         before = b"" if name == "sweep" or fault % 2 else BEFORE

@@ -4,13 +4,14 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from roofline.bench.fit import cross_validate
+from roofline.bench.fit import fit, scored
 from roofline.bench.held_out import Errors, Labels, coverage, errors
 from roofline.bench.rows import checked, families_of, grouped, search
+from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.form import Dims, Form, Machine, machine, take
 from roofline.cost.kernels.gemm import GEMM, PRODUCTS
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
@@ -49,6 +50,8 @@ class Group:
 class Score:
     """Predictions of the rows that were held out."""
 
+    model: Calibrated
+    """Fit without the first rows that were held out."""
     measured: Array
     predicted: Array
     spread: Array
@@ -65,16 +68,21 @@ class Score:
 
 def score(group: Group) -> Score:
     """Held out families, with a residual table and without."""
-    rows = (group.form, group.dims, group.machine, group.measured)
-    predicted, spread = cross_validate(*rows, families=group.families, folds=FOLDS, score=SCORE)
+    form, dims, unit = group.form, group.dims, group.machine
+    rows = checked(form, unit, dims, group.measured, group.families)
+    models: list[Calibrated] = []
+
+    def refit(**rest: Any) -> Calibrated:
+        models.append(fit(form, **rest, starts=1))
+        return models[-1]
+
+    predicted, spread = scored(rows, FOLDS, refit, SCORE)
     plain, label = np.full(len(group), np.nan), grouped(group.families, FOLDS)
-    form, dims, unit, measured = rows
     for fold in range(SCORE):
         held = label == fold
-        constants = search(checked(form, unit, dims, measured, group.families)[~held], 1)
-        plain[held] = form.seconds(take(dims, held), unit, constants)
+        plain[held] = form.seconds(take(dims, held), unit, search(rows[~held], 1))
     held = np.isfinite(predicted)
-    return Score(measured[held], predicted[held], spread[held], plain[held])
+    return Score(models[0], rows.measured[held], predicted[held], spread[held], plain[held])
 
 
 @cache

@@ -32,7 +32,7 @@ ROWS: Final = 600
 EXPERT_ROWS: Final = 6000
 """Read of all groups of experts, whose loads are drawn one by one."""
 FOLDS: Final = 4
-SCORE: Final = cases(2, FOLDS)
+SCORE: Final = cases(1, FOLDS)
 """Groups of families that are left out, one after the other."""
 SEED: Final = 0
 

@@ -5,11 +5,9 @@ from typing import Final
 import numpy as np
 import pytest
 
-from roofline.bench.fit import fit
 from roofline.bench.held_out import Errors, coverage, errors
 from roofline.bench.predictors import cross_transfer
 from roofline.cost.kernels.calibrated import TRANSFERRED, Calibrated, predict
-from roofline.cost.kernels.form import take
 from roofline.cost.work import Array
 from tests.validation.kernel_rows import (
     SCORE,
@@ -59,16 +57,11 @@ def scores() -> dict[tuple[str, str], tuple[Group, Score]]:
 
 
 @pytest.fixture(scope="module")
-def hopper() -> dict[str, Calibrated]:
-    """Fits of every second H100 family, to be carried to the H200."""
-    fits = {}
-    for device, dtype in GROUPS:
-        if device == "h100_sxm":
-            g = linear(device, dtype)
-            half = g.families % 2 == 0
-            rows = (take(g.dims, half), g.machine, g.measured[half])
-            fits[dtype] = fit(g.form, *rows, families=g.families[half], starts=1)
-    return fits
+def hopper(scores: dict[tuple[str, str], tuple[Group, Score]]) -> dict[str, Calibrated]:
+    """Fits of the H100 without the families left out, to be carried to the H200."""
+    return {
+        dtype: scores[device, dtype][1].model for device, dtype in GROUPS if device == "h100_sxm"
+    }
 
 
 def test_the_errors_of_all_groups_are_printed(

@@ -27,6 +27,7 @@ def found(rows: list[Known]) -> dict[str, Ablation]:
     return {each.name: each for each in ablations(rows)}
 
 
+@pytest.mark.slow
 def test_what_a_row_does_not_have_changes_nothing(found: dict[str, Ablation]) -> None:
     """A dense network under vLLM: no copies of attention, no experts, decoding first."""
     for name in ("hold_steps", "first", "recv_interval", "stream_interval", *MIXTURES):
@@ -62,6 +63,7 @@ def test_the_table_has_all_rows_and_those_that_move(
     assert "| 2 | 0.0 → " in step
 
 
+@pytest.mark.slow
 def test_a_file_is_written_of_the_rows_of_closed_loops_alone(tmp_path: Path) -> None:
     asked = GOOD | {"quality": "ok", "gpu": "h100_sxm", "ttft_s": 0.1, "tpot_s": 0.01}
     others = [{"mode": "static_batch"}, {"quality": "wip"}, {"gpu": "b200_sxm"}]

@@ -23,6 +23,7 @@ from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
 from roofline.hardware.engine import engine
 from tests.bench.end_to_end.synthetic import CASE, lawful
+from tests.cases import cases
 
 NETWORKS = ("llama-3.1-8b", "llama-2-7b", "qwen3-32b", "llama-3.1-70b", "mistral-7b-v0.1", "phi-4")
 SYNC = replace(CASE, engine="vllm-sync")
@@ -86,7 +87,7 @@ def planted() -> Array:
 @pytest.fixture(scope="module")
 def recovered() -> tuple[Array, Array]:
     """Constants, and their spread, of many rows that the planted ones made."""
-    return fitted(rows(planted(), noise=0.01, each=24))
+    return fitted(rows(planted(), noise=0.01, each=cases(12, 24)))
 
 
 @pytest.mark.slow
@@ -222,6 +223,7 @@ def test_what_is_scored_decides_neither_its_prediction_nor_its_interval() -> Non
         assert then.log_sd[place]["tpot_s"] == pytest.approx(first.log_sd[place]["tpot_s"])
 
 
+@pytest.mark.slow
 def test_a_kind_of_network_that_an_engine_lacks_is_as_unsure_as_under_others() -> None:
     found = rows(priors()[0], noise=0.05)
     spreads: dict[tuple[str, ...], float] = {
@@ -233,6 +235,7 @@ def test_a_kind_of_network_that_an_engine_lacks_is_as_unsure_as_under_others() -
     assert held_out.of(spreads, found[0], "tpot_s") == 0.2
 
 
+@pytest.mark.slow
 def test_an_engine_that_no_row_knows_has_a_wider_interval() -> None:
     found = rows(priors()[0], noise=0.05)
     has = cells(found)

@@ -193,6 +193,7 @@ def test_drafts_that_are_not_said_are_refused() -> None:
         drafted_row(0, {**DRAFTED, "speculation": "eagle3"})
 
 
+@pytest.mark.slow
 def test_without_drafted_tokens_a_row_is_a_plain_one() -> None:
     row = drafted_row(0, dict(DRAFTED))
     plain = known(row.row)
@@ -224,6 +225,7 @@ def test_lengths_have_the_published_means() -> None:
         assert mean(prompt) < prompt.most
 
 
+@pytest.mark.slow
 def test_a_replica_is_as_submissions_state_it() -> None:
     """2 H100 and 1 H200: closed/NVIDIA/configs/llama2-70b of the results of v4.1."""
     for gpu, spelled in (("h100_sxm", "4 x tp2"), ("h200_sxm", "8 x tp1")):

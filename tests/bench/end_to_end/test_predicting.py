@@ -27,6 +27,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.slow
 def test_each_metric_of_each_row_has_a_prediction_and_an_interval() -> None:
     found = end_to_end(pd.DataFrame(ROWS), cross_validate=False)
     assert found.predicted.tolist() == [True, True, False, True, False]

@@ -267,6 +267,7 @@ def test_what_a_budget_had_no_time_for_is_listed(gpu: FakeGpu, tmp_path: Path) -
     assert dropped["all-reduce ranks=2 payload=1024 warm"] == "it takes 2 GPUs, there is 1"
 
 
+@pytest.mark.slow
 def test_what_the_library_does_not_have_is_left_out_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -242,6 +242,7 @@ def test_coefficients_of_hyper_connections_are_no_product_like_the_others() -> N
     assert own
 
 
+@pytest.mark.slow
 def test_operators_of_one_kernel_are_one_question() -> None:
     asked, memory = steps(), Memory()
     counting, _ = counted(asked[0][0], memory)

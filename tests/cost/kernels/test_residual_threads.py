@@ -13,6 +13,7 @@ from roofline.cost.work import Array
 HULL = Hull(np.zeros(1), np.full(1, 4.0), np.arange(5.0)[:, None], 1.0)
 
 
+@pytest.mark.slow
 def test_threads_that_ask_at_once_are_told_what_one_would_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

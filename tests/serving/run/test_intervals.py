@@ -114,6 +114,7 @@ def test_ttft_is_no_surer_than_predictions_were() -> None:
     assert log(high / low) / (2 * CENTRAL) == pytest.approx(0.4, rel=0.02)
 
 
+@pytest.mark.slow
 def test_intervals_hold_four_of_five_runs_at_prices_drawn_at_random(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

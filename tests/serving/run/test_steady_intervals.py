@@ -191,6 +191,7 @@ def simulated() -> Iterator[tuple[str, float]]:
 ENGINE = EngineCosts(step_s=1e-3, sequence_s=1e-5, prefill_s=2e-3, front_end_s=5e-5, request_s=0.03)
 
 
+@pytest.mark.slow
 def test_four_of_five_simulated_means_lie_within_the_error_of_the_closed_form() -> None:
     every = list(simulated())
     for names in (tuple(OPEN), *((name,) for name in OPEN)):

@@ -55,6 +55,7 @@ def test_positions_and_trees_are_drawn_as_they_are_accepted() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 8, 32])
 @pytest.mark.parametrize("draft", [NGRAM, eagle(TARGET)])
 def test_time_between_tokens_is_that_of_rounds_in_closed_form(batch: int, draft: Draft) -> None:

@@ -44,6 +44,7 @@ def test_a_point_takes_the_same_whatever_was_asked_before(model: str, layout: st
                 assert np.array_equal(one, np.broadcast_to(other, contexts.shape))
 
 
+@pytest.mark.slow
 def test_tables_of_other_gains_are_those_of_a_deployment_that_has_them() -> None:
     deployment = measured("gpt-oss-120b", "tp2")
     step_prices(deployment, sequences=16, longest=2048)

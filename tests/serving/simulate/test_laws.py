@@ -137,6 +137,7 @@ def test_who_comes_first_is_admitted_first(policy: str, first: str) -> None:
     assert (np.diff(served.first_token) >= 0).all()
 
 
+@pytest.mark.slow
 def test_an_empty_server_answers_in_the_time_of_the_prompt() -> None:
     given = requests([0.0, 1e4, 2e4], [10, 1000, 2048], [5, 1, 300])
     served = simulate(given, TABLE, CHAT)

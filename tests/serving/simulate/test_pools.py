@@ -155,6 +155,7 @@ def test_a_client_asks_when_it_is_answered() -> None:
     assert served.latency_s[0] == pytest.approx(alone.latency_s[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("prefill", "decode", "clients"), [(1, 1, 24), (2, 1, 48), (1, 3, 20)])
 def test_a_closed_loop_has_as_many_requests_in_flight_as_clients(
     prefill: int, decode: int, clients: int

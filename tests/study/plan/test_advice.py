@@ -56,6 +56,7 @@ def test_a_plan_runs_few_simulations() -> None:
     assert 0 < told().metadata["simulated"] <= RUNS
 
 
+@pytest.mark.slow
 def test_one_deployment_has_the_same_figures_wherever_it_is_shown() -> None:
     result = told()
     (verdict,) = result.tables["verdict"].rows()

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from functools import cache
 
+import pytest
+
 from roofline.bench.calibrations import calibration_of
 from roofline.serving.objectives import parse_slo
 from roofline.study.plan.candidate import Kind
@@ -36,6 +38,7 @@ def told(made: Plan) -> Result:
     return result_of(made, lambda gpus, weights: made.compared, given=given, pools=False)
 
 
+@pytest.mark.slow
 def test_a_cheaper_bound_is_not_recommended() -> None:
     made, alone = planned("measured", "bare"), planned("measured")
     assert made.best is not None
@@ -48,6 +51,7 @@ def test_a_cheaper_bound_is_not_recommended() -> None:
     assert made.bounds.best.option.usd_per_hour < made.best.option.usd_per_hour
 
 
+@pytest.mark.slow
 def test_no_table_ranks_a_bound_among_forecasts() -> None:
     result = told(planned("measured", "bare"))
     for name in ("verdict", "runners_up", "frontier", "gpus_by_rate"):
@@ -84,6 +88,7 @@ def test_where_nothing_measured_is_enough_a_bound_is_told_as_one() -> None:
     } >= {cases.kind().name}
 
 
+@pytest.mark.slow
 def test_relaxations_are_of_what_was_measured_where_there_are_any() -> None:
     goal = Goal(cases.SLO, 1)
     bare = cases.kind(device="b200-sxm", usd=0.01)

@@ -147,6 +147,7 @@ def test_fewer_gpus_than_needed_are_refused_with_the_number() -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_is_planned_keeps_its_limits_in_simulation() -> None:
     for rate in (10.0, 37.0):
         asked = cases.question(rate)
