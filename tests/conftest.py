@@ -2,8 +2,8 @@
 
 More threads only wait for one another on matrices as small as these; it is set before anything
 loads NumPy, which reads it once. Playwright allows one of its own in a process.
-Hypothesis fails examples of more than 200 ms, as any is on a busy machine. A test that takes half a
-second of processor time is marked slow.
+Hypothesis fails examples of more than 200 ms, as any is on a busy machine. A test that takes a
+third of a second of processor time is marked slow.
 """
 
 import gc

@@ -111,6 +111,7 @@ def test_a_gpu_that_is_no_product_of_the_catalog_is_asked_about(
     assert found["calibration"]["state"] == "missing"
 
 
+@pytest.mark.slow
 def test_the_gpu_that_is_named_is_the_one_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     board(monkeypatch, "NVIDIA H100 80GB HBM3")
     assert checks("a100-sxm")["calibration"]["found"].startswith("a100-sxm")

@@ -224,6 +224,7 @@ def test_each_model_has_a_frontier_of_its_own() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_every_configuration_is_counted_once_whatever_is_kept() -> None:
     every = sweep(BATCH, **STUDY)
     frame = every.to_pandas()
@@ -338,6 +339,7 @@ def test_an_interval_of_traffic_is_about_that_of_a_simulation() -> None:
             assert found[f"{name}_{end}"] == pytest.approx(simulated[f"mean_{end}"], rel=0.05)
 
 
+@pytest.mark.slow
 def test_limits_may_be_about_the_ends_of_traffic_and_its_chance() -> None:
     every = sweep(TRAFFIC, workloads="chat", rate=[1, 8, 14], keep="all")
     high = every.to_pandas()["tpot_s_high"].tolist()

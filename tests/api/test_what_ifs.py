@@ -33,6 +33,7 @@ def test_a_row_is_the_plan_of_the_changed_question() -> None:
         assert row["more"] == pytest.approx(row["usd_per_mtok"] / base["usd_per_mtok"] - 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     ["colour=red", "price", "price=cheap", "gpu=a,gpu=b", "gpus=nan", "rate=-200%", "price=inf"],

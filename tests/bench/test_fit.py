@@ -67,6 +67,7 @@ def noisy(spread: float) -> Array:
     return np.asarray(TRUE * np.exp(np.random.default_rng(1).normal(0, spread, TRUE.shape)))
 
 
+@pytest.mark.slow
 def test_planted_constants_are_recovered() -> None:
     model = fit(FORM, DIMS, MACHINE, TRUE, families=FAMILIES)
     assert model.constants == pytest.approx(PLANTED, rel=2e-3)
@@ -240,6 +241,7 @@ def test_the_same_rows_give_the_same_fit() -> None:
     assert other.digest != first.digest
 
 
+@pytest.mark.slow
 def test_chunks_do_not_show() -> None:
     model = fit(FORM, DIMS, MACHINE, noisy(0.05), families=FAMILIES)
     many = {name: np.tile(column, 40) for name, column in DIMS.items()}

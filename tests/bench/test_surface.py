@@ -164,6 +164,7 @@ def walked(trees: Branches, row: Array) -> float:
     return out
 
 
+@pytest.mark.slow  # it compiles the trees, as do those below
 def test_a_row_gets_what_its_answers_lead_to() -> None:
     found = branches(asked(AT, None), VALUES, FAMILY, TREES)
     rows = asked(AT[:20] + 0.3, None)
@@ -172,12 +173,14 @@ def test_a_row_gets_what_its_answers_lead_to() -> None:
     np.testing.assert_array_equal([branched(found, row[None])[0] for row in rows], walks)
 
 
+@pytest.mark.slow
 def test_trees_are_the_same_each_time() -> None:
     one, other = (branches(asked(AT, None), VALUES, FAMILY, TREES) for _ in range(2))
     for first, second in zip(one, other, strict=True):
         np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.slow
 def test_a_tree_is_made_of_a_part_of_the_families() -> None:
     """A family that stands out alone does not decide the first question of every tree."""
     columns = asked(AT, None)
@@ -202,6 +205,7 @@ def first_question(columns: Array, values: Array, weight: Array) -> tuple[int, f
     return best[1], best[2]
 
 
+@pytest.mark.slow
 def test_the_first_question_explains_most() -> None:
     few = slice(0, 40)
     columns, values = asked(AT[few, :2], None), VALUES[few]
@@ -213,6 +217,7 @@ def test_the_first_question_explains_most() -> None:
     assert asked_ == pytest.approx(first_question(columns, values, weight))
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_taken_above_a_product_of_sizes_is_in_the_branches() -> None:
     columns = asked(AT, None)
     above = columns[:, 5] > 16.0

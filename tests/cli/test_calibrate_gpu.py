@@ -94,6 +94,7 @@ def test_a_run_is_gone_on_with(home: Path, capsys: pytest.CaptureFixture[str]) -
     assert {path.name: path.read_bytes() for path in Path(folder).glob("*.parquet")} == before
 
 
+@pytest.mark.slow
 def test_a_gpu_that_is_not_known_is_one_line_and_can_be_named(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

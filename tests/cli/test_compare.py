@@ -28,6 +28,7 @@ def ask(capsys: Captured, *arguments: str) -> tuple[int, str, str]:
     return code, out, err
 
 
+@pytest.mark.slow
 def test_variants_stand_side_by_side_with_reasons(capsys: Captured) -> None:
     code, out, err = ask(capsys, *MAIN)
     assert (code, err) == (0, "")
@@ -65,6 +66,7 @@ def test_tokens_of_training_have_a_suffix_as_elsewhere(capsys: Captured) -> None
     assert ask(capsys, *asked, "15T")[1] == ask(capsys, *asked, "15e12")[1]
 
 
+@pytest.mark.slow
 def test_json_is_one_versioned_document(capsys: Captured) -> None:
     code, out, _ = ask(capsys, *MAIN, "--format", "json", "--training-tokens", "1e9")
 
@@ -93,6 +95,7 @@ def test_csv_has_a_row_for_each_variant_and_nothing_else(capsys: Captured) -> No
     assert None not in rows[0]
 
 
+@pytest.mark.slow
 def test_markdown_has_tables_and_lists(capsys: Captured) -> None:
     _, out, _ = ask(capsys, *MAIN, "--format", "md")
     assert out.count("| Variant | Parameters |") == 1

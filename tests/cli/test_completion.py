@@ -72,6 +72,7 @@ def test_a_shell_is_told_the_names(line: str, wanted: list[str]) -> None:
     assert shell(line).stdout.split() == wanted
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_imported_for_a_name() -> None:
     loaded = shell("roofline analyze lla", "-X", "importtime").stderr
     imported = {line.rpartition("|")[2].strip().split(".")[0] for line in loaded.splitlines()}

@@ -106,6 +106,7 @@ def test_markdown_has_tables_and_lists(capsys: Captured) -> None:
     assert "- TTFT ends with the first step of the decode instance" in out
 
 
+@pytest.mark.slow
 def test_a_derivation_says_where_its_numbers_are_from(capsys: Captured) -> None:
     code, out, _ = ask(capsys, *MAIN, "--explain", "ratio")
     assert code == 0

@@ -35,6 +35,7 @@ def test_what_is_needed_and_missing_is_exit_code_3(capsys: Captured) -> None:
     assert ask(capsys, "--need", "home")[0] == 0
 
 
+@pytest.mark.slow
 def test_json_has_every_check(capsys: Captured) -> None:
     code, out, _ = ask(capsys, "--gpu", "h100-sxm", "--format", "json")
     assert code == 0

@@ -18,6 +18,7 @@ def ask(capsys: Captured, *arguments: str) -> tuple[int, str, str]:
     return code, out, err
 
 
+@pytest.mark.slow
 def test_it_says_what_pages_save(capsys: Captured) -> None:
     code, out, err = ask(capsys, *MAIN, "--samples", "4")
     assert (code, err) == (0, "")

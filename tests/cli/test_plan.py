@@ -183,6 +183,7 @@ def test_more_confidence_never_costs_less(cli: Any) -> None:
     assert rows(sure, "verdict")[0]["gpus"] >= rows(expected, "verdict")[0]["gpus"]
 
 
+@pytest.mark.slow
 def test_a_trace_is_planned_for(cli: Any, tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     lines = [f"{i * 0.05:.2f},{300 + i % 50},{10 + i % 30}" for i in range(400)]
@@ -200,6 +201,7 @@ def test_the_same_question_has_the_same_answer(cli: Any) -> None:
     assert cli(line).out == cli(line).out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ["csv", "md"])
 def test_other_formats(printing: Any, style: str) -> None:
     ran = printing(f"{SMALL} --rate 40 --gpus 4 --format {style}")

@@ -39,6 +39,7 @@ def test_the_command_of_a_plan_starts_what_drafts(
     assert '"num_speculative_tokens": 5' in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_network_that_drafts_is_named_as_engines_find_it(
     cli: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

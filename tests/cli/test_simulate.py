@@ -42,6 +42,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Any:
     return command
 
 
+@pytest.mark.slow
 def test_the_table_says_what_users_feel_within_a_page(cli: Any) -> None:
     ran = cli(f"{SMALL} --rate 5 --slo ttft=500ms,tpot=50ms")
     assert ran.code == 0

@@ -52,6 +52,7 @@ def test_a_table_says_errors_coverage_and_reasons(capsys: Captured, file: Path) 
     assert "TTFT" in out
 
 
+@pytest.mark.slow
 def test_a_table_has_the_largest_groups_unless_columns_are_asked_for(
     capsys: Captured, tmp_path: Path
 ) -> None:

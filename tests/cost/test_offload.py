@@ -66,6 +66,7 @@ def test_the_more_is_kept_outside_the_longer_a_step_takes(
         assert all(a <= b * (1 + 1e-12) for a, b in pairwise(times)), part
 
 
+@pytest.mark.slow
 @SEVERAL
 @given(spreads(pp=False), PHASES, st.floats(0.01, 1), st.floats(0, 1), st.floats(0, 1))
 def test_loading_ahead_takes_between_the_longer_and_both(

@@ -69,6 +69,7 @@ def test_a_prompt_without_pictures_costs_what_it_did() -> None:
     assert operators(network, **asked) == operators(text, **asked)
 
 
+@pytest.mark.slow
 def test_devices_share_a_tower() -> None:
     asked = {"prompt": 10, "output": 2, "images": 1, "batch": 1}
     one, four = (

@@ -55,6 +55,7 @@ def test_a_stage_sends_out_of_the_node_where_a_rank_and_its_successor_lie_apart(
     assert [stage.crosses for stage in stages] == [*map(float, walked), 0.0]
 
 
+@pytest.mark.slow
 @SEVERAL
 @given(layouts(), st.sampled_from(["tp", "cp", "ep", "sharers of an expert"]))
 def test_a_group_lies_on_nodes_as_its_ranks_do_or_is_taken_as_more_spread(

@@ -39,6 +39,7 @@ def test_time_grows_with_bytes(model: Constants, ranks: float, in_switch: bool) 
     assert (np.diff(seconds(sizes, ranks, RATE, model, in_switch=in_switch)) > 0).all()
 
 
+@pytest.mark.slow
 @given(constants(), st.floats(1.0, 1e11), st.sampled_from(RANKS), st.booleans())
 def test_the_soft_minimum_is_near_and_never_above_the_fastest_regime(
     model: Constants, size: float, ranks: float, in_switch: bool

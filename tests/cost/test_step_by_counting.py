@@ -56,6 +56,7 @@ def test_the_flops_of_a_step_are_those_counted_one_by_one(
     assert of_step(deployment, some).flops == slow.flops
 
 
+@pytest.mark.slow
 @SEVERAL
 @given(deployments(), GROUPS)
 def test_the_cache_traffic_of_a_step_is_each_visible_key_once_and_each_new_one(

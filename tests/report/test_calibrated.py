@@ -58,6 +58,7 @@ def test_how_sure_is_the_time_of_each_step_by_basis_best_first(predicted: Result
     )
 
 
+@pytest.mark.slow
 def test_the_shares_of_how_sure_are_the_whole_step(real: Result) -> None:
     for entry in verdict.verdict_facts(real).known:
         assert sum(entry.shares.values()) == pytest.approx(1)
@@ -125,6 +126,7 @@ def test_what_is_not_measured_has_no_line(predicted: Result) -> None:
     )
 
 
+@pytest.mark.slow
 def test_operators_inside_others_are_named_and_have_no_bar(real: Result) -> None:
     times = time_facts(real)
     block = time_per_op.build(real)

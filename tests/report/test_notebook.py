@@ -101,6 +101,7 @@ def test_a_unit_that_stands_in_the_row_is_told_with_the_number() -> None:
     assert _cells(table(rows, {})) == [["metric", "value", "requests"], ["ttft_s", "500 ms", "3"]]
 
 
+@pytest.mark.slow
 def test_a_long_table_says_what_it_leaves_out() -> None:
     long = table([{"n": n} for n in range(MOST_ROWS + 7)], {})
     assert html(long).count("<tr>") == MOST_ROWS + 1  # and the head
@@ -207,6 +208,7 @@ def test_every_public_question_is_answered_by_what_shows_itself(name: str) -> No
         assert callable(getattr(answer, way, None)), way
 
 
+@pytest.mark.slow
 def test_a_sweep_shows_its_rows_and_draws_them() -> None:
     found = api.sweep("gpus")
     page = taken_apart(found._repr_html_())

@@ -47,6 +47,7 @@ def test_the_page_is_small_enough_to_send(result: Result) -> None:
     assert len(render(many).encode()) < MOST_BYTES
 
 
+@pytest.mark.slow
 def test_the_policy_names_the_two_scripts_and_the_style_and_nothing_else(result: Result) -> None:
     page = taken_apart(render(result))
     scripts = [entry for entry in page.all("script") if "type" not in entry.attributes]

@@ -23,6 +23,7 @@ def figures(result: Result, name: str = "adapters") -> dict[str, dict[str, Any]]
     return {row["metric"]: row for row in result.tables[name].rows()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibration", ["auto", "none"])
 def test_no_adapters_are_the_answer_that_there_was(calibration: str) -> None:
     asked: dict[str, Any] = {"batch": 4, "prompt": 500, "output": 20, "calibration": calibration}
@@ -33,6 +34,7 @@ def test_no_adapters_are_the_answer_that_there_was(calibration: str) -> None:
     assert "adapters" not in plain.tables
 
 
+@pytest.mark.slow
 def test_figures_without_adapters_are_those_of_the_network_alone() -> None:
     asked: dict[str, Any] = {"batch": 8, "prompt": 500, "output": 50}
     plain, some = roofline.analyze(**asked), roofline.analyze(**asked, adapters=6)

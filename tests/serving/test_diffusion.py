@@ -62,6 +62,7 @@ def asked(shape: tuple[int, int, int, int, int]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @SEVERAL
 @given(SHAPES)
 def test_latency_with_a_cache_is_the_sum_over_every_step_of_every_block(

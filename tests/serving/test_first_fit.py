@@ -29,6 +29,7 @@ def by_slots(pool: int, mean: float, spread: float, seed: int) -> float:
     return wasted / (pool * TURNS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pool", "mean", "spread"), [(400, 40.0, 0.5), (300, 30.0, 0.9)])
 def test_first_fit_loses_what_a_map_of_slots_loses(pool: int, mean: float, spread: float) -> None:
     assert external_share(pool, mean, spread, seed=7) == pytest.approx(

@@ -64,6 +64,7 @@ def test_at_datasheet_rates_no_kernel_prices_anything() -> None:
     assert len(kernels(static_batch(on(), WORK))) == 0
 
 
+@pytest.mark.slow
 def test_the_roof_of_a_calibrated_figure_is_the_datasheet_figure() -> None:
     question = {"batch": 4, "prompt": 512, "output": 32, "tp": 2, "gpus": 4, "weights": "fp8"}
     bare = roofline.analyze(calibration="none", **question)  # type: ignore[arg-type]
@@ -71,6 +72,7 @@ def test_the_roof_of_a_calibrated_figure_is_the_datasheet_figure() -> None:
     assert told.tables["headline"]["roof"] == pytest.approx(bare.tables["headline"]["value"])
 
 
+@pytest.mark.slow
 def test_the_roof_of_a_pipeline_prefills_as_many_prompts_together() -> None:
     question = {"batch": 8, "prompt": 512, "output": 32, "pp": 2}
     bare = roofline.analyze(calibration="none", **question)  # type: ignore[arg-type]

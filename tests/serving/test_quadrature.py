@@ -56,6 +56,7 @@ def test_nodes_are_integers_of_the_range_with_both_ends(first: int, more: int, m
     assert min(weights) > 0
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.integers(1, 25), min_size=2, max_size=6, unique=True).map(sorted))
 def test_means_of_straight_lines_are_those_of_every_context(nodes: list[int]) -> None:

@@ -148,6 +148,7 @@ def test_the_gain_ends_as_the_batch_grows() -> None:
     assert gains[-1] < 1.0
 
 
+@pytest.mark.slow
 def test_the_best_length_shrinks_as_the_batch_grows() -> None:
     best = [at.best.tree.nodes for at in made(work=Workload(8, 128, 32)).batches]
     assert best[0] > best[-1]
@@ -260,6 +261,7 @@ def test_a_choice_is_priced_as_if_asked_for() -> None:
         assert choice.round == alone.round
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("acceptance", ["0.7", "0.5"])
 def test_the_gain_turns_at_the_very_batch(acceptance: str) -> None:
     work = Workload(8, 128, 32)
@@ -279,6 +281,7 @@ def test_it_gains_from_the_least_acceptance_on() -> None:
     assert gain(drafted("model"), target(), least - 1e-3, 3, 8) < 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "length"), [(0.5, 2), (0.8, 5)])
 def test_operations_are_those_of_leviathan_where_attention_is_small(
     rate: float, length: int

@@ -145,6 +145,7 @@ def test_beyond_what_memory_holds_clients_wait() -> None:
     assert state.ttft_s > 10 * state.ttft_idle_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

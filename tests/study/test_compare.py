@@ -264,6 +264,7 @@ def test_the_output_says_that_accuracy_is_not_its_subject() -> None:
     assert not any("second figure" in note for note in result.notes)
 
 
+@pytest.mark.slow
 def test_a_variant_is_compared_with_the_base_and_not_with_the_one_before() -> None:
     alone = rows(api.compare("llama-2-13b", ["mqa"]))[1]
     after_others = rows(api.compare("llama-2-13b", ["window=64", "batch=1", "mqa"]))[3]

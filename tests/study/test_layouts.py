@@ -89,6 +89,7 @@ def test_each_is_priced_as_it_is_alone(model: str) -> None:
         assert priced.throughput_tok_s[number] == pytest.approx(rate, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_first_of_an_order_is_the_best_that_fits() -> None:
     deployment = base("mixtral-8x7b-v0.1")
     priced = filled(deployment, price(deployment, WORK, 8), WORK)

@@ -163,6 +163,7 @@ def test_many_rows_of_one_group_do_not_outvote_others() -> None:
     assert drift < 0.02
 
 
+@pytest.mark.slow
 def test_a_latency_that_its_row_contradicts_fits_nothing() -> None:
     found = rows(priors()[0], each=1)
     wrong = {**found[0].row.measured, "latency_s": 1e3}

@@ -148,6 +148,7 @@ def test_instances_that_share_nothing_are_served_once() -> None:
         assert found[name] == pytest.approx(one[name], rel=0.05), name
 
 
+@pytest.mark.slow
 def test_a_rate_per_gpu_counts_the_devices_that_decode() -> None:
     told = {**POOLED, "throughput_tok_s": 100.0, "thr_counts": "output"}
     whole = predicted(pooled_row(0, {**told, "thr_scope": "total"}))

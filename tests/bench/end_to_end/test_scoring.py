@@ -39,6 +39,7 @@ def test_only_figures_outside_have_a_reason() -> None:
     assert sum(guess is not None for _, _, guess in entries) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counts", ["output", "input", "input+output"])
 def test_a_rate_of_each_gpu_is_scored_as_that_of_all(counts: str) -> None:
     row = GOOD | {"n_gpus": 2, "tp": 2, "throughput_tok_s": 100.0, "thr_counts": counts}

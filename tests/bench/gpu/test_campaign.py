@@ -312,6 +312,7 @@ def test_everything_is_given_back(
     assert library.made == {}
 
 
+@pytest.mark.slow
 def test_records_of_a_gpu_are_read_where_there_is_none(gpu: FakeGpu, tmp_path: Path) -> None:
     run = measured(tmp_path, ["copy"])
     published = of_run(read_records(tmp_path).header.environment)

@@ -75,6 +75,7 @@ def test_a_session_has_its_pictures_in_its_first_message() -> None:
     assert (draw(seen).prompt - draw(plain).prompt).tolist() == [50] * 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -145,6 +146,7 @@ def test_answers_that_are_denoised_together_take_the_steps_of_a_batch() -> None:
     assert found["latency_s"] == pytest.approx(static["latency_s"], rel=2e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

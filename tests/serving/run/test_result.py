@@ -41,6 +41,7 @@ def named(table: Table, key: str = "metric") -> dict[str, dict[str, Any]]:
     return {row[key]: row for row in table.rows()}
 
 
+@pytest.mark.slow
 def test_latencies_are_those_of_the_requests() -> None:
     made = run()
     rows = named(result_of(made).tables["headline"])

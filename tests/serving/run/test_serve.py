@@ -120,6 +120,7 @@ SPANS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(SPANS)
 def test_what_waits_and_runs_is_counted_moment_by_moment(spans: list[tuple[int, ...]]) -> None:
     start = [float(a) for a, _, _ in spans]

@@ -149,6 +149,7 @@ def test_answers_of_one_token_have_no_time_between_tokens() -> None:
     assert np.isfinite(found.high["ttft_s"]).all()
 
 
+@pytest.mark.slow
 def test_many_loads_are_those_of_a_few() -> None:
     doubt = Doubt(0.1, 0.1, 0.5, {})
     rates = np.linspace(0.1, 0.9, 70) * saturation()

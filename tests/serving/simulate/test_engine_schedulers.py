@@ -111,6 +111,7 @@ def test_random_traces_are_served_as_the_engine_serves_them(name: str) -> None:
     assert cut > TRACES // 4 or traces["longest"] == SHORT or "oversized" in policy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [

@@ -30,6 +30,7 @@ def test_bursts_of_spread_one_are_poisson() -> None:
     assert gaps(Bursty(4.0, 1.0), EVEN, 0) == pytest.approx(gaps(Poisson(4.0), EVEN, 0))
 
 
+@pytest.mark.slow
 def test_more_bursts_at_the_same_rate_leave_shorter_gaps_in_the_middle() -> None:
     medians = [float(np.median(gaps(Bursty(1.0, cv), EVEN, 0))) for cv in (0.5, 1.0, 2.0, 4.0)]
     assert medians == sorted(medians, reverse=True)

@@ -67,6 +67,7 @@ def test_no_table_ranks_a_bound_among_forecasts() -> None:
     assert any(line.startswith("Not ranked: NVIDIA B200") for line in result.metadata["summary"])
 
 
+@pytest.mark.slow
 def test_where_all_are_bounds_the_cheapest_of_them_is_recommended() -> None:
     made = planned("bare")
     assert made.best is not None
@@ -99,6 +100,7 @@ def test_relaxations_are_of_what_was_measured_where_there_are_any() -> None:
     assert {each.option.kind.gpu for each in found} == {"h100-sxm"}
 
 
+@pytest.mark.slow
 def test_who_asks_for_confidence_is_recommended_no_bound() -> None:
     bare = cases.kind(device="b200-sxm", usd=0.01)
     for limits, number in ((cases.SLO, 2), (TIGHT, 1)):

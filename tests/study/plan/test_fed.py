@@ -29,6 +29,7 @@ def fed() -> tuple[Candidate, ...]:
     return fed_candidates(cases.kind(MODEL), cases.demand(), 8, 0.05)
 
 
+@pytest.mark.slow
 def test_candidates_have_both_pools_within_the_devices() -> None:
     assert 0 < len(fed()) <= KEPT
     for each in fed():

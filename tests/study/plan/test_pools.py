@@ -80,6 +80,7 @@ def test_time_between_tokens_by_curve_is_that_of_both_pools_together(
     assert option.seconds("tpot_p99") == pytest.approx(together, rel=0.1)
 
 
+@pytest.mark.slow
 def test_two_pools_of_a_plan_are_served_as_by_the_simulator_itself() -> None:
     option, demand = paired("llama-3.1-8b", 150.0), answered(150.0, RATES["llama-3.1-8b"])
     deployment = option.pools[0].replica.deployment

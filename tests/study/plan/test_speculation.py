@@ -153,6 +153,7 @@ def test_acceptance_is_moved_as_far_as_one_drafter_was_published() -> None:
     assert moved == pytest.approx(sorted(ends))
 
 
+@pytest.mark.slow
 def test_a_plan_is_sensitive_to_the_acceptance() -> None:
     asked = question(0.5, 60.0)  # limited by memory at all three
     found = search(candidates(), asked, tables())

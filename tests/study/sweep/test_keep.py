@@ -41,6 +41,7 @@ def numbers_of(found: Kept) -> list[int]:
     return [int(number) for part in found.parts() for number in part["index"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["all", "feasible", "pareto", "top-7"])
 def test_parts_do_not_matter(keep: str) -> None:
     whole, parts = kept(keep, every(1)), kept(keep, every(5))
