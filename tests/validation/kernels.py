@@ -32,7 +32,7 @@ ROWS: Final = 600
 EXPERT_ROWS: Final = 6000
 """Read of all groups of experts, whose loads are drawn one by one."""
 FOLDS: Final = 4
-SCORE: Final = cases(1, FOLDS)
+SCORE: Final = cases(2, FOLDS)
 """Groups of families that are left out, one after the other."""
 SEED: Final = 0
 
@@ -70,12 +70,12 @@ def thinned(group: Group, rows: int = ROWS) -> Group:
     return group[np.sort(some)]
 
 
-def report(group: Group, *, table: bool) -> Report:
+def report(group: Group, *, table: bool, score: int = SCORE) -> Report:
     some = thinned(group)
     families = len(np.unique(some.families))
     # Of few families each is left out alone, so that enough others are left.
     folds = FOLDS if families >= 2 * FOLDS else families
-    score = SCORE if families >= 2 * FOLDS else None
+    scored = score if families >= 2 * FOLDS else None
 
     def errors_of(*, residual: bool) -> tuple[Errors, float]:
         predicted, spread = cross_validate(
@@ -85,7 +85,7 @@ def report(group: Group, *, table: bool) -> Report:
             some.measured,
             families=some.families,
             folds=folds,
-            score=score,
+            score=scored,
             residual=residual,
         )
         held = np.isfinite(predicted)
@@ -100,7 +100,7 @@ def report(group: Group, *, table: bool) -> Report:
 
 
 def report_all(
-    files: Sequence[str], tabled: Callable[[str, Group], bool]
+    files: Sequence[str], tabled: Callable[[str, Group], bool], score: int = SCORE
 ) -> tuple[dict[str, Report], dict[str, str]]:
     """Report of each group of some files, and why there is none of the others."""
     found, refused = {}, {}
@@ -108,7 +108,7 @@ def report_all(
         for group in groups(name):
             key = f"{name} {label(group)}"
             try:
-                found[key] = report(group, table=tabled(name, group))
+                found[key] = report(group, table=tabled(name, group), score=score)
             except InputError as error:
                 refused[key] = f"{len(group)} rows: {error}"
     return found, refused

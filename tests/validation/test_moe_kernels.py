@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-from tests.validation.kernels import Report, label, matching, overall, report_all, show
+from tests.cases import cases
+from tests.validation.kernels import FOLDS, Report, label, matching, overall, report_all, show
 from tests.validation.measurements import file, needs
 
 FILES: Final = ("moe", "deepep")
@@ -25,7 +26,7 @@ two to ten times their neighbours, in two families above all."""
 
 @pytest.fixture(scope="module")
 def both() -> tuple[dict[str, Report], dict[str, str]]:
-    return report_all(FILES, lambda _, group: label(group).endswith(TABLES))
+    return report_all(FILES, lambda _, group: label(group).endswith(TABLES), cases(1, FOLDS))
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ SOME: Final = ("gemm-bf16", "paged-decode", "flash-prefill", "rope-bf16", "copy"
 OTHERS: Final = ("gemm-fp8", "rmsnorm-bf16", "silu-mul-bf16", "add-bf16", "embedding-bf16")
 NAMES: Final = cases(SOME, SOME + OTHERS)
 ERRORS: Final = ("no memory is left", "FakeDriverError", "LibraryError")
-CAMPAIGN_S: Final = cases(240.0, 480.0)
+EIGHT_MINUTES_S: Final = 480.0
 LONG_S: Final = 1e-3
 """Graphs that take longer are held down by the power limit. [s]"""
 HOST_S: Final = 0.012
@@ -175,10 +175,10 @@ def test_a_campaign_takes_the_time_that_was_planned(
 
     monkeypatch.setattr(campaign, "plan", planned)
     chosen = [entry for entry in probes() if "cupy" in entry.probe.backends]
-    run = measured(chosen, gpu, CAMPAIGN_S, tmp_path)
+    run = measured(chosen, gpu, EIGHT_MINUTES_S, tmp_path)
     took = f"planned {plans[0].seconds:.0f} s, took {run.seconds:.0f} s"
-    sys.stdout.write(f"\n{took} of {CAMPAIGN_S:.0f}\n")
-    assert 0.6 * plans[0].seconds < run.seconds < plans[0].seconds <= CAMPAIGN_S
+    sys.stdout.write(f"\n{took} of {EIGHT_MINUTES_S:.0f}\n")
+    assert 0.6 * plans[0].seconds < run.seconds < plans[0].seconds <= EIGHT_MINUTES_S
     able = {entry.probe.name for entry in chosen if not entry.probe.needs}
     able -= {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send-recv"}
     assert {row.probe for row in run.records.rows} == able
