@@ -49,6 +49,7 @@ def kept(module: Any) -> tuple[bool, dict[Path, bytes]]:
     }
 
 
+@pytest.mark.slow
 def test_a_notice_says_once_that_something_is_compiled(
     module: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

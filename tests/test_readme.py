@@ -29,7 +29,13 @@ def test_a_command_prints_what_the_page_shows(
     assert command_prints(command).strip() == shown.strip()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=() if page == README else pytest.mark.slow)
+        for page in PAGES
+    ],
+)
 def test_python_examples_run(page: Path) -> None:
     session: dict[str, Any] = {}
     for example in calls(page):

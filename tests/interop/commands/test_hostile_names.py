@@ -136,6 +136,7 @@ def expanded(word: str, variables: dict[str, str]) -> str:
     return out
 
 
+@pytest.mark.slow
 @given(name=st.text(max_size=80))
 def test_any_name_makes_a_label_that_kubernetes_takes(name: str) -> None:
     made = label(name)

@@ -101,6 +101,7 @@ def test_the_plain_deployment_is_of_one_size_in_the_summary_and_in_its_table() -
     assert f", {row['shape']}, takes {row['gpus']} GPUs" in line
 
 
+@pytest.mark.slow
 def test_confidence_costs_more_and_more() -> None:
     rows = list(told().tables["confidences"].rows())
     assert [row["confidence"] for row in rows] == [0.5, 0.75, 0.9, 0.95, 0.99]
