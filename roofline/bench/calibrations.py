@@ -10,13 +10,8 @@ import numpy as np
 from roofline.bench.own import Stamp, files_of, path_of, read, stamped
 from roofline.bench.prices import HEADS, PRICES, PROMPTS, RIVALS
 from roofline.bench.shipping.files import fit_of, labels
-from roofline.cost.calibration.kernel import (
-    IDEAL,
-    Kernel,
-    Label,
-    devices,
-    known,
-)
+from roofline.cost.calibration.devices import devices, known
+from roofline.cost.calibration.kernel import IDEAL, Kernel, Label
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.usual import UsualKernels
 from roofline.cost.engine_costs import EngineProfile

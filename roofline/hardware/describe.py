@@ -52,7 +52,7 @@ def describe(gpu: Gpu) -> Table:
         """Arithmetic and links stand in the order of the file, between what `LABELS` orders."""
         if entry[0] in LABELS:
             return order.index(entry[0]) * 2
-        arithmetic = entry[0].split(".")[0] == "arithmetic"
+        arithmetic = entry[0].split(".")[0] in ("arithmetic", "sustained")
         return order.index("compute.clock" if arithmetic else "sparsity.factor") * 2 + 1
 
     rows = [_row(_label(name), fact) for name, fact in sorted(gpu.facts.items(), key=position)]
@@ -97,6 +97,8 @@ def _label(name: str) -> str:
     group, *rest = name.split(".")
     if group == "arithmetic":
         return f"{rest[0]}, dense"
+    if group == "sustained":
+        return f"{rest[0]}, large products in a public benchmark"
     return " ".join(rest).replace("peer", "each further peer")  # links.nvlink.bandwidth
 
 

@@ -52,6 +52,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "compute.shared_bytes_per_clock": Kind("B", "1 B", "1 MiB"),
     "compute.clock": Kind("Hz", "1 MHz", "20 GHz"),
     "arithmetic": Kind("FLOP/s", "1 GFLOP/s", "1000 PFLOP/s"),
+    "sustained": Kind("FLOP/s", "1 GFLOP/s", "1000 PFLOP/s"),
     "sparsity.factor": Kind("", "1", "16"),
     "power.tdp": Kind("W", "1 W", "100 kW"),
     "power.maximum": Kind("W", "1 W", "10 MW"),

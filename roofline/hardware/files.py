@@ -107,6 +107,7 @@ class GpuFile(Strict):
     cache: CacheFile = CacheFile()
     compute: ComputeFile
     arithmetic: Annotated[dict[Arithmetic, Sourced], Field(min_length=1)]
+    sustained: dict[Arithmetic, Sourced] = Field(default_factory=dict)
     sparsity: SparsityFile | None = None
     links: dict[LinkKind, LinkFile] = Field(default_factory=dict)
     power: PowerFile | None = None

@@ -135,6 +135,9 @@ class Gpu:
     ``"cache.l2_bandwidth"`` and ``"compute.shared_bandwidth"`` may be products of others."""
     aliases: tuple[str, ...] = ()
     """Other names."""
+    sustained: float = 0.0
+    """Share of the dense rate that large products kept up in a public benchmark, 0 if unknown:
+    power may bound it, and a clock beyond the published one exceed 1. [1]"""
     confidence: str = ""
     notes: str = ""
     """Confidence in the published figures, ``"high"``, ``"medium"`` or ``"assumed"``; doubts about

@@ -64,6 +64,11 @@ def _check(document: Document, facts: Mapping[str, Fact]) -> None:
     if value("compute.shared_memory_per_block") > value("compute.shared_memory"):
         message = "a block cannot have more shared memory than a multiprocessor has"
         raise refuse("compute.shared_memory_per_block", message, "check both figures")
+    for name in facts:
+        group, _, rate = name.partition(".")
+        if group == "sustained" and f"arithmetic.{rate}" not in facts:
+            message = f"{rate} has no dense rate that products could keep up"
+            raise refuse(name, message, f"add arithmetic.{rate}")
     if "cache.l2_bytes_per_clock" in facts:
         if "cache.l2_bandwidth" in facts:
             message = "the cache has two rates"
@@ -139,6 +144,10 @@ def _gpu(file: GpuFile, facts: Mapping[str, Fact]) -> Gpu:
         usd_per_hour=value("price.per_hour"),
         facts=facts,
         aliases=file.aliases,
+        sustained=next(
+            (value(f"sustained.{name}") / value(f"arithmetic.{name}") for name in file.sustained),
+            0.0,
+        ),
         confidence=file.provenance.confidence if file.provenance else "",
         notes=file.provenance.notes if file.provenance else "",
     )

@@ -55,6 +55,7 @@ def place(text: str, mark: str) -> tuple[int, int]:
         ('"2.99 $/h"', "2.99", "2.99", "not in $/h"),
         ("81559 MiB", "81559 GiB", "\n    value: 81559 GiB", "more memory is visible"),
         ("227 KiB", "229 KiB", "\n    value: 229 KiB", "cannot have more shared memory"),
+        ("sustained:\n  bf16", "sustained:\n  int4", "\n    value: 789.24", "has no dense rate"),
         (NOMINAL, "nominal: {value: 80 GiB, where: ", "{value: 80 GiB", "source"),
         (NOMINAL, "nominal: {source: nvidia-datasheet, where: ", "{source: nvidia", "value"),
         (NOMINAL, NOMINAL.replace("nvidia-", "nvidea-"), "nvidea-", "is not listed"),

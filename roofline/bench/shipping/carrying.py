@@ -19,7 +19,13 @@ from roofline.bench.held_out import CENTRAL, DEVIATIONS, errors, unallowed
 from roofline.bench.kernel_rows import Group
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.bench.shipping.making import FILES, jobs_of
-from roofline.cost.calibration.kernel import NEUTRAL, Label, nearest, passed_over
+from roofline.cost.calibration.kernel import (
+    NEUTRAL,
+    SUPERSEDED,
+    Label,
+    nearest,
+    passed_over,
+)
 from roofline.cost.calibration.pricing import timed
 from roofline.cost.kernels.calibrated import predict
 from roofline.cost.work import Array
@@ -29,6 +35,7 @@ ROWS: Final = 2000
 """Rows of a group that are enough to tell."""
 NEAR: Final = "another device of its generation"
 FAR: Final = "another generation"
+DEVICES: Final = "another device"
 ENGINE: Final = "another engine"
 
 
@@ -70,6 +77,8 @@ def carried(label: Label, group: Group) -> Iterator[Carried]:
     some = np.arange(len(group))
     if len(some) > ROWS:
         some = np.sort(np.random.default_rng(0).choice(some, ROWS, replace=False))
+    if label in SUPERSEDED:
+        return
     rows, device, every = group[some], gpu(label.device), labels()
     elsewhere = tuple(each for each in every if each.device != label.device)
     others = tuple(
@@ -94,18 +103,20 @@ def carried(label: Label, group: Group) -> Iterator[Carried]:
 
 
 def main(measurements: Path, kinds: Sequence[str]) -> None:
-    """Print a row for each kind and way of carrying."""
+    """Print a row for each kind and way of carrying, and of devices for each device."""
     found: dict[tuple[str, str], list[Carried]] = {}
     for label, group in jobs_of(measurements, kinds or tuple(FILES)):
         for each in carried(label, group):
-            found.setdefault((each.kind, each.over), []).append(each)
-    for (kind, over), parts in sorted(found.items()):
+            ways = (each.over,) if each.over == ENGINE else (each.over, DEVICES, each.device)
+            for way in ways:
+                found.setdefault((each.kind, way), []).append(each)
+    for (kind, way), parts in sorted(found.items()):
         off = np.concatenate([part.off for part in parts])
         known = errors(np.exp(-off), np.ones_like(off))
         groups = sorted(added([part]) for part in parts)
         inside = np.mean(np.concatenate([part.inside for part in parts]))
         sys.stdout.write(
-            f"{kind:20} {over:32} {len(parts):4} groups {known}  {inside:.0%} inside, adds"
+            f"{kind:20} {way:32} {len(parts):4} groups {known}  {inside:.0%} inside, adds"
             f" {added(parts):.2f} ({np.median(groups):.2f}, {groups[0]:.2f} to {groups[-1]:.2f})\n"
         )
 

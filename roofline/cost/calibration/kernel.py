@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.calibration.devices import FOREIGN, MEASURED, carried, devices, generation
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.form import Dims, Form
 from roofline.cost.work import Array, Number
@@ -95,61 +96,48 @@ class Kernel(NamedTuple):
 
 Load: TypeAlias = Callable[[Label], Kernel]
 
-MEASURED: Final[Mapping[str, tuple[str, float]]] = {
-    "a100-sxm": ("ampere", 2.039e12),
-    "l40s": ("ada", 0.864e12),
-    "h100-sxm": ("hopper", 3.35e12),
-    "h200-sxm": ("hopper", 4.8e12),
-    "b200-sxm": ("blackwell", 7.7e12),
-    "gb200": ("blackwell", 8e12),
-    "b300-sxm": ("blackwell-ultra", 7.7e12),
-    "gb300": ("blackwell-ultra", 8e12),
-}
-"""Measured devices: generation and published bandwidth of the memory. [B/s]"""
-STACKED: Final = 2e12
-"""Bandwidth from which a device of these generations has stacked memory. [B/s]"""
-ORDER: Final[Mapping[str, tuple[str, ...]]] = {
-    "ampere": ("ampere", "ada", "hopper"),
-    "ada": ("ada", "ampere", "hopper"),
-    "hopper": ("hopper", "blackwell", "blackwell-ultra", "ampere"),
-    "blackwell": ("blackwell", "blackwell-ultra", "hopper", "ampere"),
-    "blackwell-ultra": ("blackwell-ultra", "blackwell", "hopper", "ampere"),
-    "blackwell-gddr": ("ada", "ampere", "blackwell", "blackwell-ultra", "hopper"),
-    "xe2": ("ada", "ampere"),
-}
-"""Generations whose kernels stand for those of a generation, the most alike first. Ada runs the
-kernels of Ampere (mma.sync, no wgmma or TMA), and so do the chips of Blackwell with GDDR memory;
-chips with stacked memory have tensor memory and kernels of their own."""
 NEAR: Final[Mapping[str, float]] = {
+    "gemm": 0.06,
     "decode-attention": 0.02,
     "prefill-attention": 0.04,
-    "moe": 0.02,
+    "encoder-attention": 0.04,
+    "linear-attention": 0.08,
+    "sparse-attention": 0.06,
+    "latent-decode": 0.12,
+    "latent-prefill": 0.06,
     "latent-heads": 0.18,
-    "expert-exchange": 0.21,
+    "latent-module": 0.06,
+    "hyper-connections": 0.01,
+    "moe": 0.02,
+    "moe-wideep": 0.06,
+    "collective": 0.09,
+    "expert-exchange": 0.19,
+    "quantize": 0.04,
 }
-"""Log standard deviation that carrying a kernel to a device of its generation adds, by kind: of
-products, attention and mixtures so that four of five rows are inside, of others in the median of
-the groups (`roofline.bench.shipping.carrying`, eight devices left out one by one); `BESIDE` where a
-kind has none. [1]"""
+"""Log standard deviation that carrying a kernel to a device of its generation adds, by kind, so
+that four of five of all rows are inside (`roofline.bench.shipping.carrying`, eight devices left out
+one by one); `BESIDE` where a kind has none. [1]"""
 BESIDE: Final = 0.06
 FAR: Final[Mapping[str, float]] = {
-    "gemm": 0.48,
-    "decode-attention": 0.61,
-    "prefill-attention": 0.42,
-    "encoder-attention": 0.44,
-    "linear-attention": 0.28,
+    "gemm": 0.23,
+    "decode-attention": 0.45,
+    "prefill-attention": 0.34,
+    "encoder-attention": 0.38,
+    "linear-attention": 0.53,
     "sparse-attention": 0.36,
-    "latent-decode": 0.42,
-    "latent-prefill": 0.43,
-    "latent-heads": 0.31,
-    "hyper-connections": 0.26,
-    "moe": 0.42,
-    "collective": 0.66,
-    "quantize": 0.26,
-    "pointwise": 0.22,
+    "latent-decode": 0.58,
+    "latent-prefill": 0.47,
+    "latent-heads": 0.39,
+    "hyper-connections": 0.59,
+    "moe": 0.37,
+    "collective": 0.62,
+    "quantize": 0.32,
+    "pointwise": 0.17,
 }
-"""The same to another generation, by kind, as measured there; of other kinds `ELSEWHERE`."""
+"""The same to another generation, as measured there; of other kinds `ELSEWHERE`."""
 ELSEWHERE: Final = 0.5
+"""The same of kinds that were not measured so, and at least of kernels of another vendor; assumed.
+"""
 BORROWED: Final[Mapping[str, float]] = {
     "gemm": 0.43,
     "decode-attention": 0.28,
@@ -192,6 +180,15 @@ IDEAL: Final = "ideal"
 LIBRARY: Final = frozenset({("gemm", "bfloat16")})
 """Kernels that every engine takes from one library: products in 16 bits, cuBLAS."""
 
+SUPERSEDED: Final = frozenset(
+    {
+        Label("a100-sxm", "sglang", "linear-attention", "gdn-prefill-convolution"),
+        Label("a100-sxm", "sglang", "linear-attention", "gdn-decode-convolution"),
+    }
+)
+"""Kernels that stand for no other device's: an A100 was measured with SGLang 0.5.10, whose
+convolutions are those of causal-conv1d, and all others with 0.5.14 and later, where Triton's have
+their names."""
 OLDER: Final = frozenset({"ada", "hopper"})
 """Generations on which SGLang's attention to prompts was measured inside the latent."""
 
@@ -208,6 +205,8 @@ class Found(NamedTuple):
     same_chip: bool = False
     """True where it is a pass that was measured on a device with the same chip, whose memory alone
     has another rate."""
+    vendor: bool = False
+    """True where it was measured on a device of another vendor."""
     one_library: bool = False
     """True where another engine's is the kernel that the engine has, of the same library."""
 
@@ -221,30 +220,9 @@ class Found(NamedTuple):
         of_device = NEAR.get(kind, BESIDE) if self.foreign else 0.0
         if self.far:
             of_device = FAR.get(kind, ELSEWHERE)
+        if self.vendor:
+            of_device = max(of_device, ELSEWHERE)
         return math.hypot(of_engine, of_device)
-
-
-def generation(gpu: Gpu) -> str:
-    """Generation of a device as its kernels have it, a key of `ORDER` where it has any like it."""
-    gddr = gpu.architecture == "blackwell" and gpu.hbm_bytes_per_s < STACKED
-    return "blackwell-gddr" if gddr else gpu.architecture
-
-
-def known(gpu: Gpu) -> bool:
-    """True where kernels of a device, or of one like it, were measured."""
-    return generation(gpu) in ORDER
-
-
-def devices(gpu: Gpu) -> tuple[str, ...]:
-    """Measured devices that may stand for one, itself first, then by generation and bandwidth."""
-    order = ORDER.get(generation(gpu), ())
-
-    def unlike(name: str) -> tuple[int, float]:
-        of, rate = MEASURED[name]
-        return order.index(of), abs(math.log(rate / gpu.hbm_bytes_per_s))
-
-    others = [name for name, (of, _) in MEASURED.items() if name != gpu.name and of in order]
-    return (gpu.name, *sorted(others, key=unlike))
 
 
 def nearest(
@@ -275,6 +253,8 @@ def nearest(
     for label in labels:
         if label.provider == LAUNCHED and label.kind == "pointwise" and label.variant in replayed:
             continue
+        if label in SUPERSEDED and label.device != gpu.name:
+            continue
         if label.kind == kind and label.variant in variants:
             places.setdefault((label.variant, label.device), []).append(label)
     for variant in variants:
@@ -289,11 +269,13 @@ def nearest(
                 shared = [each for each in here if _shared(each)]
                 measured = [each for each in shared if each.mine]
                 borrowed = provider != IDEAL and not (own or shared)
+                fit = load((measured or own or shared or here)[0])
                 return Found(
-                    load((measured or own or shared or here)[0]),
+                    fit._replace(model=carried(fit.model, kind, device, gpu)),
                     foreign=device != gpu.name,
-                    far=MEASURED.get(device, (generation(gpu),))[0] != generation(gpu),
+                    far=device in MEASURED and MEASURED[device].generation != generation(gpu),
                     borrowed=borrowed,
+                    vendor=generation(gpu) in FOREIGN,
                     same_chip=kind == "pointwise" and {device, gpu.name} == SAME_CHIP,
                     one_library=borrowed and has,
                 )
@@ -328,7 +310,7 @@ def passed_over(label: Label) -> bool:
         case "vllm", "latent-decode" | "latent-prefill":
             return True
         case "sglang", "latent-prefill":
-            return MEASURED[label.device][0] in OLDER
+            return MEASURED[label.device].generation in OLDER
         case "sglang", "gemm":
-            return label.variant == "fp8_block" and MEASURED[label.device][0] not in OLDER
+            return label.variant == "fp8_block" and MEASURED[label.device].generation not in OLDER
     return False

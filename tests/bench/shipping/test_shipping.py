@@ -15,7 +15,8 @@ from roofline.bench.shipping import files
 from roofline.bench.shipping.files import pack, unpack
 from roofline.bench.shipping.making import FILES
 from roofline.bench.validation import READERS
-from roofline.cost.calibration.kernel import MEASURED, Label
+from roofline.cost.calibration.devices import MEASURED
+from roofline.cost.calibration.kernel import Label
 from roofline.cost.kernels.calibrated import octaves, waves_of
 from roofline.cost.kernels.form import machine
 from roofline.cost.kernels.residual import value
@@ -34,9 +35,11 @@ def test_the_devices_that_were_measured_have_calibrations() -> None:
 
 
 def test_what_stands_for_other_devices_has_their_published_figures() -> None:
-    for name, (generation, bandwidth) in MEASURED.items():
-        assert gpu(name).architecture == generation
-        assert gpu(name).hbm_bytes_per_s == pytest.approx(bandwidth, rel=1e-3)
+    for name, known in MEASURED.items():
+        device = gpu(name)
+        assert device.architecture == known.generation
+        figures = device.hbm_bytes_per_s, device.clock_hz, device.sustained
+        assert figures == pytest.approx(known[1:], rel=1e-3)
 
 
 @pytest.mark.slow
