@@ -56,12 +56,8 @@ PRODUCTS: Final = frozenset({"gemm", "moe", "moe-wideep", "gated-mlp"})
 """Kinds that multiply as densely as a device can, whose power may bound them."""
 ALIKE: Final = 1.05
 """Ratio up to which published boost clocks are one clock: those of a B200 and a GB200 are 1.05
-apart, and latencies of the chip are the same on both (5.0 µs of decoding 3.3 % off in the median,
-by clocks 5.8)."""
-TABLE_SHARE: Final = 0.5
-"""Share of a residual table that is carried to another generation. Half of it is nearer than all
-or none of it: A100 by L40S and L40S by A100, prompts 6.3 and 18.6 % off in the median (none 8.4 and
-19.3, all 8.9 and 18.4), products 14.8 and 13.2 (15.8 and 14.3, 14.9 and 14.5)."""
+apart, and their latencies are the same (decoding on a B200 by a GB200's fits is 3.0 % off in the
+median, with latencies by the clock 6.0)."""
 
 
 def generation(gpu: Gpu) -> str:
@@ -115,5 +111,4 @@ def carried(model: Calibrated, kind: str, device: str, gpu: Gpu) -> Calibrated:
             constants[each.name] *= slower
         elif each.name == "compute" and kind in PRODUCTS:
             constants[each.name] = min(constants[each.name] * kept, each.high)
-    far = source.generation != generation(gpu)
-    return replace(model, constants=constants, table_share=TABLE_SHARE if far else 1.0)
+    return replace(model, constants=constants)

@@ -52,8 +52,6 @@ class Calibrated:
     """Source of the measurements, in words."""
     scale: float = 1.0
     """Factor on the whole that a sample of another device asked for. [1]"""
-    table_share: float = 1.0
-    """Share of the table that is taken: 1 on the device that was measured. [1]"""
     transferred: bool = False
     """True where the constants were fitted on another device."""
 
@@ -107,7 +105,7 @@ def seconds(model: Calibrated, dims: Dims, machine: Machine) -> Array:
         out[rows] = model.form.seconds(some, machine, model.constants) * model.scale
         if model.residual is not None:
             at, waves = octaves(model.form, some), waves_of(model.form, some, machine)
-            out[rows] *= np.exp(model.table_share * value(model.residual, model.hull, at, waves))
+            out[rows] *= np.exp(value(model.residual, model.hull, at, waves))
     return out
 
 
@@ -137,7 +135,7 @@ def predict(
         at, waves = octaves(model.form, some), waves_of(model.form, some, machine)
         table, beyond = located(model.residual, model.hull, at, waves)
         formula = model.form.seconds(some, machine, model.constants) * model.scale
-        time[rows] = formula * np.exp(model.table_share * table)
+        time[rows] = formula * np.exp(table)
         own = _by_regime(model, model.form.regime(some, machine, model.constants))
         spread[rows] = root_sum_square(own, WIDEN * beyond)
         if not model.transferred:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from roofline.bench.shipping.files import fit_of, labels
-from roofline.cost.calibration.devices import HOST, MEASURED, TABLE_SHARE, carried, generation
+from roofline.cost.calibration.devices import HOST, MEASURED, carried, generation
 from roofline.cost.calibration.kernel import Label, nearest
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.hardware.catalog import gpu
@@ -62,11 +62,17 @@ def test_products_keep_up_what_the_power_of_a_device_lets_them() -> None:
     assert compute(server.sustained) > share
 
 
-def test_half_of_a_table_is_carried_to_another_generation() -> None:
-    model = fit_of(PRODUCT).model
-    assert carried(model, PRODUCT.kind, "l40s", gpu("l40s")) is model
-    assert carried(model, PRODUCT.kind, "l40s", gpu("rtx-4090")).table_share == 1.0
-    assert carried(model, PRODUCT.kind, "l40s", gpu("a100-sxm")).table_share == TABLE_SHARE
+def test_clocks_of_one_chip_are_one_clock() -> None:
+    """What its own fits say: a B200 and a GB200 start a product alike."""
+    start = {
+        device: fit_of(PRODUCT._replace(device=device)).model.constants["start"]
+        for device in ("b200-sxm", "gb200")
+    }
+    assert start["b200-sxm"] == pytest.approx(start["gb200"], rel=0.02)
+    model = fit_of(PRODUCT._replace(device="b200-sxm")).model
+    found = carried(model, PRODUCT.kind, "b200-sxm", gpu("gb200"))
+    assert found.constants["start"] == model.constants["start"]
+    assert carried(model, PRODUCT.kind, "b200-sxm", gpu("b200-sxm")) is model
 
 
 @pytest.mark.parametrize("device", ["a100-pcie", "l4", "h20", "rtx-pro-6000-server", "arc-pro-b60"])
