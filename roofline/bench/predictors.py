@@ -23,7 +23,7 @@ from roofline.bench.shipping.variants import label_of
 from roofline.cost.calibration.kernel import nearest
 from roofline.cost.kernels.calibrated import WIDEN, Calibrated, octaves, predict
 from roofline.cost.kernels.calibrated import seconds as time_of
-from roofline.cost.kernels.form import Dims, Machine
+from roofline.cost.kernels.form import Dims, Form, Machine
 from roofline.cost.kernels.residual import outside
 from roofline.cost.work import Array
 from roofline.errors import MissingRateError, RooflineError
@@ -88,10 +88,23 @@ def shipped(kind: str, group: Group) -> Predicted:
             f"no {wanted.kind} of {wanted.variant} was measured on a device like {device.name}",
             hint="add `cross_validate`, or calibrate the device: roofline calibrate",
         )
-    time, own, _ = predict(found.fit.model, group.dims, group.machine)
+    model = as_measured(found.fit.model, group.form) if found.foreign else found.fit.model
+    time, own, _ = predict(model, group.dims, group.machine)
     label = found.fit.label
     basis = f"{label.provider} on {label.device}" + ", transferred" * found.foreign
     return Predicted(time, np.hypot(own, found.spread), basis)
+
+
+def as_measured(model: Calibrated, form: Form) -> Calibrated:
+    """A fit of another device with the form that rows have on theirs.
+
+    What a benchmark leaves in the last-level cache shows on some devices and not on others: their
+    forms have constants that the fit may lack, whose values without data are taken.
+    """
+    if model.form is form or model.form.kind != form.kind:
+        return model
+    unknown = {each.name: each.prior for each in form.constants}
+    return replace(model, form=form, constants={**unknown, **model.constants})
 
 
 UNSCORED: Final = "its family is not among those that are left out"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from roofline.bench.held_out import CENTRAL, DEVIATIONS, errors, unallowed
 from roofline.bench.kernel_rows import Group
+from roofline.bench.predictors import as_measured
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.bench.shipping.making import FILES, jobs_of
 from roofline.cost.calibration.kernel import (
@@ -91,12 +92,15 @@ def carried(label: Label, group: Group) -> Iterator[Carried]:
         found = nearest(
             known, fit_of, device, label.provider, label.kind, variants, in_steps=engine
         )
-        if found is None or found.fit.model.form != group.form:
+        if found is None:
             continue
         if not engine and found.fit.label.provider != label.provider:
             continue
+        model = found.fit.model if engine else as_measured(found.fit.model, group.form)
+        if model.form != group.form:
+            continue
         dims = timed(rows.dims, found.fit, device)
-        time, own, _ = predict(found.fit.model, dims, rows.machine)
+        time, own, _ = predict(model, dims, rows.machine)
         over = ENGINE if engine else (FAR if found.far else NEAR)
         off = np.log(rows.measured / time)
         yield Carried(label.kind, label.device, over, off, own, found.spread)

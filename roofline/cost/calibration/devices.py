@@ -56,7 +56,7 @@ PRODUCTS: Final = frozenset({"gemm", "moe", "moe-wideep", "gated-mlp"})
 """Kinds that multiply as densely as a device can, whose power may bound them."""
 ALIKE: Final = 1.05
 """Ratio up to which published boost clocks are one clock: those of a B200 and a GB200 are 1.05
-apart, and their latencies are the same (decoding on a B200 by a GB200's fits is 3.0 % off in the
+apart, and their latencies are the same (decoding on a B200 by a GB200's fits is 3.3 % off in the
 median, with latencies by the clock 6.0)."""
 
 
