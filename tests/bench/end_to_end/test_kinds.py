@@ -13,6 +13,7 @@ from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.cases import row_of
 from roofline.bench.end_to_end.kinds.drafted_rows import accepted, drafted_row
 from roofline.bench.end_to_end.kinds.mlperf_rows import DATASETS, mlperf_row
+from roofline.bench.end_to_end.kinds.pool_recipes import recipes
 from roofline.bench.end_to_end.kinds.pooled_rows import pooled_row
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction
 from roofline.bench.end_to_end.kinds.row_kinds import kind_of
@@ -20,6 +21,7 @@ from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.predicting import end_to_end
 from roofline.bench.end_to_end.replay import known
 from roofline.errors import InputError
+from roofline.hardware.catalog import gpu
 from roofline.serving.traffic.lengths import Lognormal, mean
 
 INSTANCE: Mapping[str, Any] = {
@@ -113,6 +115,54 @@ def test_either_spelling_of_an_instance_is_read() -> None:
     assert found.instances == (1, 1)
 
 
+RECIPE: Mapping[str, Any] = {
+    **POOLED,
+    "engine": "trtllm",
+    "gpu": "gb200",
+    "model": "deepseek-ai/DeepSeek-R1",
+    "isl": 8192,
+    "osl": 1024,
+    "batch": 333,
+    "prefill_cfg": json.dumps({"tp": 8, "ep": 8, "dp_attention": True, "num_workers": 2}),
+    "decode_cfg": json.dumps({"tp": 32, "ep": 32, "dp_attention": True, "num_workers": 1}),
+}
+"""As ``ctx2_gen1_dep32_batch8_eplb0_mtp0_333.yaml`` of InferenceX."""
+
+
+def test_a_decode_pool_runs_the_sequences_of_its_recipe() -> None:
+    found = pooled_row(0, dict(RECIPE))
+    assert found.decode.max_sequences == 8
+    assert found.pools[1].server.max_sequences == 8 * 32
+    assert found.pools[0].server.max_sequences > 333
+    assert str(found.decode.case.layout) == "DP 32 × EP 32"
+    for other in ({"family": "nvidia-dynamo-lab"}, {"engine": "sglang"}, {"batch": 334}):
+        assert pooled_row(0, {**RECIPE, **other}).decode.max_sequences == 0
+    assert pooled_row(0, {**RECIPE, "max_num_seqs": 16}).decode.max_sequences == 16
+
+
+def test_recipes_are_of_devices_and_sequences_that_can_be() -> None:
+    every = recipes("inferencex-trtllm")
+    assert len(every) > 150
+    for (device, weights, prompt, answer, clients, instances, devices), columns in every.items():
+        assert gpu(device).name == device
+        assert weights in {"fp8", "nvfp4"}
+        assert {prompt, answer} in ({1024}, {1024, 8192})
+        assert columns["tp"] * columns["attn_dp"] == devices
+        slots = instances * columns["attn_dp"] * columns["max_num_seqs"]
+        assert clients <= 3 * slots, "some instances run no more"
+
+
+def test_clients_beyond_the_sequences_of_a_pool_wait_for_their_first_token() -> None:
+    """Little's law: 8 clients stay twice as long as the 4 that decode at a time."""
+    told = {**POOLED, "length_low": 1.0, "requests": 400}
+    free, full = (
+        predicted(pooled_row(0, {**told, **more})).predicted for more in ({}, {"max_num_seqs": 4})
+    )
+    decode = full["tpot_s"] * (POOLED["osl"] - 1)
+    assert full["latency_s"] == pytest.approx(2 * decode, rel=0.05)
+    assert full["tpot_s"] < free["tpot_s"]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -129,14 +179,16 @@ def test_pools_that_nobody_described_are_refused(changes: dict[str, Any], said: 
 
 
 def test_one_client_on_two_pools_has_the_decode_of_one_server() -> None:
-    """Nobody disturbs it there either; a server of its own has a front end in addition."""
+    """Nobody disturbs it there either; its first token passes two engines, and what is between."""
     alone = {**POOLED, "batch": 1, "requests": 10}
     pools = predicted(pooled_row(0, alone)).predicted
     plain = known(row_of(0, {**alone, "mode": "steady_concurrency", "n_gpus": 1, "tp": 1}))
     logs, _ = profiles.load()
     one = plain.predicted(profile_of(plain, logs))
     assert pools["tpot_s"] == pytest.approx(one["tpot_s"], rel=0.03)
-    assert pools["ttft_s"] < one["ttft_s"]
+    costs = plain.prices(profile_of(plain, logs)).engine
+    second = plain.engine.handover_s + costs.request_s + one["tpot_s"] - costs.serial_s
+    assert pools["ttft_s"] - one["ttft_s"] == pytest.approx(second, rel=0.05)
 
 
 def test_instances_that_share_nothing_are_served_once() -> None:

@@ -111,13 +111,14 @@ class PooledRow(ApartRow):
 
 
 def _behind_a_router(prices: StepPrices) -> StepPrices:
-    """Prices without the front end of the engine's own server.
+    """Prices without the HTTP front end of the engine's own server.
 
     Most rows of TensorRT-LLM name NVIDIA Dynamo, whose compiled router takes requests and hands
     tokens out. That it takes no time, and that rows of other engines had one too, is assumed.
+    A request is routed to a worker that prefills and, with what that returns, to one that decodes
+    (docs.nvidia.com/dynamo, architecture flow): it passes the intake of two engines.
     """
-    costs = replace(prices.engine, serial_s=0.0, front_end_s=0.0)
-    return replace(prices, engine=costs)
+    return replace(prices, engine=replace(prices.engine, serial_s=0.0, front_end_s=0.0))
 
 
 def pooled_row(place: int, record: Mapping[str, Any]) -> PooledRow:
