@@ -281,8 +281,8 @@ def test_lengths_have_the_published_means() -> None:
 @pytest.mark.slow
 def test_a_replica_is_as_submissions_state_it() -> None:
     """2 H100 and 1 H200: closed/NVIDIA/configs/llama2-70b of the results of v4.1."""
-    for gpu, spelled in (("h100_sxm", "4 x tp2"), ("h200_sxm", "8 x tp1")):
-        found = predicted(mlperf_row(0, {**MLPERF, "gpu": gpu}))
+    for name, spelled in (("h100_sxm", "4 x tp2"), ("h200_sxm", "8 x tp1")):
+        found = predicted(mlperf_row(0, {**MLPERF, "gpu": name}))
         assert spelled in found.basis
         assert "fp8 weights" in found.basis
 
