@@ -452,7 +452,7 @@ def with_cache(
         InputError: There is no link to the host, or no network, whose rate is known.
         InfeasibleError: Nothing is left, or less than a page.
     """
-    limit = server.token_budget or deployment.step_tokens
+    limit = server.token_budget or int(deployment.step_tokens)
     tokens = max(limit or context, server.max_sequences)
     memory = budget(
         deployment,

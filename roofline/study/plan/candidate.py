@@ -267,10 +267,9 @@ class Candidate:
             if late and self.first_s(demand, each) * SLACK * factor > each.limit_s:
                 return 0.0
         new = demand.mean_new_tokens
-        groups = float(np.max(self.layout.dp))
-        budget = (
-            self.kind.base.engine.step_tokens_on(self.kind.base.node.gpu, groups) or new * groups
-        )
+        groups, base = float(np.max(self.layout.dp)), self.kind.base
+        limit = float(base.engine.step_tokens_on(base.node.gpu, groups))
+        budget = limit or new * groups
         prompt = self._prompt_s(new, budget)
         if role == "prefill" or not demand.steps:
             return SHARES[-1] / (prompt * factor * SLACK)
