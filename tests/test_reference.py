@@ -12,7 +12,7 @@ import pytest
 
 import roofline
 from roofline import api, errors, table
-from roofline.study.found import Sweep
+from roofline.study.sweep_result import Sweep
 from tests.test_docstrings import described
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -11,9 +11,9 @@ from roofline.content import label, there
 from roofline.errors import DocumentError, InputError
 from roofline.schema.files import read
 from roofline.schema.validation import Strict, validate
-from roofline.study.found import SHOWN, order, taken
 from roofline.study.points import objectives_of, result_of
 from roofline.study.store import parts
+from roofline.study.sweep_result import SHOWN, order, taken
 from roofline.table import Column, Derivation, Result, Table
 
 Plain = str | int | float | bool | None

@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 
 from roofline.api import setting
-from roofline.api.beside import others
 from roofline.api.curves import scheduled
+from roofline.api.other_replicas import others
 from roofline.api.parameters import Offered, Planning, Simulation, shared
 from roofline.api.question import question
 from roofline.api.setting import in_characters

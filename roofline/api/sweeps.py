@@ -23,7 +23,6 @@ from roofline.model.catalog import architecture
 from roofline.sources import Sources, record, recorded
 from roofline.study.executors import Name, cores
 from roofline.study.executors import executor as executing
-from roofline.study.found import Best, Sweep
 from roofline.study.pointwise import why
 from roofline.study.pricing import TOGETHER, Pricing, chunk_size
 from roofline.study.rows import columns
@@ -34,6 +33,7 @@ from roofline.study.store.chunk import Chunk, count
 from roofline.study.store.folder import Progress, Task, gather, run
 from roofline.study.store.parts import encode
 from roofline.study.sweep.keep import ALL, FEASIBLE
+from roofline.study.sweep_result import Best, Sweep
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,8 +24,8 @@ from roofline.view.words import cell, written
 
 if TYPE_CHECKING:
     from roofline.api.sweeps import Estimate
-    from roofline.study.found import Sweep
     from roofline.study.scenario.scenario import Scenario
+    from roofline.study.sweep_result import Sweep
 
 NAMES: Final = (
     *("model", "gpu", "layout", "weights", "kv", "engine", "technique", "patch", "workload"),

@@ -15,10 +15,9 @@ from roofline.report.page import environment, render
 from roofline.table import Derivation, Result, Table
 from roofline.units import counted
 from roofline.view.block import Cell, Figure, Grid, Head, Key, Rows, number_cell
-from roofline.view.derivations import derivation_lines
 from roofline.view.questions import view_of
 from roofline.view.text import is_number, label, percent
-from roofline.view.words import written
+from roofline.view.words import derivation_lines, written
 
 if TYPE_CHECKING:
     import plotly.graph_objects

@@ -12,9 +12,9 @@ from typing import Final, TextIO
 
 from roofline.table import Derivation, Result, Table
 from roofline.view.block import Cell, Grid
-from roofline.view.derivations import derivation_lines
 from roofline.view.grids import INTERVAL, grid
 from roofline.view.questions import view_of
+from roofline.view.words import derivation_lines
 
 WIDTH = 100
 GAP: Final = 3

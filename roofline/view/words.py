@@ -1,10 +1,10 @@
-"""Columns of any table in a reader's words: heading, unit, and how a value is written."""
+"""Columns of any table, and values of derivations, in a reader's words: heading, unit, digits."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from roofline.table import Column
+from roofline.table import Column, Derivation
 from roofline.units import chance
 from roofline.view.block import NO_UNIT, Cell, Head
 from roofline.view.text import Amount, amount, binary, clean, is_number, percent
@@ -284,3 +284,37 @@ def cell(name: str, value: object, unit: str = "") -> Cell:
     shown = written(name, value, unit)
     units = NO_UNIT if is_number(value) and not shown.unit and "%" not in shown.number else ""
     return Cell(shown.number, NARROW.get(shown.unit, shown.unit) or units)
+
+
+BINARY: Final = (
+    "weights",
+    "KV cache",
+    "capacity",
+    "memory in use",
+    "activations",
+    "runtime",
+    "graphs",
+)
+"""Device memory, which people know in powers of two."""
+
+
+def derived(entry: Derivation) -> Amount:
+    """A value in its unit; device memory in powers of two, a share in percent."""
+    if entry.name in BINARY and entry.unit == "B":
+        return binary(entry.value)
+    if not entry.unit and is_share(entry.name):
+        return Amount(percent(entry.value))
+    return amount(entry.value, entry.unit.replace("request/s", "requests/s"), 4)
+
+
+def derivation_lines(
+    derivation: Derivation,
+) -> Iterator[tuple[int, str, tuple[tuple[str, str], ...]]]:
+    """Each number of a derivation: its depth, what it is, and what is said about it, marked."""
+    for depth, entry in derivation.walk():
+        marked = {"=": entry.formula, "= ": entry.substituted, "from": entry.source}
+        said = tuple(
+            (mark, text) for mark, text in (marked | {"note:": entry.note}).items() if text
+        )
+        known = f"  [{entry.basis}]" if entry.basis and not entry.formula else ""
+        yield depth, f"{entry.name} = {derived(entry)}{known}", said

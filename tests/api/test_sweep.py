@@ -14,7 +14,7 @@ import roofline
 from roofline.api import sweep as swept
 from roofline.api.sweeps import estimate
 from roofline.errors import InputError, LayoutError, UnknownNameError
-from roofline.study.found import Sweep
+from roofline.study.sweep_result import Sweep
 from roofline.table import Result
 from tests.study.scenario.documents import BATCH, TRAFFIC, scenario
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from roofline.api import sweep
-from roofline.study.found import Best, Sweep
 from roofline.study.scenario.reading import scenario_named, scenario_names
+from roofline.study.sweep_result import Best, Sweep
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from roofline.study import found
-from roofline.study.found import order, taken
+from roofline.study import sweep_result
 from roofline.study.sweep.keep import Objective
+from roofline.study.sweep_result import order, taken
 
 WANTED = (Objective("usd"), Objective("speed", largest=True))
 
@@ -46,8 +46,8 @@ def test_a_file_gives_the_same_rows_some_at_a_time(
 ) -> None:
     path = tmp_path / "result.parquet"
     pq.write_table(rows, path, row_group_size=group)
-    monkeypatch.setattr(found, "ROWS", 50)
-    monkeypatch.setattr(found, "read", lambda *_: pytest.fail("all rows were read"))
+    monkeypatch.setattr(sweep_result, "ROWS", 50)
+    monkeypatch.setattr(sweep_result, "read", lambda *_: pytest.fail("all rows were read"))
     places = order(None, path, WANTED, most)
     assert taken(None, path, places)["index"].to_pylist() == by_hand(rows)[:most]
     assert taken(rows, None, places)["index"].to_pylist() == by_hand(rows)[:most]

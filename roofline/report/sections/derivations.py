@@ -6,9 +6,9 @@ from typing import Final
 
 from roofline.table import Derivation, Result
 from roofline.view.block import Block
-from roofline.view.derivations import derived
 from roofline.view.known import BOUND, MEASURED, PARTLY
 from roofline.view.text import Amount
+from roofline.view.words import derived
 
 LONG: Final = 8
 """Numbers of a part from which on it is told once."""

@@ -498,7 +498,7 @@ def with_cache(
         lora=lora,
         adapter_load_s=load_s(deployment) if lora.moves else 0.0,
         kv_tokens=int(room),
-        token_budget=max(limit, server.max_sequences) if limit and joined else limit,
+        token_budget=int(max(limit, server.max_sequences) if limit and joined else limit),
         swap_s_per_token=moved / outside_bytes_per_s(deployment) if wired else 0.0,
         tier_tokens=int(tier_bytes / (moved * deployment.devices)) if tier_bytes else 0,
     )

@@ -9,7 +9,7 @@ from roofline.study.plan.candidate import Candidate, Kind
 from roofline.study.plan.choose import KEPT, Choice, chosen
 from roofline.study.plan.confirm import MEAN, Confirmed
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.fed import fed_candidates
+from roofline.study.plan.ffn_pools import fed_candidates
 from roofline.study.plan.option import Option, Question
 from roofline.study.plan.screen import screen
 from roofline.study.plan.search import LEAST, SearchResult, disaggregated, search

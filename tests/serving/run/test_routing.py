@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roofline.api import parameters
-from roofline.api.beside import spelled
+from roofline.api.other_replicas import spelled
 from roofline.errors import InputError
 from roofline.serving.requests import Requests, picked_rows, requests
 from roofline.serving.run.routing import (

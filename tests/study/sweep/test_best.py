@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.study.found import Best
 from roofline.study.sweep.keep import Objective
+from roofline.study.sweep_result import Best
 
 OBJECTIVES = (Objective("usd_per_mtok"), Objective("user_tok_s", largest=True))
 Pair = tuple[float | None, float]

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from roofline.study.found import Sweep
+from roofline.study.sweep_result import Sweep
 from tests.study.scenario.documents import BATCH, scenario
 
 RANDOM = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from roofline.serving.workload import Workload
 from roofline.study.plan.by_length import by_length
 from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.demand import Goal
-from roofline.study.plan.fed import KEPT, fed_candidates
+from roofline.study.plan.ffn_pools import KEPT, fed_candidates
 from roofline.study.plan.hall import Ceiling, filled
 from roofline.study.plan.option import Question
 from roofline.study.plan.plan import plan, probes_of
