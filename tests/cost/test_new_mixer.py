@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import pytest
 
+import roofline
 from roofline.cost.attention import attention
 from roofline.cost.deployment import Deployment
 from roofline.cost.layers import blocks
@@ -87,7 +88,8 @@ def operators(p: Pass, part: Tied, d: float, layers: int) -> Iterator[Op]:
             kv_width=p.deployment.precision.kv.width / 2.0,  # a row is read once for both
             mask=mask_of(p),
         )
-        yield attending(p, "attention", group, work, layers, {"heads": heads, "head_dim": h})
+        dims = {"heads": heads, "kv_heads": kv_heads, "head_dim": h, "window": 0.0}
+        yield attending(p, "attention", group, work, layers, dims)
     yield from product(p, "attn-out", d, heads * h, layers)
 
 
@@ -126,6 +128,20 @@ def test_a_step_reads_its_cache_once() -> None:
     ops = step(deployment(), decode(4, 1000)).values()
     read = sum(op.total.kv_bytes for op in ops if op.kind == "decode-attention")
     assert read == 4 * 1001 * 32 * 8 * 128 * 2
+
+
+def test_an_analysis_has_its_operators_and_its_cache() -> None:
+    plain, tied = (
+        roofline.analyze(network, "h100-sxm", batch=32, calibration="none")
+        for network in ("llama-3.1-8b", deployment().architecture)
+    )
+    one, other = (
+        {row["part"]: row["bytes"] for row in result.rows("memory")} for result in (tied, plain)
+    )
+    assert one["KV cache"] * 2 == other["KV cache"]
+    ops = {row["op"] for row in tied.rows("ops")}
+    assert ops == {row["op"] for row in plain.rows("ops")} - {"rotary"}
+    assert tied.tpot.value < plain.tpot.value
 
 
 def test_devices_divide_its_heads() -> None:

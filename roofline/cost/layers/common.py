@@ -339,7 +339,8 @@ def attending(
     Args:
         p, group, work, layers: The step; whose cache is read, what that takes, and how often.
         name: Of the operator, to which that of the group is added.
-        dims: Shape beside that of the sequences.
+        dims: Shape beside that of the sequences: of softmax attention ``heads``, ``kv_heads``,
+            ``head_dim`` and ``window``, 0 for none.
         kind: Kind of kernel; that of softmax attention in the group's phase if not given.
         kv: Number format of what is read; that of the cache if not given.
     """
