@@ -84,7 +84,8 @@ class Drafting:
         keys = np.random.default_rng((self.seed, 2)).integers(0, 2**64, len(given), dtype=np.uint64)
         return Paced(
             self.lengths,
-            np.ascontiguousarray(self.rates(len(given)).T),
+            # A copy may be written, as all the others: the loop is compiled for one kind of array.
+            self.rates(len(given)).T.copy(),
             keys,
             given.output,
             np.zeros(len(given), np.int64),

@@ -14,6 +14,7 @@ from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
 from roofline.serving.simulate.drafting import Drafting, Rounds, ahead
 from roofline.serving.simulate.prices import step_prices
+from roofline.serving.simulate.run import UNPACED
 from roofline.serving.simulate.server import Server
 from roofline.serving.speculative import speculate
 from roofline.serving.workload import Workload
@@ -159,6 +160,15 @@ def test_one_length_at_every_batch_is_that_length() -> None:
     assert ours == pytest.approx(theirs, rel=0.01)
     assert same.totals.decoded_tokens == fixed.totals.decoded_tokens
     np.testing.assert_array_equal(np.sort(same.output), np.sort(given.output))
+
+
+def test_the_loop_is_compiled_once_whether_drafts_follow_the_batch_or_not() -> None:
+    found = following([3] * 64).paced(requests(0.0, [500] * 4, 100))
+    own, none = (
+        [(each.dtype, each.ndim, each.flags.c_contiguous, each.flags.writeable) for each in paced]
+        for paced in (found, UNPACED)
+    )
+    assert own == none
 
 
 def test_each_batch_is_priced_at_its_own_length() -> None:
