@@ -207,6 +207,7 @@ def test_every_figure_of_every_configuration() -> None:
         )
 
 
+@pytest.mark.slow
 def test_how_far_means_are_off() -> None:
     """Kernels between two tokens against the sum over every step, at points of all of the sweep."""
     random = np.random.default_rng(0)

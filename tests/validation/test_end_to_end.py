@@ -24,7 +24,7 @@ pytestmark = needs(FILE)
 
 @pytest.fixture(scope="module")
 def frame() -> "pandas.DataFrame":
-    """Every third row of clients on Hopper or all of them, every fiftieth or tenth of others.
+    """Every third row of clients on Hopper or all of them, and a tenth of that of others.
 
     Cross-validation of all rows takes half an hour: ``python -m roofline.bench.end_to_end.making``
     does it, and writes errors and spreads on groups left out into the profiles.
@@ -34,8 +34,9 @@ def frame() -> "pandas.DataFrame":
     every = pd.read_csv(FILE, low_memory=False)
     every = every[every.quality == "ok"].reset_index(drop=True)
     clients = every["mode"].eq(CLOSED) & every.gpu.isin(HOPPER)
-    some = [every[clients].iloc[:: cases(3, 1)], every[~clients].iloc[:: cases(50, 10)]]
-    return pd.concat(some).sort_index().reset_index(drop=True)
+    step = cases(3, 1)
+    some = pd.concat([every[clients].iloc[::step], every[~clients].iloc[:: 10 * step]])
+    return some.sort_index().reset_index(drop=True)
 
 
 @pytest.fixture(scope="module")
