@@ -5,6 +5,7 @@ from itertools import cycle
 from typing import Any
 
 from roofline.table import Column, Derivation, Result, Table
+from tests.cases import cases
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -60,6 +61,17 @@ MANY = [
     for text in HOSTILE
 ]
 """The same behind what could end an attribute, an element or a string: more than 200."""
+
+
+def in_turn(apart: int) -> list[list[str]]:
+    """Lists of all strings, each begun so many further; each string alone where all cases run."""
+    turned = [HOSTILE[first:] + HOSTILE[:first] for first in range(0, len(HOSTILE), apart)]
+    return cases(turned, [[text] for text in HOSTILE])
+
+
+def harmless(texts: list[str]) -> list[str]:
+    """Words as long as these strings, all different."""
+    return [f"{number:h<{len(text)}}" for number, text in enumerate(texts)]
 
 
 def _table(table: Table, text: Callable[[object], object]) -> Table:
