@@ -88,8 +88,9 @@ def test_any_fault_leaves_the_old_file_or_the_new_one(
     whole = {file: content(place / "whole" / file) for file in files}
     there = listed(place / "whole")
     outcomes: Counter[str] = Counter()
-    first = cases(lasting + short, 0)  # other operations where the disk fails otherwise
-    for fault in range(first, disk.done, cases(5, 1)):  # odd and even ones
+    # Other operations where the disk fails otherwise: three ways have all of a small file's.
+    first, apart = cases((lasting + short, max(3, disk.done // 4)), (0, 1))
+    for fault in range(first, disk.done, apart):
         folder = place / str(fault)
         prepared(folder)
         before = b"" if name == "sweep" or fault % 2 else BEFORE
