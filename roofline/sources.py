@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from roofline.content import Folder, shipped
 
@@ -14,13 +15,12 @@ Stamp: TypeAlias = tuple[int, int] | None
 """Size of a file [B] and when it last changed [ns]; None where there is no such file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Struct, frozen=True):
     """Files that were read, and files that were looked for and do not exist."""
 
-    digests: dict[Path, str] = field(default_factory=dict)
+    digests: dict[Path, str] = {}
     """Digests of the bytes that were read, by path. [sha256]"""
-    stamps: dict[Path, Stamp] = field(default_factory=dict)
+    stamps: dict[Path, Stamp] = {}
     """Stamps of both kinds of files when they were looked at, by path."""
 
     def add(self, path: Path, content: bytes | None) -> None:

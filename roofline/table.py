@@ -1,8 +1,9 @@
 """Table of named columns with units, and a result made of tables, which all rooms share."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import pandas
@@ -65,8 +66,7 @@ def _text(shown: "Result | Table | Derivation", whole: bool) -> str:
     return _writers[0][1]().shown_text(shown, whole)
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """One figure of an answer.
 
     Examples:
@@ -85,8 +85,7 @@ class Estimate:
     """One of `BASES`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """One named column: its values, and what they are.
 
     Attributes:
@@ -100,8 +99,7 @@ class Column:
     basis: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Columns of equal length; a row is an operator, a scenario or a part."""
 
     columns: Mapping[str, Column]
@@ -210,8 +208,7 @@ def table(rows: Sequence[Mapping[str, Any]], units: Mapping[str, str], basis: st
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Derivation:
+class Derivation(Struct, frozen=True):
     """Derivation of one number: a tree that ends in facts with sources.
 
     Attributes:
@@ -278,8 +275,7 @@ class Derivation:
         return _notebook().html(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """Answer to one question: tables, the derivation of headline figures, and how it was asked.
 
     Headline figures are attributes: ``result.tpot.value``; ``dir(result)`` lists them.
@@ -294,9 +290,9 @@ class Result:
 
     kind: str
     tables: Mapping[str, Table]
-    derivations: Mapping[str, Derivation] = field(default_factory=dict)
+    derivations: Mapping[str, Derivation] = {}
     notes: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = {}
 
     @property
     def estimates(self) -> dict[str, Estimate]:

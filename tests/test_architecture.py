@@ -13,7 +13,7 @@ import roofline
 from roofline.cli.flags import MARKED, flags
 
 ROOMS = (
-    {"errors", "notices", "version"},
+    {"errors", "notices", "records", "version"},
     {"units", "content", "part"},
     {"files", "sources"},
     {"schema", "table", "kept", "special"},
@@ -30,7 +30,7 @@ ROOMS = (
     {"__main__"},
 )
 DOOR = "the front door"
-REPORT_SEES = {"table", "view", "units", "content", "errors", "files", "sources"}
+REPORT_SEES = {"table", "view", "units", "content", "errors", "files", "sources", "records"}
 HEAVY = {"pandas", "plotly", "scipy", "cupy", "ray", "pyarrow", "rich"}
 ROOT = Path(roofline.__file__).parent
 
@@ -252,6 +252,14 @@ def test_heavy_libraries_are_imported_where_they_are_used() -> None:
             )
             heavy = {name.split(".")[0] for name in names} & HEAVY
             assert not heavy, f"{path} imports {heavy} at its top"
+
+
+def test_records_of_both_kinds_are_copied_by_one_function() -> None:
+    for path in [*files(ROOT), *files(Path(__file__).parent)]:
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ImportFrom) and node.module == "dataclasses":
+                names = {alias.name for alias in node.names} & {"replace"}
+                assert not names or path == ROOT / "records.py", f"{path} imports {names}"
 
 
 WRITTEN = {"1e3", "1e6", "1e9", "1e12", "1e15", "1e-3", "1e-6", "1e-9"}

@@ -1,7 +1,5 @@
 """Costs of a deployment and their derivation, and the sequences that it holds."""
 
-from dataclasses import replace
-
 from roofline.api import setting
 from roofline.api.parameters import Analysis, Paging, shared
 from roofline.api.question import question
@@ -12,6 +10,7 @@ from roofline.cost.layout import DEGREES
 from roofline.errors import UnknownNameError
 from roofline.model import precision
 from roofline.model.tower import encoding, media_tokens
+from roofline.records import replace
 from roofline.serving.asking import check_groups, one_of, refuse_unused
 from roofline.serving.result import result_of
 from roofline.serving.room import enough

@@ -4,8 +4,9 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from roofline.bench.calibrations import calibration_of
 from roofline.bench.gpu import nvml
@@ -26,8 +27,8 @@ from roofline.version import __version__
 
 State = Literal["ok", "missing", "wrong"]
 LIBRARIES: Final = (
-    "jinja2", "numba", "numpy", "nvidia-ml-py", "pandas", "plotly", "pyarrow", "pydantic",
-    "pyyaml", "scipy", "typer",
+    "jinja2", "msgspec", "numba", "numpy", "nvidia-ml-py", "pandas", "plotly", "pyarrow",
+    "pydantic", "pyyaml", "scipy", "typer",
 )  # fmt: skip
 """Libraries that roofline does not run without."""
 OLDEST_PYTHON: Final = (3, 11)
@@ -49,8 +50,7 @@ NEEDS: Final = ("driver", "gpu", "cupy", "calibration", "own calibration", "ray"
 """Checks that can be asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One thing, and whether it is as it should be."""
 
     name: str

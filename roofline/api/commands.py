@@ -1,9 +1,10 @@
 """Commands of serving engines: written for a deployment, and read back to one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline import schema
 from roofline.api import setting
@@ -45,6 +46,7 @@ from roofline.interop.commands.served import (
 )
 from roofline.model import precision
 from roofline.model.architecture import Architecture
+from roofline.records import replace
 from roofline.schema import Document
 from roofline.serving.drafts import MTP
 from roofline.study.commands import command_line
@@ -212,8 +214,7 @@ def serve_command(asked: Serving) -> Result:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Server:
+class _Server(Struct, frozen=True):
     """A server as it is written: settings, machine, deployment, and notes on them."""
 
     served: Served

@@ -1,7 +1,6 @@
 """Rate curves: the load at their peak, and replicas that follow them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from roofline.api.workload import Wanted, changed, curve_of
 from roofline.cost.deployment import Deployment
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
+from roofline.records import replace
 from roofline.serving.asking import refuse_unused
 from roofline.serving.requests import Requests
 from roofline.serving.run.result import Load

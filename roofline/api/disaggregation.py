@@ -1,7 +1,8 @@
 """Prefill and decode on pools of their own, and published results of single pools."""
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
 
 from roofline.api import setting
 from roofline.api.parameters import Pools
@@ -15,6 +16,7 @@ from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine_of
 from roofline.hardware.machine import Gpu, Node
 from roofline.model.tower import TEXT_ALONE, encoding, media_tokens
+from roofline.records import replace
 from roofline.serving.asking import check_groups, one_of, refuse_unused
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.disaggregated_result import result_of
@@ -150,8 +152,7 @@ def _fed(asked: Pools, whole: Deployment, groups: int, workload: Workload) -> li
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedPrediction:
+class PublishedPrediction(Struct, frozen=True):
     """Prediction of a published figure, with the central 80 %."""
 
     value: float
@@ -162,8 +163,7 @@ class PublishedPrediction:
     """Fit of the engine, or the worst basis of a pool's step: one of `roofline.table.BASES`."""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedScore:
+class PublishedScore(Struct, frozen=True):
     """Prediction of a published figure, or the reason why there is none."""
 
     predicted: PublishedPrediction | None

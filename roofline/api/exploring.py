@@ -1,6 +1,5 @@
 """Configurations around a deployment, for a page to choose from."""
 
-from dataclasses import replace
 from math import isclose
 from pathlib import Path
 from typing import Any, Final
@@ -9,6 +8,7 @@ from roofline.api.sweeps import sweep
 from roofline.errors import RooflineError
 from roofline.hardware import catalog as hardware
 from roofline.model import catalog as networks
+from roofline.records import replace
 from roofline.schema.document import Document
 from roofline.study.scenario.reading import scenario_of
 from roofline.table import Result, Table

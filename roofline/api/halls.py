@@ -1,7 +1,6 @@
 """Ceilings on power and cost of a plan, and its answer with the building around it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -9,6 +8,7 @@ from roofline.api import setting
 from roofline.api.parameters import USUAL_YEARS, Planning
 from roofline.errors import InputError, QuantityError
 from roofline.hardware.machine import Gpu
+from roofline.records import replace
 from roofline.serving.asking import refuse_unused
 from roofline.serving.facility import Facility, consumption
 from roofline.serving.facility import notes as energy_notes

@@ -1,10 +1,10 @@
 """Jobs of a plan: what is asked, and their time and price beside the plan's own figures."""
 
-from dataclasses import replace
 from typing import Final
 
 from roofline.api.parameters import Planning
 from roofline.errors import InputError, QuantityError
+from roofline.records import replace
 from roofline.serving.asking import refuse_unused
 from roofline.study.plan.job import Job, said, tabulated
 from roofline.study.plan.plan import Plan

@@ -1,8 +1,9 @@
 """Kinds of deployment that a plan chooses among."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import product
+
+from msgspec import Struct
 
 from roofline.api import setting
 from roofline.api.parameters import Planning
@@ -20,8 +21,7 @@ from roofline.study.plan.candidate import Kind, PriceUncertainty, Speculation
 from roofline.study.plan.hall import Ceiling
 
 
-@dataclass(frozen=True, slots=True)
-class Drafts:
+class Drafts(Struct, frozen=True):
     """Draft of any deployment of a plan."""
 
     draft: str | Architecture
@@ -34,8 +34,7 @@ class Drafts:
         return draft_of(self.draft, target, None, None, self.calibration)
 
 
-@dataclass(frozen=True, slots=True)
-class Kinds:
+class Kinds(Struct, frozen=True):
     """Kinds of deployment that a plan chooses among, of each device, format and price."""
 
     asked: Planning
@@ -49,9 +48,9 @@ class Kinds:
     facility: Facility | None
     speculation: Speculation | None
     blocks: BlockDiffusion | None = None
-    refused: list[str] = field(default_factory=list)
+    refused: list[str] = []
     """Reasons why some are left out, as they are met."""
-    formats: dict[str, tuple[str | None, str]] = field(default_factory=dict)
+    formats: dict[str, tuple[str | None, str]] = {}
     """Formats of weights and cache as they were asked for, by the name of a kind."""
 
     def __call__(self, most: int, narrower: str | None = None) -> tuple[Kind, ...]:

@@ -1,9 +1,9 @@
 """Lanes made of their names: network, machine, layout, formats, technique."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.api.setting import deployed, options_of, priced, roomiest
 from roofline.api.speculation import draft_of, rates_of
@@ -16,6 +16,7 @@ from roofline.hardware.machine import Gpu, Node
 from roofline.model import catalog as networks
 from roofline.model.architecture import Architecture
 from roofline.model.changes import settings
+from roofline.records import replace
 from roofline.serving.workload import Workload
 from roofline.study.choice import choose
 from roofline.study.grid import Name
@@ -24,8 +25,7 @@ from roofline.study.rows import DEGREES
 from roofline.study.scenario.scenario import AUTO, Drafting, Every, Lane, Patch, Scenario, Technique
 
 
-@dataclass(frozen=True, slots=True)
-class Lanes:
+class Lanes(Struct, frozen=True):
     """Lanes of a scenario by their names; can be sent to another process."""
 
     scenario: Scenario

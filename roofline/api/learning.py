@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +22,7 @@ from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.interop.engine_logs import EngineLog, read_logs
 from roofline.interop.results import Given
+from roofline.records import replace
 from roofline.table import Result, Table, table
 from roofline.units import show
 

@@ -1,11 +1,11 @@
 """Runs that other tools measured, beside what is predicted of each."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.api.error_groups import error_groups
 from roofline.api.measured_rows import METRICS, check, completed, row
@@ -16,6 +16,7 @@ from roofline.bench.end_to_end.rules import reason
 from roofline.errors import InputError
 from roofline.interop.results import Given, MeasuredRun, read_results
 from roofline.interop.results.run import UNITS
+from roofline.records import replace
 from roofline.table import Result, Table, table
 
 CENTRAL: Final = ("mean", "p50")
@@ -37,8 +38,7 @@ EXPECTED: Final = 0.8
 NAMES: Final = {theirs: ours for ours, theirs in METRICS.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """A run, its scenario completed, with its prediction or the reason why there is none."""
 
     run: MeasuredRun

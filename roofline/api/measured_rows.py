@@ -1,12 +1,14 @@
 """A measured run as a row that can be predicted: what its file says, completed by options."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from typing import Any, Final
+
+from msgspec import structs
 
 from roofline.bench.end_to_end import naming
 from roofline.errors import DocumentError, prefixed
 from roofline.interop.results import Given, MeasuredRun, Scenario
+from roofline.records import replace
 
 METRICS: Final[Mapping[str, str]] = {
     "ttft": "ttft_s",
@@ -61,7 +63,7 @@ def completed(run: MeasuredRun, given: Given) -> Scenario:
 
     What no prediction knows may leave out what it likes: it is listed, and not predicted.
     """
-    values = {each.name: getattr(given, each.name) for each in fields(given)}
+    values = structs.asdict(given)
     stated = {name: value for name, value in values.items() if value not in (None, "")}
     told = _placed(_loaded(replace(_named(run.scenario), **stated), given, run))
     missing = [option for option, lacks in _lacking(told).items() if lacks]

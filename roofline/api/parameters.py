@@ -8,9 +8,10 @@ help stays light.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, dataclass_transform
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,8 +41,7 @@ Router = Literal["turns", "load", "prefix"]
 REQUIRED: Final = inspect.Parameter.empty
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A parameter of a question.
 
     Attributes:
@@ -111,9 +111,9 @@ def parameters_of(record: type[Question]) -> dict[str, tuple[str, Parameter]]:
 
 
 def shared(question: Question, kind: Any) -> dict[str, Any]:
-    """Parameters of a question that a dataclass has too, by name."""
+    """Parameters of a question that a record has too, by name."""
     values = vars(question)
-    return {each.name: values[each.name] for each in fields(kind) if each.name in values}
+    return {name: values[name] for name in kind.__struct_fields__ if name in values}
 
 
 def _uniform() -> Routing:

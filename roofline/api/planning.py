@@ -1,9 +1,10 @@
 """Plans: the cheapest deployments that keep an SLO under traffic."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.api import setting
 from roofline.api.curves import at_peak, following, peaked
@@ -27,6 +28,7 @@ from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu
 from roofline.model.tower import TEXT_ALONE
+from roofline.records import replace
 from roofline.serving.adapters import load_notes, price_notes
 from roofline.serving.asking import check_decodes, check_parts, refuse_unused
 from roofline.serving.draft_trees import chain
@@ -198,8 +200,7 @@ def plan(asked: Planning) -> Result:
     return _compared(problem, search.plan, result) if asked.what_if else result
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Question of a plan: the traffic, the kinds of deployment and the limits."""
 
     asked: Planning
@@ -225,14 +226,13 @@ class Problem:
     """Tokens that have to be through in a time; None for traffic that goes on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Struct, frozen=True):
     """Plan that was found, and the halls that it fills."""
 
     plan: Plan
     load: Load
     chosen: Hall | None = None
-    halls: Mapping[str, Hall] = field(default_factory=dict)
+    halls: Mapping[str, Hall] = {}
 
 
 def _problem(asked: Planning) -> Problem:

@@ -1,6 +1,5 @@
 """Settings of the server of a deployment, and back: bytes, limits, names."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from roofline.model import catalog, precision
 from roofline.model.architecture import Architecture
 from roofline.model.checkpoint_names import bases
 from roofline.model.mixes import FILES, spelled
+from roofline.records import replace
 from roofline.serving.room import most_that_fits
 from roofline.units import count, show_binary
 

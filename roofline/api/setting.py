@@ -1,10 +1,11 @@
 """Machine, layout, formats and options for the cost model, from what people write."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
+
+from msgspec import Struct
 
 from roofline.api.parameters import (
     DEFAULT_GPU,
@@ -32,6 +33,7 @@ from roofline.model import catalog as networks
 from roofline.model import mixes, parameters, precision
 from roofline.model.architecture import Architecture
 from roofline.model.tower import Media
+from roofline.records import replace
 from roofline.serving.asking import check_parts, one_of
 from roofline.table import Result, table
 from roofline.units import counted
@@ -43,8 +45,7 @@ if TYPE_CHECKING:
 MOST_GPUS: Final = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Degrees:
+class Degrees(Struct, frozen=True):
     """A layout as it was asked for: spelled out, degree by degree, or left to be chosen."""
 
     spelled: str = ""

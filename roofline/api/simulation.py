@@ -1,6 +1,5 @@
 """Latencies that users of a deployment see under traffic: requests come, wait, are served."""
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.architecture import Architecture
+from roofline.records import replace
 from roofline.serving.asking import check_decodes, check_groups, one_of, refuse_unused
 from roofline.serving.diffusion import seeing_both_ways
 from roofline.serving.draft_schedule import schedule

@@ -1,9 +1,9 @@
 """The steps of a planned deployment, for its page: operators, roofs, memory, figures by batch."""
 
-from dataclasses import replace
 from typing import Final
 
 from roofline.errors import RooflineError
+from roofline.records import replace
 from roofline.serving import room
 from roofline.serving.result import capacity, curve, kernels, operators, roofs
 from roofline.serving.static import StaticBatch, static_batch

@@ -6,10 +6,11 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from roofline.api.lanes import Lanes
 from roofline.bench.calibrations import own_files
@@ -20,6 +21,7 @@ from roofline.errors import InputError, RooflineError
 from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine
 from roofline.model.catalog import architecture
+from roofline.records import replace
 from roofline.sources import Sources, record, recorded
 from roofline.study.executors import Name, cores
 from roofline.study.executors import executor as executing
@@ -53,8 +55,7 @@ LEAST: Final = 3
 _KEEP: Final = re.compile(r"all|feasible|pareto|top-[1-9][0-9]{0,8}")
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """Size of a sweep, before it is run."""
 
     scenario: Scenario

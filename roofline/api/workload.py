@@ -1,12 +1,14 @@
 """Requests of a load: of a workload, changes of it, or a trace."""
 
 import math
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from roofline.content import there
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.asking import refuse_unused
 from roofline.serving.requests import Requests, at_rate, check_rate, in_blocks, mean_rate
 from roofline.serving.run.result import Load
@@ -42,8 +44,7 @@ MOST_TRACED: Final = 10**6
 """Requests of a trace that are simulated together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A load as it was asked for: see `roofline.api.parameters.Simulation`."""
 
     workload: str | Traffic = ""

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -22,6 +21,7 @@ from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Dims, Machine
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.records import replace
 
 FOLDS: Final = 5
 """Groups of families that a validation leaves out, one after the other."""

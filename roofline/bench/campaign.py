@@ -7,12 +7,12 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench import clock
 from roofline.bench.capacity import HAD
@@ -27,6 +27,7 @@ from roofline.bench.stopping import Stop
 from roofline.content import home, there
 from roofline.errors import InputError, MissingEnvironmentError, RooflineError
 from roofline.files import output
+from roofline.records import replace
 from roofline.units import parse
 
 LEFT_OUT: Final = "left-out.txt"
@@ -132,8 +133,7 @@ def chosen() -> tuple[str, str]:
     return "cupy", "there is a GPU, and CuPy reaches it"
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Measurements of a campaign."""
 
     records: Records

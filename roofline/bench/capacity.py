@@ -5,7 +5,6 @@ a virtual machine sees the size of the whole.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from roofline.bench.published import Published
 from roofline.bench.records import Records
 from roofline.cost.kernels.processor import missed
 from roofline.cost.work import Array
+from roofline.records import replace
 from roofline.units import PREFIX
 
 PROBE: Final = "read"

@@ -9,12 +9,12 @@ import os
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.backend import Launch, Timer, missing
 from roofline.bench.capacity import look
@@ -109,8 +109,7 @@ class Quiet:
         return float(np.mean(np.asarray(self._readings) > SLOWER * self._usual))
 
 
-@dataclass(frozen=True, slots=True)
-class NumpyBackend:
+class NumpyBackend(Struct, frozen=True):
     """Probes in this process; see `roofline.bench.backend.Backend`."""
 
     threads: int
@@ -181,8 +180,7 @@ def backend(processor: Processor) -> NumpyBackend:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(Struct, frozen=True):
     """Disturbances of a machine: what makes equal pieces of work take unequal times on it."""
 
     slowed: float

@@ -5,11 +5,11 @@ never stops the others.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.expert_rows import EXPONENTS, WEIGHTS
@@ -18,6 +18,7 @@ from roofline.cost.kernels.hyper import HYPER
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.errors import InputError, RooflineError, described
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 
 if TYPE_CHECKING:
     import pandas
@@ -38,26 +39,24 @@ SUFFIXES: Final = ("_pairnvlink", "_pairwise_nvlink")
 """Ends of a GPU's name in sources that say how it is wired in it; the topology says it too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """Columns of one kind of kernel."""
 
     needed: tuple[str, ...]
     """Numbers from 1 up."""
-    usual: Mapping[str, float | str] = field(default_factory=dict)
+    usual: Mapping[str, float | str] = {}
     """Numbers and words that are taken where a column or a value is missing."""
-    like: Mapping[str, str] = field(default_factory=dict)
+    like: Mapping[str, str] = {}
     """Columns that are taken from another where missing."""
     words: tuple[str, ...] = ("gpu",)
     """Columns that are words and have no usual value."""
-    known: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    known: Mapping[str, tuple[str, ...]] = {}
     """Words of a column that a form is for."""
     most: tuple[tuple[str, str], ...] = ()
     """Pairs of columns of which the first is never above the second."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """Rows that are not predicted."""
 
     where: str

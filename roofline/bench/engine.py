@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import Struct
+
 from roofline.bench.backend import Backend, CaptureError, Launch, Pool, Sizes, bytes_of
 from roofline.bench.probe import Point
 from roofline.bench.stopping import SLOWED, Sampled, Samples, Stop, sample
@@ -42,8 +44,7 @@ class Measurement(Sampled):
     """Runs in a sample; argument sets that they rotate over. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
+class Footprint(Struct, frozen=True):
     """Memory that a point takes: everything once, and what is streamed in each further set."""
 
     sets: int

@@ -5,11 +5,11 @@ Errors are of the logarithm, with a robust loss; constants keep to their bounds;
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.held_out import ENOUGH, Labels, spreads, unallowed
@@ -85,8 +85,7 @@ LINED_SIZES: Final = 24
 """Sizes that are few: through more of them, lines would follow the noise of single rows. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """Rows of a fit as fits without their families predict them."""
 
     rows: NDArray[np.intp]

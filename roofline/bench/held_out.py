@@ -1,10 +1,10 @@
 """Errors of a fit on rows that it did not see, and the interval that follows from them."""
 
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
@@ -19,8 +19,7 @@ ENOUGH: Final = 10
 """Residuals that a regime must have for a spread of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Errors:
+class Errors(Struct, frozen=True):
     """Absolute errors as shares of the measured time. [1]"""
 
     median: float

@@ -6,10 +6,10 @@ the shapes that are left out together.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.held_out import Labels
@@ -24,6 +24,7 @@ from roofline.cost.kernels.form import Form, Machine, machine, take
 from roofline.cost.kernels.gemm import PRODUCTS
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 
 if TYPE_CHECKING:
     import pandas
@@ -55,8 +56,7 @@ WITH_CACHE: Final = (*KEY, "kv_dtype")
 Name = dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Rows that one fit may hold."""
 
     name: Name

@@ -1,8 +1,9 @@
 """A device and its libraries, on which a campaign runs."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from roofline.bench.backend import Backend
 from roofline.bench.published import Published
@@ -20,8 +21,7 @@ class Noise(Protocol):
         """Share of the time in which others make the device useless. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A device and its libraries, on which probes run."""
 
     backend: Backend

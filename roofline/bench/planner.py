@@ -5,8 +5,9 @@ What is left out is listed with its reason: a cut is never silent.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from roofline.bench.backend import Backend
 from roofline.bench.engine import SPENT as SPENT
@@ -38,16 +39,14 @@ POINT_SHARE: Final = 0.015
 """Most that one point may take of the whole budget, or the time of a point that is not dear."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(Struct, frozen=True):
     """A point that is not measured, and why."""
 
     point: Point
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Points to measure, and those that are left out."""
 
     points: tuple[Point, ...]
@@ -127,8 +126,7 @@ def seconds(
     return OVERHEAD_S + begin + max(stop.budget_s, samples * sample)
 
 
-@dataclass(frozen=True, slots=True)
-class _Able:
+class _Able(Struct, frozen=True):
     """A point that can be measured, memory that it needs [B] and time that it takes [s]."""
 
     point: Point

@@ -7,12 +7,12 @@ Every other group is fitted by itself.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
 from functools import cache, partial
 from multiprocessing import get_all_start_methods, get_context
 from typing import Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.fit import OUTER, cross_validate, fit, inner, regime_spreads, scored
 from roofline.bench.held_out import Labels, unallowed
@@ -28,6 +28,7 @@ from roofline.cost.kernels.residual import outside
 from roofline.cost.work import Array
 from roofline.errors import MissingRateError, RooflineError
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 from roofline.study.executors import cores
 
 SAMPLE: Final = 0.125
@@ -39,8 +40,7 @@ FORK: Final = "fork"
 """Way of starting processes that know all groups; where there is none, one does it all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Predicted:
+class Predicted(Struct, frozen=True):
     """Predicted times of the rows of a group."""
 
     seconds: Array

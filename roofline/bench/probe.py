@@ -10,11 +10,11 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.content import label, shipped
@@ -56,8 +56,7 @@ def only_kernels(xp: Any, **arguments: Any) -> None:
     raise AssertionError("it has only kernels of a GPU")
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """One run of some kernels, the arguments that it takes and the work that it does."""
 
     name: str
@@ -109,8 +108,7 @@ class Probe:
     """Name of the form that is fitted on a GPU, where it is not the usual one of the kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """A probe, the file it is from and a digest of that file."""
 
     probe: Probe
@@ -118,8 +116,7 @@ class Loaded:
     code: str
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """One place in the axes of a probe."""
 
     probe: Probe

@@ -5,9 +5,10 @@ did not see, and the digest says from which rows all of it came.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from roofline.bench.held_out import Errors
 from roofline.cost.kernels.calibrated import Calibrated
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from roofline.bench.records import Records
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
+class Fitted(Struct, frozen=True):
     """One probe's form, fitted."""
 
     probe: str
@@ -49,8 +49,7 @@ DIGEST: Final = "sha256:"
 OCTAVE_DIGITS: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """A calibration of one provider on one machine."""
 
     name: str
@@ -69,7 +68,7 @@ class Profile:
     """Published rates that the forms were given, and whose they are."""
     fits: Mapping[str, Fitted]
     """Fits by probe."""
-    rates: Mapping[str, float] = field(default_factory=dict)
+    rates: Mapping[str, float] = {}
     """Published rates by arithmetic type, where forms were given others than that of `machine`.
     [FLOP/s]"""
 

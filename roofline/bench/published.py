@@ -8,15 +8,17 @@ import os
 import platform
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from roofline.cost.kernels.form import Machine
 from roofline.cost.kernels.form import machine as machine_of
 from roofline.errors import DocumentError, RooflineError
 from roofline.hardware.catalog import default_node, gpu
 from roofline.hardware.machine import Gpu
+from roofline.records import replace
 from roofline.study.executors import cores
 from roofline.units import PREFIX
 
@@ -32,8 +34,7 @@ _CPU: Final = Path("/proc/cpuinfo")
 _CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
-@dataclass(frozen=True, slots=True)
-class Processor:
+class Processor(Struct, frozen=True):
     """Processor of this machine."""
 
     title: str
@@ -77,15 +78,14 @@ def _cache() -> float:
     return max([int(size[1]) * scales[size[2]] for size in found if size], default=CACHE_BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True):
     """Published rates."""
 
     source: str
     """Device of the rates: a name or path that `roofline.hardware.catalog.gpu` finds."""
     machine: Machine
     """Rates at the usual arithmetic of the device."""
-    rates: Mapping[str, float] = field(default_factory=dict)
+    rates: Mapping[str, float] = {}
     """Rates by arithmetic type; empty where all are that of `machine`. [FLOP/s]"""
     link_bytes_per_s: float = 0.0
     """Rate of a device to others in one direction; 0 where there are no others. [B/s]"""

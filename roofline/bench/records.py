@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal, TypeVar
 
+from msgspec import Struct
 from pydantic import Field, field_validator
 
 from roofline.bench.probe import Loaded
@@ -93,8 +94,7 @@ class Record(Sampled):
     """Work of a run by the names in `WORK`. [FLOP], [B]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(Struct, frozen=True):
     """A run, read back."""
 
     header: Header

@@ -1,16 +1,17 @@
 """Measurements of one form on one device, and the search for its constants."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.held_out import Labels
 from roofline.cost.kernels.form import Dims, Form, Machine, free, take
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.records import replace
 
 ERROR_SCALE: Final = 0.1
 """Relative errors beyond this count linearly, not squared."""
@@ -31,8 +32,7 @@ LEAST: Final = 4
 """Families that a fit needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """Measurements of one form on one machine."""
 
     form: Form

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
+from msgspec import Struct
+
 CONFIDENCE: Final = 0.95
 CONVERGED: Final = "converged"
 OUT_OF_TIME: Final = "time"
@@ -14,8 +16,7 @@ OUT_OF_SAMPLES: Final = "samples"
 SLOWED: Final = "slowed"
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """Rule of when to stop."""
 
     relative: float = 0.01
@@ -30,8 +31,7 @@ class Stop:
     [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Median:
+class Median(Struct, frozen=True):
     """Middle of some samples, and the interval that holds the true median with `CONFIDENCE`."""
 
     value: float
@@ -130,8 +130,7 @@ class Sampled:
         return median(self.samples)
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(Struct, frozen=True):
     """Samples of one measurement."""
 
     values: tuple[float, ...]

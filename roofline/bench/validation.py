@@ -1,10 +1,10 @@
 """Errors of predicted kernels, row by row, beside the plain roofline."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench import (
@@ -78,8 +78,7 @@ LEFT: Final = "the kernel takes these rows for another operator, such as a prefi
 FIGURES: Final = ("median", "mean", "p90")
 
 
-@dataclass(frozen=True, slots=True)
-class Validation:
+class Validation(Struct, frozen=True):
     """Predicted and measured times of the rows of a file of measurements."""
 
     frame: "pandas.DataFrame"

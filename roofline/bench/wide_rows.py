@@ -7,7 +7,6 @@ kernels dispatch tokens, apply experts and combine the results in one.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from roofline.cost.kernels.form import Form
 from roofline.cost.kernels.routing import Loads
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 
 if TYPE_CHECKING:
     import pandas

@@ -1,11 +1,11 @@
 """``roofline compare-measured``: results of other tools' benchmarks beside predictions."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from msgspec import structs
 
 from roofline.api.parameters import Measured
 from roofline.cli import options
@@ -67,7 +67,7 @@ def compare_measured(
     from roofline.cli.learn import parsed
 
     options = asked(context, Measured)
-    told = {name: value for name, value in asdict(parsed(given)).items() if value}
+    told = {name: value for name, value in structs.asdict(parsed(given)).items() if value}
     if both := [name for name in told if options.get(name)]:
         raise InputError(f"`given` {both[0]} beside `{both[0]}`", hint="say it once")
     result = ask(**options | told | {"files": files})

@@ -6,12 +6,12 @@ YAML have them. Everything that a command prints or writes goes through here.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
 from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 from roofline.api import parameters
 from roofline.api.parameters import Parameter, Question, parameters_of
+from roofline.records import replace
 from roofline.table import Column, Derivation, Result, Table
 
 T = TypeVar("T")
@@ -120,7 +120,7 @@ def in_flags(value: T) -> T:
             new = replace(value, values=in_flags(value.values))
     elif isinstance(value, (Result, Table, Derivation)):
         new = replace(
-            value, **{each.name: in_flags(getattr(value, each.name)) for each in fields(value)}
+            value, **{name: in_flags(getattr(value, name)) for name in value.__struct_fields__}
         )
     elif isinstance(value, Mapping):
         new = {key: in_flags(each) for key, each in value.items()}

@@ -1,8 +1,8 @@
 """``roofline calibrate --from`` and ``--from-log``: an engine learnt from what is your own."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from functools import partial
+from inspect import get_annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +51,8 @@ def parsed(text: str) -> "Given":
     from roofline.interop.results import Given
 
     kinds = {
-        each.name: "str" if each.type is str else str(each.type).partition(" ")[0]
-        for each in fields(Given)
+        name: "str" if kind is str else str(kind).partition(" ")[0]
+        for name, kind in get_annotations(Given).items()
     }
     values: dict[str, Any] = {}
     for part in text.split(",") if text.strip() else ():

@@ -4,7 +4,6 @@ import io
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from roofline.cli.flags import flags, in_flags
 from roofline.cli.progress import end_progress
+from roofline.records import replace
 from roofline.table import Derivation, Result, Table
 from roofline.version import __version__
 from roofline.view.block import Grid

@@ -2,13 +2,13 @@
 
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from roofline.cli.flags import in_flags
+from roofline.records import replace
 from roofline.table import Result
 from roofline.view.terminal import clean
 

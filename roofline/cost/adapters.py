@@ -5,11 +5,11 @@ sequences choose independently, uniformly or by Zipf's law.
 Source: Hu et al. 2021 (arXiv 2106.09685), section 4.1.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array, Formula, Number, Work, by
 from roofline.errors import InputError
@@ -38,8 +38,7 @@ _MODULES: Final = {
 Routers, indexers, routed experts and products that are absorbed into attention have none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lora:
+class Lora(Struct, frozen=True):
     """Adapters that requests ask for."""
 
     adapters: int = 0

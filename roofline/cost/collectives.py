@@ -7,18 +7,18 @@ what it sends takes bytes / W.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, wraps
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Formula, Number, Work, by
 from roofline.hardware.machine import Link
+from roofline.records import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Ranks:
+class Ranks(Struct, frozen=True):
     """Devices that talk to each other."""
 
     size: Number
@@ -37,8 +37,7 @@ class Ranks:
         return np.ceil(self.size / self.inside)
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(Struct, frozen=True):
     """A movement of data, by the algorithm that takes least time."""
 
     work: Work
@@ -50,8 +49,7 @@ class Transfer:
     moves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """An algorithm on one link."""
 
     name: str

@@ -1,9 +1,9 @@
 """Deployments, constant along the scenario axis: network, node, formats, layout, options."""
 
-from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.adapters import NO_ADAPTERS, Lora, modules
 from roofline.cost.attention import Mask
@@ -21,12 +21,12 @@ from roofline.hardware.serving_engine import Engine
 from roofline.model.architecture import UNQUANTISED, Architecture, Block
 from roofline.model.precision import Precision
 from roofline.model.tower import TEXT_ALONE, Media, check_media
+from roofline.records import replace
 
 Fusing: TypeAlias = Literal["engine", "none", "all"]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """Choices about what is run and how it is counted."""
 
     attention: Literal["flash", "naive"] = "flash"
@@ -75,8 +75,7 @@ class Options:
             raise InputError(f"on-chip memory is {self.sram_bytes:g} B", hint="give it like 100KiB")
 
 
-@dataclass(frozen=True, slots=True)
-class Offload:
+class Offload(Struct, frozen=True):
     """Shares that are kept outside device memory and loaded when they are needed."""
 
     weights: float = 0.0
@@ -115,8 +114,7 @@ KEPT: Final = Offload()
 """Everything in device memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class FeedForwardPool:
+class FeedForwardPool(Struct, frozen=True):
     """Devices of their own for the feed-forward parts of a replica whose others do the rest.
 
     Micro-batches go to and fro between both, one visit of each for every layer.
@@ -132,8 +130,7 @@ class FeedForwardPool:
     """``"network"``, or ``"link"`` where one node holds both pools."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
+class Deployment(Struct, frozen=True):
     """A replica of a network on one or several nodes."""
 
     architecture: Architecture

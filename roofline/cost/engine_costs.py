@@ -1,14 +1,15 @@
 """Engine overheads on top of a step's kernels, and factors on kernel times inside an engine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import ACTIVATED, SHARED, Number, Op, anywhere
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
+from roofline.records import replace
 
 if TYPE_CHECKING:
     from roofline.cost.measured import Measured
@@ -26,8 +27,7 @@ in blocks are always converted so."""
 ATTENTION: Final = frozenset({"prefill-attention", "decode-attention", "latent-attention"})
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedRange:
+class LoggedRange(Struct, frozen=True):
     """Range of loads in an engine's log, and the error of predictions inside it."""
 
     batch: tuple[float, float]
@@ -71,8 +71,7 @@ class LoggedRange:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class EngineCosts:
+class EngineCosts(Struct, frozen=True):
     """Overheads of an engine on one deployment; none by default.
 
     A step that only decodes takes g_d·decode + c_step + c_seq·B, one with prompts
@@ -111,10 +110,10 @@ class EngineCosts:
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
-        for field in fields(self):
-            if field.name == "logged":
+        for field in self.__struct_fields__:
+            if field == "logged":
                 continue
-            value, name = getattr(self, field.name), field.name.removesuffix("_s")
+            value, name = getattr(self, field), field.removesuffix("_s")
             if anywhere((value < 0) | (value >= float("inf")) | (value != value)):
                 raise InputError(
                     f"{name.replace('_', ' ')} overhead is {value}", hint="give 0 or more"
@@ -197,8 +196,7 @@ IDEAL: Final = EngineCosts()
 """No overheads."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelGains:
+class KernelGains(Struct, frozen=True):
     """Factors on kernels that were measured alone, where an engine runs them. [1]"""
 
     dense: float = 1.0
@@ -266,8 +264,7 @@ def kind_of(network: Architecture) -> str:
     return "mixture" if network.mixtures else "dense"
 
 
-@dataclass(frozen=True, slots=True)
-class EngineProfile:
+class EngineProfile(Struct, frozen=True):
     """Constants of an engine as fitted to serving that was measured end to end."""
 
     step_s: float = 0.0

@@ -7,7 +7,6 @@ Source: MegaScale-Infer, Zhu et al. 2025 (arXiv 2504.02263); Step-3, StepFun 202
 (arXiv 2507.19427).
 """
 
-from dataclasses import replace
 from typing import Final, Literal
 
 import numpy as np
@@ -28,6 +27,7 @@ from roofline.model.architecture import Architecture, Block
 from roofline.model.precision import Precision
 from roofline.model.tower import TEXT_ALONE
 from roofline.part import Part
+from roofline.records import replace
 
 LATENT: Final = "latent-in"
 """Role of the matrix that brings tokens to the width that experts work at."""

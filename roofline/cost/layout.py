@@ -8,11 +8,11 @@ numbered with t innermost, then c, then d, then p.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.collectives import Ranks
 from roofline.cost.work import Number
@@ -29,8 +29,7 @@ _SPELLED: Final = re.compile(r"(tp|cp|dp|ep|pp)(\d{1,7})|(sp)")
 _FILLED: Final = re.compile(r"[\s×x*,+_-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Degrees of parallelism of one replica. Those of a stage may be arrays over the scenario axis.
 
     Examples:
@@ -169,8 +168,7 @@ def parts(layers: int, stages: int) -> tuple[int, ...]:
     return tuple(out)
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """A stage of the pipeline."""
 
     layers: tuple[tuple[Block, int], ...]

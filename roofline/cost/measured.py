@@ -1,7 +1,8 @@
 """Measured time of an operator, and the protocol of calibrations that tell it."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Struct
 
 from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.work import Number, Op
@@ -21,8 +22,7 @@ UNMEASURED: Final = 0.3
 measured; assumed. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """Time of one execution of an operator as measurements tell it."""
 
     seconds: Number

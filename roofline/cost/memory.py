@@ -4,10 +4,10 @@ Weights come first: each matrix is split between devices, repeated, padded or sp
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.expert_parallel import held_experts
@@ -19,6 +19,7 @@ from roofline.model.linear import ROUTER
 from roofline.model.parameters import projections
 from roofline.model.precision import named
 from roofline.part import Part
+from roofline.records import replace
 from roofline.units import BITS_PER_BYTE
 
 
@@ -299,8 +300,7 @@ def _others(block: Block, deployment: Deployment) -> Number:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """Budget of one device: of the fullest stage where there are several. All in bytes."""
 
     capacity: float
@@ -340,8 +340,7 @@ class Memory:
         return self.free >= 0
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """Memory that a batch takes of a device, in the fullest stage; arrays for an axis. [B]"""
 
     weights: Number

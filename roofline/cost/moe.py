@@ -3,10 +3,10 @@
 Symbols: E experts, k of them for each token, t tokens routed together.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array, Formula, Number, Work, by
 from roofline.errors import InputError
@@ -14,8 +14,7 @@ from roofline.errors import InputError
 MOST_REDUNDANT: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Routing:
+class Routing(Struct, frozen=True):
     """Distribution of tokens over experts."""
 
     skew: float = 0.0

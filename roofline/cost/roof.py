@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.calibration.remembered import at_once
@@ -250,8 +251,7 @@ KEY_BLOCKS = (256, 128, 64, 32, 16, 8)  # key columns that it may have
 PIECE = 2**20  # row blocks counted at once
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """Bytes of one execution by level of the memory hierarchy, for the hierarchical roofline.
 
     The last-level cache sees operands again for every tile that needs them. Tiles are chosen by

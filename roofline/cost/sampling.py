@@ -9,11 +9,11 @@ of a page, b bytes of a cached token in all layers.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array, Formula, Number, Work, by
 from roofline.errors import InputError
@@ -275,8 +275,7 @@ _FORMULAS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
+class Sampling(Struct, frozen=True):
     """Settings of how the next token is chosen."""
 
     temperature: float | None = None

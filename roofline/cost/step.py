@@ -5,12 +5,12 @@ of groups of sequences. Attention is one operator per group; everything else see
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layers import blocks
@@ -20,12 +20,12 @@ from roofline.cost.memory import layer_bytes
 from roofline.cost.work import Formula, Number, Op, Work, by, plus, times
 from roofline.hardware.links import host_link, storage_link
 from roofline.model.architecture import Block
+from roofline.records import replace
 
 """Loads of experts are not made ahead: the router says which experts a layer needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Sequences that do the same in a step."""
 
     count: Number
@@ -117,7 +117,7 @@ def feed_forward(deployment: Deployment, tokens: Number) -> dict[str, Op]:
     pass_ = feed_forward_pass(deployment, tokens)
     kinds = deployment.architecture.kinds.items()
     return _merged(
-        op.called(op.name, op.repeat * number)
+        replace(op, repeat=op.repeat * number)
         for block, number in kinds
         for op in blocks.block(pass_, block, 1)
     )
@@ -162,7 +162,7 @@ def _step(pass_: Pass, stage: Stage, made: dict[Block, tuple[Op, ...]]) -> dict[
     for block, number in stage.layers:
         if block not in made:
             made[block] = tuple(blocks.block(own, block, 1))
-        layers += [op.called(op.name, op.repeat * number) for op in made[block]]
+        layers += [replace(op, repeat=op.repeat * number) for op in made[block]]
     loaded = loads(pass_.deployment, layers, stage) if pass_.deployment.offload.any else ()
     return _merged(
         [
@@ -202,7 +202,7 @@ def _merged(ops: Iterable[Op]) -> dict[str, Op]:
             name = f"{op.name}-{number}"
         if name in out or number > 1:
             repeat = op.repeat + (out[name].repeat if name in out else 0)
-            op = op.called(name, repeat)
+            op = replace(op, name=name, repeat=repeat)
         out[name] = op
     return out
 

@@ -6,16 +6,18 @@ by one are at the end: matrices, norms, activations, lookups.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.part import Array as Array
 from roofline.part import Number as Number
 from roofline.part import Part
+from roofline.records import replace
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 Kind: TypeAlias = Literal[
@@ -160,8 +162,7 @@ COUNTS: Final = (
 counts_of: Final[Callable[["Work"], tuple[Number, ...]]] = attrgetter(*COUNTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Formula:
+class Formula(Struct, frozen=True):
     """Counts in symbols: the text of the function that it stands beside, in its names.
 
     A part in brackets is left out where it changes nothing: a term of 0, a factor of 1, a symbol
@@ -324,8 +325,7 @@ class Work:
         return self.flops / self.hbm_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(Struct, frozen=True):
     """One operator of a step, with what a rate depends on."""
 
     name: str
@@ -338,9 +338,9 @@ class Op:
     """Executions in a step, usually one per layer. [1]"""
     arithmetic: str = ""
     """Type of the matrix arithmetic, a key of `Gpu.flops_per_s`; empty where there is none."""
-    dims: Mapping[str, Number] = field(default_factory=dict)
+    dims: Mapping[str, Number] = {}
     """Shape that a calibrated rate is looked up by: m, n, k; batch, contexts, heads."""
-    formats: Mapping[str, str] = field(default_factory=dict)
+    formats: Mapping[str, str] = {}
     """Number formats by role: weights, activations, kv."""
     wire_s: Number = 0.0
     """Time of the wires that it uses, of one execution: what a collective takes between devices,
@@ -355,20 +355,6 @@ class Op:
     new tokens of a step at once."""
     encodes: bool = False
     """True for one on pictures or sound of a prompt, which the decoder's do not depend on."""
-
-    # As `dataclasses.replace` would, in a third of its time: steps have hundreds of operators.
-
-    def called(self, name: str, repeat: int) -> "Op":
-        """The operator under a name, executed that many times."""
-        same = self.arithmetic, self.dims, self.formats, self.wire_s
-        told = self.algorithm, self.kernel, self.by_group, self.encodes
-        return Op(name, self.kind, self.work, repeat, *same, *told)
-
-    def sized(self, work: Work, dims: Mapping[str, Number], wire_s: Number) -> "Op":
-        """The operator with other work, dimensions and time of the wires."""
-        first = self.name, self.kind, work, self.repeat, self.arithmetic
-        told = self.algorithm, self.kernel, self.by_group, self.encodes
-        return Op(*first, dims, self.formats, wire_s, *told)
 
     @property
     def total(self) -> Work:

@@ -4,16 +4,16 @@ Source: Ember, Yearly Electricity Data, emissions intensity over the life cycle,
 github.com/thegreenwebfoundation/co2.js, data/output/average-intensities.json @6628f83f.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from roofline.errors import InputError, UnknownNameError, did_you_mean
 
 SOURCE: Final = "Ember, Yearly Electricity Data, by co2.js @6628f83f"
 
 
-@dataclass(frozen=True, slots=True)
-class CarbonIntensity:
+class CarbonIntensity(Struct, frozen=True):
     """Greenhouse gas of a kilowatt-hour."""
 
     grams_per_kwh: float

@@ -1,11 +1,11 @@
 """Tables of the catalog: every figure of one GPU, and all GPUs side by side."""
 
-from dataclasses import replace
 from typing import Any, Final
 
 from roofline.hardware.catalog import gpu as find
 from roofline.hardware.catalog import gpu_names
 from roofline.hardware.machine import Fact, Gpu
+from roofline.records import replace
 from roofline.table import BASES, Table, table
 from roofline.units import show
 

@@ -1,9 +1,10 @@
 """Figures in the files of ``hwspecs/``: checked, converted and traced to their source."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from roofline.content import shipped
 from roofline.errors import DocumentError, QuantityError
@@ -22,8 +23,7 @@ from roofline.schema import (
 from roofline.units import parse
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """Requirements of a figure: its unit, the range that exists, true for a count."""
 
     unit: str

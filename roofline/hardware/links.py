@@ -1,13 +1,15 @@
 """Links by kind (``hwspecs/links/``) with what a machine adds to them, and nodes around a GPU."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.content import shipped
 from roofline.hardware.machine import Fact, Gpu, Host, Link, Node
 from roofline.kept import kept
+from roofline.records import replace
 
 Facts = Mapping[str, Fact]
 
@@ -108,8 +110,7 @@ def storage_link() -> Link:
     return kind("nvme")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeEntry:
+class NodeEntry(Struct, frozen=True):
     """Node as its file describes it, without its GPU."""
 
     name: str

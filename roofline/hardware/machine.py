@@ -1,8 +1,9 @@
 """A GPU, a link and a node as the formulas see them: frozen, in base units."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, structs
 
 from roofline.errors import MissingRateError
 from roofline.units import show
@@ -28,8 +29,7 @@ TOPOLOGIES: Final[Mapping[str, str]] = {
 """Usual topology of a link of that kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A figure as its file states it."""
 
     text: str
@@ -53,8 +53,7 @@ class Fact:
         return "assumed" if self.source == "assumed" else "datasheet"
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """Wires of one device.
 
     Examples:
@@ -89,7 +88,7 @@ class Link:
 
     def __post_init__(self) -> None:
         """Take the topology of the kind where none is given."""
-        object.__setattr__(self, "topology", self.topology or TOPOLOGIES[self.kind])
+        structs.force_setattr(self, "topology", self.topology or TOPOLOGIES[self.kind])
 
     @property
     def rate_between_nodes(self) -> float:
@@ -97,8 +96,7 @@ class Link:
         return self.bytes_per_s / self.oversubscription
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """One accelerator at its published rates."""
 
     name: str
@@ -129,7 +127,7 @@ class Gpu:
     usd_per_hour: float
     """Board power, 0 if unknown [W]; price of one device for an hour, 0 if none is assumed
     [$/h]."""
-    facts: Mapping[str, Fact] = field(default_factory=dict)
+    facts: Mapping[str, Fact] = {}
     """The figures with sources, by their dotted path in the file (``"arithmetic.bf16"``,
     ``"memory.visible"``, ``"power.tdp"``); ``"hbm"`` is the rate of the device memory.
     ``"cache.l2_bandwidth"`` and ``"compute.shared_bandwidth"`` may be products of others."""
@@ -172,8 +170,7 @@ class Gpu:
         return self.rate(arithmetic) / self.hbm_bytes_per_s
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """Processors of a node, to which weights and cache can be offloaded."""
 
     memory_bytes: float
@@ -182,8 +179,7 @@ class Host:
     """Link from one device to it; None if its file names none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """Devices that share one scale-up network."""
 
     name: str
@@ -196,7 +192,7 @@ class Node:
     """Link between any two devices of the node."""
     network: Link | None = None
     """Link out of the node, per device; None for a box that stands alone."""
-    facts: Mapping[str, Fact] = field(default_factory=dict)
+    facts: Mapping[str, Fact] = {}
     """The figures with sources, wherever they are inherited from: ``"link.bandwidth"``,
     ``"link.latency"``, ``"link.peer"``, the same of ``network`` and ``host``,
     ``"network.oversubscription"``, ``"host.memory"``, ``"power.maximum"``."""

@@ -1,7 +1,8 @@
 """Serving engine as a record: filling of a step, and defaults on a device."""
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from roofline.hardware.machine import Gpu
 from roofline.part import Number
@@ -14,8 +15,7 @@ UNKNOWN: Final = "unknown"
 """Engine that stands for those of which nothing was measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRule:
+class DeviceRule(Struct, frozen=True):
     """Condition on a device, and the default of an engine on the devices that meet it."""
 
     value: float
@@ -31,8 +31,7 @@ class DeviceRule:
         return named and gpu.memory_bytes < self.memory_below
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceDefault:
+class DeviceDefault(Struct, frozen=True):
     """Default of an engine that may differ by device.
 
     Examples:
@@ -52,8 +51,7 @@ class DeviceDefault:
         return next((rule.value for rule in self.rules if rule.applies(gpu)), self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
+class Engine(Struct, frozen=True):
     """Scheduling policy and default settings of a serving engine."""
 
     name: str

@@ -7,8 +7,10 @@ counts them.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from roofline.model.compressed import CompressedAttention
 from roofline.model.crossing import CrossAttention
@@ -17,6 +19,7 @@ from roofline.model.latent import Mla
 from roofline.model.linear import Linear
 from roofline.model.mixer import Attention, Indexer, Mixer
 from roofline.model.recurrent import Recurrent
+from roofline.records import replace
 
 if TYPE_CHECKING:
     from roofline.model.tower import Tower
@@ -47,8 +50,7 @@ STREAMS: Final = "streams"
 """Role of the matrix that makes the coefficients of hyper-connections."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """One layer: a mixer, a feed-forward part and the norms around them."""
 
     mixer: Mixer | None

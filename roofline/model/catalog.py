@@ -4,7 +4,6 @@ A network that nobody published is a patch on one of them: see `roofline.model.p
 """
 
 import re
-from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from roofline.kept import kept
 from roofline.model.architecture import Architecture
 from roofline.model.checkpoint_names import bases, readings
 from roofline.model.mixes import mixed
+from roofline.records import replace
 from roofline.sources import record
 
 if TYPE_CHECKING:

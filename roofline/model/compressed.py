@@ -1,6 +1,5 @@
 """Attention to a window, and to entries that stand for several older tokens each."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from roofline.model.linear import Linear
@@ -8,8 +7,7 @@ from roofline.model.mixer import Indexer, TokenMixer, cache
 from roofline.part import Number, Part
 
 
-@dataclass(frozen=True, slots=True)
-class CompressedAttention(TokenMixer):
+class CompressedAttention(TokenMixer, frozen=True):
     """One key/value head, whose older tokens are kept as one entry for every few of them.
 
     A query sees the last tokens as they are, and entries of all completed groups before: all of

@@ -1,6 +1,5 @@
 """Attention of a decoder to the outputs of an encoder, whose keys and values are made once."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from roofline.model.linear import Linear
@@ -8,8 +7,7 @@ from roofline.model.mixer import TokenMixer
 from roofline.part import Number, Part
 
 
-@dataclass(frozen=True, slots=True)
-class CrossAttention(TokenMixer):
+class CrossAttention(TokenMixer, frozen=True):
     """Softmax attention to as many keys and values as the encoder has outputs.
 
     They are made when the prompt is, by matrices that stand behind the encoder; what is kept of a

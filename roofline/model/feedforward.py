@@ -5,15 +5,16 @@ function of `roofline.cost.layers`.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
+
+from msgspec import Struct
 
 from roofline.model.linear import Group, Linear
 from roofline.part import Number
+from roofline.records import replace
 
 
-@dataclass(frozen=True, slots=True)
-class SharedWidth:
+class SharedWidth(Struct, frozen=True):
     """Width that the devices of a group divide between them."""
 
     name: str
@@ -84,10 +85,9 @@ class FeedForward(Hashable, Protocol):
         """So many experts, so many of them for a token, each like this part or its experts."""
 
 
-class DensePart:
+class DensePart(Struct, frozen=True):
     """Answers to `FeedForward` of parts that all tokens meet: each class states the rest."""
 
-    __slots__ = ()
     label: ClassVar[str] = "dense"
     experts: ClassVar[int] = 0
     active: ClassVar[int] = 0
@@ -100,8 +100,7 @@ class DensePart:
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Mlp(DensePart):
+class Mlp(DensePart, frozen=True):
     """Dense feed-forward part: ``down(act(gate) · up)`` if gated, else ``down(act(up))``."""
 
     width: int
@@ -148,8 +147,7 @@ class Mlp(DensePart):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Moe:
+class Moe(Struct, frozen=True):
     """Mixture of experts: a router sends each token to k of E feed-forward parts."""
 
     label: ClassVar[str] = "experts"

@@ -1,6 +1,5 @@
 """Multi-head latent attention."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from roofline.model.linear import Linear
@@ -8,8 +7,7 @@ from roofline.model.mixer import Indexer, TokenMixer, cache
 from roofline.part import Number, Part
 
 
-@dataclass(frozen=True, slots=True)
-class Mla(TokenMixer):
+class Mla(TokenMixer, frozen=True):
     """Multi-head latent attention: keys and values are expanded from one cached latent."""
 
     latent_forms: ClassVar[bool] = True

@@ -1,7 +1,8 @@
 """Matrices that tokens are multiplied with."""
 
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 Split: TypeAlias = Literal["column", "row", "none"]
 ROUTER: Final = "router"
@@ -9,8 +10,7 @@ ROUTER: Final = "router"
 Group: TypeAlias = Literal["layer", "shared", "expert"]
 
 
-@dataclass(frozen=True, slots=True)
-class Linear:
+class Linear(Struct, frozen=True):
     """A matrix that every token is multiplied with: ``y[n] = W[n, k] · x[k] (+ b[n])``."""
 
     name: str

@@ -6,10 +6,10 @@ is one class, in a module of its own, which inherits `TokenMixer`; its operators
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.model.linear import Linear
 from roofline.part import Number, Part
@@ -18,8 +18,7 @@ INDEX_SCALE_BYTES = 4
 """An index key is kept in fp8 with one fp32 scale. Source: DeepSeek-V3.2 (2025), inference code."""
 
 
-@dataclass(frozen=True, slots=True)
-class Indexer:
+class Indexer(Struct, frozen=True):
     """Lightning indexer of sparse attention: scores all keys cheaply, the best few are attended."""
 
     heads: int
@@ -173,10 +172,9 @@ class Mixer(Protocol):
         """Layers of a checkpoint that a role's matrix joins; None where it is as for any kind."""
 
 
-class TokenMixer:
+class TokenMixer(Struct, frozen=True):
     """Answers to `Mixer` that hold for most kinds: a class of its own states the rest."""
 
-    __slots__ = ()
     keeps_state: ClassVar[bool] = False
     keeps_positions: ClassVar[bool] = True
     latent_forms: ClassVar[bool] = False
@@ -284,8 +282,7 @@ def cache(
     return Part(name, held, formula.format(S="S" if span is None else "min(S, W)"), terms)
 
 
-@dataclass(frozen=True, slots=True)
-class Attention(TokenMixer):
+class Attention(TokenMixer, frozen=True):
     """Softmax attention with a KV cache: MHA (K = N), GQA, MQA (K = 1)."""
 
     stores_scores: ClassVar[bool] = True

@@ -6,12 +6,12 @@ more bits in some mixes, are counted as queries are: a third of a percent of an 
 """
 
 import re
-from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import UNQUANTISED, Architecture, Block
 from roofline.model.precision import named
 from roofline.model.precision.formats import BLOCKS
+from roofline.records import replace
 
 MIXES: Final = frozenset(
     ["q2-k-s", "q3-k-s", "q3-k-m", "q3-k-l", "q4-k-s", "q4-k-m", "q5-k-s", "q5-k-m"]

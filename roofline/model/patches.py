@@ -1,13 +1,13 @@
 """Networks that have no config: changes to another one, in a small YAML file."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal
 
 from roofline import schema
 from roofline.errors import DocumentError, did_you_mean
 from roofline.model.architecture import Architecture
 from roofline.model.changes import NETWORK, canonical, changed
+from roofline.records import replace
 
 
 class ModelSource(schema.Strict):

@@ -6,7 +6,6 @@ by one token at a time: S ← decay · S + k vᵀ, y = Sᵀ q. Mamba-1 is the ca
 v and the decay, which is why those are data here and not code.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
 from roofline.model.linear import Linear
@@ -17,8 +16,7 @@ from roofline.part import Number, Part
 Rule: TypeAlias = Literal["decay", "delta"]
 
 
-@dataclass(frozen=True, slots=True)
-class Recurrent(TokenMixer):
+class Recurrent(TokenMixer, frozen=True):
     """A layer with a recurrent state."""
 
     keeps_state: ClassVar[bool] = True

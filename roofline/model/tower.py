@@ -1,15 +1,17 @@
 """Encoders of pictures and of sound, beside a decoder that reads what they make."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture, Attention, Block, Linear, Mlp
+from roofline.records import replace
 from roofline.units import counted
 
 Number: TypeAlias = float | NDArray[np.float64]
@@ -19,8 +21,7 @@ MOST_PIXELS: Final = 16_384
 MOST_SECONDS: Final = 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Media:
+class Media(Struct, frozen=True):
     """Pictures and recordings in each prompt, all of a kind alike."""
 
     images: int = 0

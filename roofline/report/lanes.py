@@ -5,8 +5,9 @@ The table ``points`` has a row for each configuration: names (model, GPU, layout
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.report.figures import log_axis
 from roofline.table import Result, Table
@@ -59,8 +60,7 @@ DIGITS: Final = 5
 """Digits of a figure on a page at least, more than it shows. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """Something with several values: a name, or a number."""
 
     name: str
@@ -68,8 +68,7 @@ class Choice:
     values: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Lanes:
+class Lanes(Struct, frozen=True):
     """Configurations of a page."""
 
     axes: tuple[Choice, ...]

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from roofline.content import shipped
 from roofline.errors import InputError, MissingEnvironmentError, RooflineError, UnknownNameError
@@ -86,8 +87,7 @@ def plot(result: Result, name: str = "") -> "plotly.graph_objects.Figure":
     return _interactive(drawn[name] if name else next(iter(drawn.values())))
 
 
-@dataclass(frozen=True, slots=True)
-class Inline:
+class Inline(Struct, frozen=True):
     """A report in a frame of its own, which reaches neither the notebook nor the network."""
 
     text: str

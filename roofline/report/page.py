@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
+from msgspec import Struct
 
 from roofline.content import shipped
 from roofline.errors import MissingEnvironmentError
@@ -26,8 +26,7 @@ _TYPED: Final = re.compile(r"(`roofline [^`\n]+`|(?<![\w-])--[a-z][a-z-]*)")
 """A command of ours between backquotes, or an option by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(Struct, frozen=True):
     """A script to be unpacked by the page."""
 
     packed: str

@@ -1,9 +1,10 @@
 """Figures that were measured and predicted, by metric, before they are drawn."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.table import Result
 from roofline.view.text import is_number
@@ -16,8 +17,7 @@ NAMED: Final = {"scores": "row", "published_results": "title", "figures": "run"}
 NEEDED: Final = frozenset({"metric", "unit", "measured", "predicted", "low", "high"})
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredFigure:
+class ScoredFigure(Struct, frozen=True):
     """A measured figure with its prediction, on a scoreboard a throughput for each GPU."""
 
     name: str

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from msgspec import Struct
+
 from roofline.errors import DocumentError, RooflineError
 from roofline.units import PREFIX
 
@@ -26,16 +28,14 @@ MAX_DIGITS: Final = 64
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """Position in a text, as editors show it: both count from 1, columns count characters."""
 
     line: int
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """Content of a file, and the name it has for the user."""
 
     content: str

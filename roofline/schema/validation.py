@@ -6,11 +6,11 @@ Strict models, and figures with their sources, are shapes that files of all room
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import isclass
 from typing import Any, Final, TypeAlias, TypeVar, get_args
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from roofline.errors import DocumentError, QuantityError
@@ -195,8 +195,7 @@ Model = TypeVar("Model", bound=BaseModel)
 _MAX_FINDINGS: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One of pydantic's errors.
 
     ``raw`` is its location as pydantic has it; ``tags`` says which steps of it are no steps in the

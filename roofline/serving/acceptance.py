@@ -8,14 +8,15 @@ request among all, τ tokens of a verification. A request keeps its u at every p
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, structs
 
 from roofline.cost.work import Array, Number
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.table import Table, table
 
 _HINT: Final = (
@@ -24,8 +25,7 @@ _HINT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(Struct, frozen=True):
     """Probability that the target accepts a drafted token when it has accepted those before it.
 
     A single position stands for all: tokens are then accepted alike and independently.
@@ -124,8 +124,7 @@ def parse(text: str) -> Acceptance:
     return Acceptance(positions)
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True):
     """Acceptance that somebody measured."""
 
     target: str
@@ -205,7 +204,7 @@ PUBLISHED: Final = (
 
 def published() -> Table:
     """Published acceptance rates, each with its source."""
-    return table([asdict(entry) | {"acceptance": entry.rounded} for entry in PUBLISHED], {})
+    return table([structs.asdict(entry) | {"acceptance": entry.rounded} for entry in PUBLISHED], {})
 
 
 def expected_tokens(acceptance: Number, length: Number) -> Number:

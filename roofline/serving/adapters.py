@@ -4,7 +4,6 @@ Adapters that are not on the device are loaded over the wires to the host when t
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from roofline.cost.adapters import NO_ADAPTERS, hit_rate
@@ -13,6 +12,7 @@ from roofline.cost.layout import SINGLE, different, pipeline
 from roofline.cost.memory import adapter_bytes
 from roofline.cost.step import outside_bytes_per_s
 from roofline.cost.work import Op, Work
+from roofline.records import replace
 from roofline.serving.explain.operators import operator
 from roofline.serving.explain.parts import derived
 from roofline.serving.static import OpTime, StaticBatch, static_batch

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from math import isclose
 from typing import Final
+
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
 from roofline.hardware.links import host_link
 from roofline.model import parameters, precision
+from roofline.records import replace
 from roofline.serving import room
 from roofline.serving.stages import GridStep, ask_together, remembering
 from roofline.serving.static import OpTime, Phases, StaticBatch, phases, priced
@@ -25,8 +27,7 @@ SHOWN: Final = {"wires": "interconnect", "engine": "the engine"}
 """Parts by their name in a sentence, where it differs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One change and what it does, as factors on the figures of the original."""
 
     name: str

@@ -5,7 +5,7 @@ t(T, S) is the time of a step of T new tokens of each sequence that see S tokens
 ways. A step computes logits of all its tokens: any of them may be the one to be filled in.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import exp
 from typing import Any
 
@@ -17,6 +17,7 @@ from roofline.cost.roof import Parts
 from roofline.cost.step import Group, prefill
 from roofline.cost.work import Array, Number
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.asking import asked_of
 from roofline.serving.explain.parts import derived, given
 from roofline.serving.quadrature import mean

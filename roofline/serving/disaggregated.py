@@ -8,12 +8,14 @@ Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670); Splitwise, Patel et al.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory, budget
 from roofline.cost.textbook.parallelism import kv_transfer_rate
 from roofline.errors import InputError, LayoutError
+from roofline.records import replace
 from roofline.serving.asking import check_decodes
 from roofline.serving.ffn_pools import Ratio, ffn_memory
 from roofline.serving.kv_transfer import Transfer, Wires, transfer
@@ -25,8 +27,7 @@ from roofline.serving.workload import Workload
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 
-@dataclass(frozen=True, slots=True)
-class Disaggregated:
+class Disaggregated(Struct, frozen=True):
     """Two pools and what comes of them. Times at datasheet rates are the least there can be."""
 
     prefill: StaticBatch

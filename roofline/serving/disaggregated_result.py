@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory
+from roofline.records import replace
 from roofline.serving.advice import shares
 from roofline.serving.disaggregated import Disaggregated
 from roofline.serving.explain.disaggregated import explain_all

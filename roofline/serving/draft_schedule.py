@@ -4,10 +4,10 @@ Symbols: B sequences of a step, K tokens drafted in a row, τ(K) tokens of a ver
 time of a round.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
@@ -29,8 +29,7 @@ WORTH: Final = 1.01
 and forth. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """Draft length of each batch from 1 on."""
 
     lengths: Integers

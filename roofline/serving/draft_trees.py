@@ -5,10 +5,11 @@ target accepts one path from the root: of the alternatives at each position, one
 """
 
 import heapq
-from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 from typing import Final
+
+from msgspec import Struct
 
 from roofline.errors import InputError
 from roofline.serving.acceptance import Acceptance
@@ -18,8 +19,7 @@ LONGEST: Final = 16
 """Tokens drafted in a row, at most. [token]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True):
     """The nodes at one position after the last token."""
 
     nodes: int
@@ -32,8 +32,7 @@ class Level:
     """Probability that it is one without children. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Struct, frozen=True):
     """Draft of a round, position by position."""
 
     levels: tuple[Level, ...]

@@ -5,7 +5,7 @@ tokens is a network of one layer, a Medusa head one of none.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from roofline.cost.work import Op
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture, Block, Linear
 from roofline.model.huggingface.layers import block_parameters
+from roofline.records import replace
 
 Kind = Literal["model", "mtp", "eagle", "medusa", "ngram"]
 OWN: Final[tuple[Kind, ...]] = ("mtp", "eagle", "medusa", "ngram")

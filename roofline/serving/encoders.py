@@ -8,11 +8,13 @@ Source: EPD disaggregation, Singh et al. 2025 (arXiv 2501.05460), for the stage 
 """
 
 import math
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.errors import InputError, LayoutError
 from roofline.model.tower import TEXT_ALONE, media_tokens
+from roofline.records import replace
 from roofline.serving.disaggregated import Disaggregated
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
@@ -20,8 +22,7 @@ from roofline.table import Table, table
 from roofline.units import MILLION, SECONDS_PER_HOUR, counted, show, significant
 
 
-@dataclass(frozen=True, slots=True)
-class Encoders:
+class Encoders(Struct, frozen=True):
     """Instances that encode beside two pools."""
 
     deployment: Deployment

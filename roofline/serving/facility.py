@@ -1,11 +1,12 @@
 """The building around a deployment: power at load, energy, carbon and electricity of its tokens."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import exp, floor, hypot, log
 from operator import add
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.power import (
@@ -30,8 +31,7 @@ from roofline.units import BITS_PER_BYTE, MILLION, PREFIX, SECONDS_PER_HOUR, sho
 MOST_PUE: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Facility:
+class Facility(Struct, frozen=True):
     """Building, electricity and grid."""
 
     pue: float = 1.0
@@ -82,8 +82,7 @@ def _network(node: Node) -> float:
     return float(network_power(node.network.bytes_per_s if node.network else 0.0))
 
 
-@dataclass(frozen=True, slots=True)
-class Consumption:
+class Consumption(Struct, frozen=True):
     """Boards of one kind at a load, with the server and the building around them."""
 
     facility: Facility

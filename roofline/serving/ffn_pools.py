@@ -13,15 +13,17 @@ flow shop of equal jobs, `roofline.serving.stages.period`.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.ffn_pool import with_ffn_pool
 from roofline.cost.layout import Layout
 from roofline.cost.memory import Memory, budget
 from roofline.errors import InputError, LayoutError, RooflineError
+from roofline.records import replace
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
 from roofline.units import counted
@@ -34,8 +36,7 @@ VISITS: Final = ("attention", "to FFN", "FFN", "from FFN")
 """Resources that a micro-batch visits in every layer, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
+class Ratio(Struct, frozen=True):
     """Instances of attention beside a pool of feed-forward parts, and what comes of them."""
 
     deployment: Deployment

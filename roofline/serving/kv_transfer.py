@@ -7,15 +7,16 @@ parts; copies inside the receiving instance go over its own link and are left ou
 """
 
 import math
-from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import SINGLE, Stage, pipeline
 from roofline.cost.memory import kept, kv_bytes_per_sequence
 from roofline.errors import LayoutError
+from roofline.records import replace
 
 Wires = Literal["network", "link"]
 WIRES: Final[tuple[Wires, ...]] = ("network", "link")
@@ -23,8 +24,7 @@ SOFTWARE_SD: Final = 0.5
 """Log standard deviation of the software of a hand-over: SGLang's on seven devices and lengths."""
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """Links of one instance, and their traffic for a prompt."""
 
     sharing: int
@@ -47,8 +47,7 @@ class Side:
         return self.busiest_bytes / self.bytes_per_s / self.groups
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(Struct, frozen=True):
     """Hand-over from a prefill instance to a decode instance."""
 
     prompt_bytes: float

@@ -1,11 +1,11 @@
 """Steps of a server as its log tells them."""
 
-from dataclasses import dataclass
 from math import nan
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class LoggedStep:
+
+class LoggedStep(Struct, frozen=True):
     """Mean of some steps of one scheduler, as lines of a log tell it."""
 
     line: float

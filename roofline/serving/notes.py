@@ -2,7 +2,6 @@
 
 from bisect import bisect
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,6 +12,7 @@ from roofline.cost.layout import pipeline
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.moe import touched
 from roofline.cost.sampling import Sampling
+from roofline.records import replace
 from roofline.serving.room import host_memory, largest_batch, on_a_host
 from roofline.serving.stages import remembering, slowest_number, through
 from roofline.serving.static import Phases, StaticBatch, phases, priced

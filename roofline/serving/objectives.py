@@ -6,10 +6,10 @@ request of one token does not have; E2E is from arrival to last token.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from typing import Final, Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
@@ -23,8 +23,7 @@ _PLAIN: Final = re.compile(r"[0-9.]+")
 _OBJECTIVE: Final = re.compile(r"(\w+?)(?:_(mean|p[0-9]{1,2}(?:\.[0-9]{1,3})?))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """Requests that were served, one row each, in order of arrival."""
 
     arrival: Array
@@ -75,11 +74,10 @@ def after_warmup(served: Finished, warmup: int) -> Finished:
             f"warm-up takes {warmup} of {len(served)} requests",
             hint="leave out fewer, or send more",
         )
-    return Finished(*(getattr(served, part.name)[warmup:] for part in fields(Finished)))
+    return Finished(*(getattr(served, name)[warmup:] for name in Finished.__struct_fields__))
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """Distribution of a latency over requests. Percentiles between two are interpolated."""
 
     mean: float
@@ -106,8 +104,7 @@ def spread(seconds: Array) -> Spread | None:
     return Spread(float(have.mean()), p50, p90, p95, p99, len(have))
 
 
-@dataclass(frozen=True, slots=True)
-class Objective:
+class Objective(Struct, frozen=True):
     """Limit on one latency."""
 
     metric: Metric
@@ -166,8 +163,7 @@ def parse_slo(text: str) -> tuple[Objective, ...]:
     return tuple(out)
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """Attainment of an objective."""
 
     objective: Objective

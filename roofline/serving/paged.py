@@ -3,11 +3,11 @@
 Free room between contiguous caches that no waiting request fits into is external fragmentation.
 """
 
-from dataclasses import dataclass, replace
 from math import floor
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import pipeline
@@ -22,6 +22,7 @@ from roofline.cost.sampling import (
 )
 from roofline.cost.work import Array, Number
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.room import memory_of
 from roofline.serving.static import check_context, static_batch
 from roofline.serving.workload import MOST_SEQUENCES, Workload
@@ -30,8 +31,7 @@ ENTRY_BYTES: Final = 4.0
 """Bytes of an entry of a block table, an int32. Source: ``vllm/v1/worker/block_table.py``. [B]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Scheme:
+class Scheme(Struct, frozen=True):
     """A way to give the answers to a prompt room."""
 
     name: str
@@ -56,8 +56,7 @@ class Scheme:
     of its logarithm, 0 at datasheet rates. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Paged:
+class Paged(Struct, frozen=True):
     """Schemes side by side."""
 
     deployment: Deployment

@@ -5,7 +5,7 @@ deployment, of a sweep or of every layout, is made of these two.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -18,6 +18,7 @@ from roofline.cost.kernels.form import longest
 from roofline.cost.roof import BOUNDS
 from roofline.cost.work import Array, Number, anywhere
 from roofline.model.architecture import Architecture, Attention, Block
+from roofline.records import replace
 from roofline.serving.quadrature import Answers, ContextSums, between_nodes, context_nodes
 from roofline.serving.room import prompts_in_a_step
 from roofline.serving.stages import GridStep, finish, finish_with, grid_step, pace, period, wires

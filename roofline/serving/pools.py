@@ -10,16 +10,15 @@ first one anew, from the last token of the prompt (issue 930 of inference-sim/in
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.textbook.parallelism import prefill_servers
 from roofline.errors import LayoutError
 
 
-@dataclass(frozen=True, slots=True)
-class Phases:
+class Phases(Struct, frozen=True):
     """Times of a prefill and a decode instance, at one bound of the roofline."""
 
     output: int
@@ -69,8 +68,7 @@ class Phases:
         return float(prefill_servers(1.0 / self.prompts_per_s, self.answers_per_s))
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Struct, frozen=True):
     """Instances of each kind. [1]"""
 
     prefill: int

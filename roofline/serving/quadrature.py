@@ -1,11 +1,11 @@
 """Points at which to price a function, so that sums or straight lines between them stand for it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array, Number, distinct, picked, union
@@ -122,8 +122,7 @@ def _octaves(each: int) -> Array:
     return distinct(np.concatenate([beyond, splits, splits + 1.0]))
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(Struct, frozen=True):
     """Steps of answers among contexts that are priced: the cells that they begin and end in."""
 
     first: NDArray[np.intp]
@@ -154,8 +153,7 @@ class Answers:
         return ContextSums.of(nodes, np.eye(len(nodes))).mean(self, every)
 
 
-@dataclass(frozen=True, slots=True)
-class ContextSums:
+class ContextSums(Struct, frozen=True):
     """Sums over whole contexts of values that are linear between nodes."""
 
     start: Array

@@ -1,15 +1,16 @@
 """Requests as columns: when they arrive, how long they are, what they wait for and share."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import ArrayLike, NDArray
 
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.records import replace
 
 Integers: TypeAlias = NDArray[np.int64]
 MOST_TOKENS: Final = 2**31
@@ -17,8 +18,7 @@ COLUMNS: Final = ("arrival", "prompt", "output", "priority", "after", "think", "
 """Columns with an entry for each request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Requests:
+class Requests(Struct, frozen=True):
     """Requests in order of arrival, one row each.
 
     A column of one value may be read-only and hold it once, so that millions of requests are small.

@@ -4,17 +4,18 @@ Metrics, operators, room, and the assumptions behind them are tables of it.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
 from math import exp
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct, structs
 
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.roof import traffic
 from roofline.cost.work import COUNTS
 from roofline.errors import RooflineError
 from roofline.hardware.machine import Fact, Gpu
+from roofline.records import replace
 from roofline.serving import advice, room
 from roofline.serving.adapters import adapter_derivations, adapter_table, load_notes
 from roofline.serving.advice import Change
@@ -220,8 +221,8 @@ def result_of(
             "prefix_hit": work.prefix_hit,
             "kv_cache": work.kv_cache,
             **({"samples": work.samples} if work.samples > 1 else {}),
-            **(asdict(sampling) if sampling.given else {}),
-            **(asdict(lora) if lora.adapters else {}),
+            **(structs.asdict(sampling) if sampling.given else {}),
+            **(structs.asdict(lora) if lora.adapters else {}),
             "convention": "engine",
             "basis": "calibrated" if batch.calibrated else "datasheet",
             "calibration": deployment.calibration.name if deployment.calibration else "none",
@@ -411,8 +412,7 @@ MEANINGS: Final[Mapping[str, str]] = {
 """Meaning of each metric, in a few words."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Metric:
+class _Metric(Struct, frozen=True):
     """One row: with perfect overlap and without any, and its log spread."""
 
     name: str
@@ -512,7 +512,7 @@ def capacity(batch: StaticBatch, most: int) -> Table:
 
 def what_if(priced: tuple[Change, ...]) -> Table:
     """Changes, each priced by itself; factors on the figures of this deployment."""
-    rows = [asdict(change) for change in priced]
+    rows = [structs.asdict(change) for change in priced]
     return table([{"change": row.pop("name"), **row} for row in rows], {})
 
 

@@ -1,7 +1,6 @@
 """Device memory of a workload, and the largest batch, context and offload that fit."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from roofline.cost.memory import Memory, budget
 from roofline.cost.sampling import own_tokens
 from roofline.cost.work import Number
 from roofline.errors import LayoutError, RooflineError
+from roofline.records import replace
 from roofline.serving.workload import MOST_SEQUENCES, MOST_TOKENS, Workload, branches
 from roofline.table import Table, table
 from roofline.units import show_binary

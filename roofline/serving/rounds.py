@@ -5,14 +5,15 @@ with the token that the target puts after the last accepted one, which the next 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op
+from roofline.records import replace
 from roofline.serving.draft_trees import Tree
 from roofline.serving.drafts import Draft, pass_, pass_ops
 from roofline.serving.quadrature import answer_nodes
@@ -20,8 +21,7 @@ from roofline.serving.stages import Priced, laid_out, through
 from roofline.serving.workload import Workload
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A time with perfect overlap, and without any [s]; log standard deviation of the first. [1]"""
 
     seconds: Number
@@ -37,8 +37,7 @@ class Span:
         return self.seconds * np.exp(deviations * self.log_sd)
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(Struct, frozen=True):
     """Times of a round at one bound of the roofline, mean over the answer."""
 
     tokens: float
@@ -219,8 +218,7 @@ def operations(
     return tuple(map(round_of, trees))
 
 
-@dataclass(frozen=True, slots=True)
-class Sheet:
+class Sheet(Struct, frozen=True):
     """Mean times over the answer, of several trees at several batches."""
 
     trees: tuple[Tree, ...]

@@ -1,9 +1,10 @@
 """Cost and energy of a run: of requests, tokens for a dollar and a joule, power of the boards."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import exp
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from roofline.cost.power import (
     IDLE_SHARE,
@@ -100,8 +101,7 @@ def owned_usd_per_hour(server_usd: Number, devices: Number, years: Number) -> Nu
 Served = Literal["all", "prefill", "decode"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranged:
+class Ranged(Struct, frozen=True):
     """A figure with its central 80 %."""
 
     value: float
@@ -119,8 +119,7 @@ class Ranged:
         return Ranged(self.value + other, self.low + other, self.high + other)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestEnergy:
+class RequestEnergy(Struct, frozen=True):
     """Energy of the units of all boards of a replica for a request, and the boards it is of."""
 
     limit_w: float

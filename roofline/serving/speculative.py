@@ -3,16 +3,18 @@
 import math
 from bisect import bisect
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory, budget
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving import room
 from roofline.serving.acceptance import Acceptance
 from roofline.serving.asking import check_decodes
@@ -36,16 +38,14 @@ BUDGETS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 """Sizes of the best trees that are compared. [token]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """Something else that could be drafted, and its round."""
 
     tree: Tree
     round: Round
 
 
-@dataclass(frozen=True, slots=True)
-class AtBatch:
+class AtBatch(Struct, frozen=True):
     """Another batch: the round there, and what would be best to draft."""
 
     batch: int
@@ -58,8 +58,7 @@ class AtBatch:
     """Whether it fits in memory, the draft included."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """Batch at which a gain becomes a loss as the batch grows, or a loss a gain."""
 
     batch: int

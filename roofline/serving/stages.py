@@ -5,11 +5,12 @@ need not be equal: the slowest sets the pace.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.calibration.remembered import Remembered
@@ -23,6 +24,7 @@ from roofline.cost.roof import BOUNDS, CHOSEN, Parts, Time, measured_each, parts
 from roofline.cost.step import Group, feed_forward, steps
 from roofline.cost.work import COMBINE, DISPATCH, Array, Number, Op, anywhere, chosen, plus
 from roofline.errors import RooflineError
+from roofline.records import replace
 
 
 def fill(stages: Sequence[Number]) -> Number:
@@ -106,8 +108,7 @@ def period(stages: Sequence[Number], number: Number) -> Number:
     return np.maximum(fill(stages), number * pace(stages))
 
 
-@dataclass(frozen=True, slots=True)
-class Priced:
+class Priced(Struct, frozen=True):
     """A stage of a step."""
 
     deployment: Deployment
@@ -135,8 +136,7 @@ class Priced:
         return shown
 
 
-@dataclass(frozen=True, slots=True)
-class LaidStage:
+class LaidStage(Struct, frozen=True):
     """Operators of a stage, before they are priced."""
 
     deployment: Deployment
@@ -146,8 +146,7 @@ class LaidStage:
     """Layers that it has, and operators by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaidOut:
+class LaidOut(Struct, frozen=True):
     """Operators of a step on the stages of a pipeline, before they are priced."""
 
     deployment: Deployment

@@ -5,11 +5,12 @@ approximate steady state.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
@@ -18,6 +19,7 @@ from roofline.cost.memory import Memory
 from roofline.cost.roof import Time
 from roofline.cost.work import COUNTS, Array, Number, Op, Work, distinct
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.phases import (
     ENGINE,
     DecodeSteps,
@@ -374,8 +376,7 @@ APPROXIMATE: Final = 0.02
 compared are within 4.7 %, half within 0.5 %. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class SteadyColumns:
+class SteadyColumns(Struct, frozen=True):
     """Approximate steady state of many batches or layouts, an entry for each."""
 
     ttft_idle_s: Number
@@ -385,8 +386,7 @@ class SteadyColumns:
     """Output tokens of a replica. [token/s]"""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTimes:
+class PromptTimes(Struct, frozen=True):
     """Time that prompts add to the step that they join, an entry for each batch or layout."""
 
     first_s: Array

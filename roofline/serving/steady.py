@@ -1,13 +1,14 @@
 """A server that is kept full by clients who ask again at once: what users see in the long run."""
 
-from dataclasses import dataclass, replace
 from math import ceil, floor, hypot
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.engine_costs import EngineCosts
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.requests import Requests, requests
 from roofline.serving.simulate.prices import prices_of_lengths
 from roofline.serving.simulate.server import Asked, server_of
@@ -31,8 +32,7 @@ SAMPLE: Final = len(ORDER)
 """Requests whose lengths stand for those of all."""
 
 
-@dataclass(frozen=True, slots=True)
-class SteadyState:
+class SteadyState(Struct, frozen=True):
     """Means of a replica whose batch is kept full, and of one prompt while it is idle."""
 
     clients: int

@@ -1,11 +1,11 @@
 """Workload of a static batch: sequences and their lengths."""
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
@@ -18,8 +18,7 @@ MOST_SEQUENCES: Final = 2**24
 MOST_SAMPLES: Final = 2**16
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """Batch, lengths and prefix hits of a static batch."""
 
     batch: int = 16

@@ -1,10 +1,10 @@
 """The best of some layouts, and why; and all of them as a result."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
@@ -33,8 +33,7 @@ DATASHEET: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A layout and why it was taken."""
 
     layout: Layout

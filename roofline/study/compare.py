@@ -1,9 +1,10 @@
 """Variants of one deployment side by side, each against the base, and why they differ."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import exp
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.cost.textbook.training import (
     CALIBRATION_TOKENS,
@@ -14,6 +15,7 @@ from roofline.cost.textbook.training import (
 from roofline.errors import InputError, prefixed
 from roofline.hardware.machine import Gpu
 from roofline.model.changes.settings import CHANGES, Setup, explained, parse
+from roofline.records import replace
 from roofline.serving.static import CENTRAL
 from roofline.study.figures import Conditions, Figures, figures, sentence
 from roofline.table import Result, Table, table
@@ -73,8 +75,7 @@ UNITS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """One column of the comparison."""
 
     label: str

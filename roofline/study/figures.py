@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import floor, inf, log
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout
@@ -15,6 +17,7 @@ from roofline.hardware.machine import Gpu
 from roofline.hardware.serving_engine import Engine
 from roofline.model import parameters, precision
 from roofline.model.changes.settings import Setup
+from roofline.records import replace
 from roofline.serving import advice, lecture, room
 from roofline.serving.notes import conventions
 from roofline.serving.static import StaticBatch, static_batch
@@ -36,8 +39,7 @@ _DOING: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(Struct, frozen=True):
     """Conditions that all variants have in common."""
 
     workload: Workload
@@ -233,8 +235,7 @@ def _textbook(setup: Setup, conditions: Conditions) -> Figures:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """Part of a phase that gained or lost most."""
 
     part: str

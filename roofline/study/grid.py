@@ -12,6 +12,7 @@ from math import prod
 from typing import Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
@@ -24,8 +25,7 @@ MOST: Final = 2**63 - 1
 """Configurations of a grid: their numbers are 64 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """An axis of names, or several that go together."""
 
     names: tuple[str, ...]
@@ -37,8 +37,7 @@ class Names:
         return len(self.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """Numbers one by one."""
 
     values: tuple[float, ...]
@@ -51,8 +50,7 @@ class Listed:
         return np.asarray(np.asarray(self.values, np.float64)[places])
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """``first``, ``first + step``, … as many as ``places``."""
 
     first: float
@@ -70,8 +68,7 @@ class Steps:
 Series: TypeAlias = Listed | Steps
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(Struct, frozen=True):
     """An axis of numbers, or several of equal length that go together."""
 
     series: Mapping[str, Series]

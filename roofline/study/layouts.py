@@ -1,10 +1,10 @@
 """Layouts of a network on a number of GPUs: all that can be, priced together."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
 from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment, Options
@@ -15,6 +15,7 @@ from roofline.errors import LayoutError
 from roofline.hardware.machine import Node
 from roofline.model.architecture import Architecture
 from roofline.model.feedforward import FeedForward
+from roofline.records import replace
 from roofline.serving.phases import together
 from roofline.serving.room import step_tokens
 from roofline.serving.stages import ask_together
@@ -132,8 +133,7 @@ def _by_place(grid: Degrees, node: Node, pp: int) -> Iterator[Degrees]:
         yield grid[:, kinds == kind]
 
 
-@dataclass(frozen=True, slots=True)
-class Layouts:
+class Layouts(Struct, frozen=True):
     """Figures of layouts, one entry of every array for each."""
 
     tp: Array
@@ -235,8 +235,8 @@ def price(
     ]
     return Layouts(
         *(
-            np.concatenate([getattr(part, field.name) for part in priced])
-            for field in fields(Layouts)
+            np.concatenate([getattr(part, name) for part in priced])
+            for name in Layouts.__struct_fields__
         )
     )
 

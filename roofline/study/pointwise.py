@@ -5,7 +5,6 @@ prefill beside pools that decode, and an offload that follows the batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from roofline.cost.layout import parse
 from roofline.cost.memory import Memory
 from roofline.cost.work import Array
 from roofline.errors import LayoutError, RooflineError
+from roofline.records import replace
 from roofline.serving import room
 from roofline.serving import speculative as drafting
 from roofline.serving.acceptance import mean_rounds

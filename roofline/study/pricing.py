@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Listed:
+class Listed(Struct, frozen=True, eq=False):
     """Columns of points, as `roofline.study.sweep.columns.Columns` has them."""
 
     names: Mapping[str, str | int]
@@ -205,8 +205,7 @@ def _axis(series: Series) -> tabular.Axis:
     return tabular.Axis.of(series.at(np.arange(len(series))).tolist())
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """Points of a lane: those it can be asked about, and those beyond its network's context."""
 
     prices: Prices

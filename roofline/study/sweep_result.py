@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
@@ -95,8 +96,7 @@ def taken(rows: "pa.Table | None", path: Path | None, places: NDArray[np.intp]) 
     return table.unify_dictionaries().take(np.argsort(np.argsort(places)))
 
 
-@dataclass(frozen=True, slots=True)
-class Best:
+class Best(Struct, frozen=True):
     """Keeps rows as `roofline.study.sweep.keep.Kept` keeps points."""
 
     keep: str

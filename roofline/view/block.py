@@ -1,8 +1,9 @@
 """Parts of an answer before it is written: figures, tables, cards, and the section of a page."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, overload
+
+from msgspec import Struct
 
 from roofline.view.text import Amount
 
@@ -10,8 +11,7 @@ NO_UNIT: Final = "\N{NO-BREAK SPACE}"
 """Unit of a number that has none and stands in a column with those that have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """An entry of a figure's legend."""
 
     text: str
@@ -25,8 +25,7 @@ class Key:
     """True where its points are drawn as a ring around a lighter inside."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A plotly figure as plain data."""
 
     key: str
@@ -41,8 +40,7 @@ class Figure:
     """Set in HTML above the figure, where it wraps as text does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """Head of a column."""
 
     text: str
@@ -57,8 +55,7 @@ class Head:
     """True where it has names that stay on one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """One cell: text, a unit that is aligned by itself, and how it is meant."""
 
     text: str
@@ -98,8 +95,7 @@ class Rows(Sequence[tuple[Cell, ...]]):
         return tuple(write(row) for write in self._write)
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """A table on the page; the first cell of a row names the row."""
 
     key: str
@@ -110,8 +106,7 @@ class Grid:
     """Rows that a terminal prints; 0 for all. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     """A figure that people ask for first, the interval where there is one, and a line or two."""
 
     name: str
@@ -123,8 +118,7 @@ class Card:
     """Key of its derivation; empty if there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Answer in short: a line, sentences and cards."""
 
     status: str
@@ -142,8 +136,7 @@ class Verdict:
     """Question in words, where it stands below the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """One section of the page."""
 
     order: int

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from roofline.records import replace
 from roofline.table import Column, Table
 from roofline.view.block import NO_UNIT, Cell, Grid, Head, Rows, number_cell
 from roofline.view.text import UNKNOWN, amount, clean, is_number, percent

@@ -1,9 +1,10 @@
 """The answer to each question as a reader sees it: how it was asked, sentences, tables, notes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.table import Result
 from roofline.units import counted
@@ -68,8 +69,7 @@ MADE: Final[Mapping[str, Callable[[Result], Grid | Sequence[Grid] | None]]] = {
 """Tables that are more than one of the result as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """An answer, before it is written to a page or a terminal.
 
     Attributes:

@@ -1,9 +1,10 @@
 """Titles and columns of the tables of all questions, said once for page, terminal and Markdown."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.table import Result, Table, table
 from roofline.units import show
@@ -29,8 +30,7 @@ SAME: Final = 0.005
 """A change below this is none. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """Title and columns of a table."""
 
     title: str

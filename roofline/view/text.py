@@ -2,9 +2,10 @@
 
 import math
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeGuard
+
+from msgspec import Struct
 
 from roofline.units import show, show_binary
 
@@ -20,8 +21,7 @@ _PLOTLY: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": " 
 _JSON: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """A number and its unit, apart so that a column can align both."""
 
     number: str

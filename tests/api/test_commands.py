@@ -1,7 +1,6 @@
 """A deployment, its command, and the deployment that the command starts."""
 
 import shlex
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from roofline.hardware import catalog as machines
 from roofline.hardware.engine import engine
 from roofline.model import catalog as networks
 from roofline.model import parameters
+from roofline.records import replace
 from roofline.serving.requests import requests
 from roofline.serving.simulate.server import Asked, server_of
 from tests.cases import examples

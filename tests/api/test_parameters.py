@@ -1,7 +1,6 @@
 """Functions of Python that are made from records of parameters."""
 
 import inspect
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -91,4 +90,4 @@ def test_what_is_handed_on_by_name_has_the_names_of_the_question(
 ) -> None:
     known = parameters_of(record)
     question = record(**dict.fromkeys(known, 1))
-    assert set(shared(question, kind)) == {field.name for field in fields(kind)} - own
+    assert set(shared(question, kind)) == set(kind.__struct_fields__) - own

@@ -1,7 +1,6 @@
 """Published results of a prefill or decode pool are priced as `disaggregate` prices them."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 import roofline
 from roofline.api.disaggregation import PublishedPrediction, score_pool
 from roofline.bench.end_to_end.published_results import PublishedResult, PublishedSource
+from roofline.records import replace
 
 RATE = "throughput_tok_s"
 WIDE: dict[str, Any] = {"gpus": 16, "ep": 16, "attn_dp": 16}

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import roofline
 from roofline.api import sweep as swept
 from roofline.api.sweeps import estimate
 from roofline.errors import InputError, LayoutError, UnknownNameError
+from roofline.records import replace
 from roofline.study.sweep_result import Sweep
 from roofline.table import Result
 from tests.study.scenario.documents import BATCH, TRAFFIC, scenario

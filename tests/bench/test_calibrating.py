@@ -1,7 +1,6 @@
 """Forms on a processor: planted constants come back, and a calibration file tells all of it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.form import Machine
 from roofline.cost.kernels.processor import FORMS, OF_KIND
 from roofline.errors import DocumentError, MissingRateError, UnknownNameError
+from roofline.records import replace
 from tests.bench.predicting import dims_of, naive, predict, touched
 
 MACHINE = Machine(128e9, 307.2e9, 2.0**25, 0.0, 1.0)

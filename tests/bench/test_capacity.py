@@ -1,7 +1,6 @@
 """The capacity of a cache is found in times of reading, and only where they show one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from roofline.bench.records import Header, Record, Records
 from roofline.cost.kernels.form import Machine
 from roofline.cost.kernels.processor import missed
 from roofline.cost.work import Array
+from roofline.records import replace
 
 SIZES = 2.0 ** np.arange(20, 31, 0.5)
 NOMINAL = 2.0**29

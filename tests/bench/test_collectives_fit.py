@@ -1,7 +1,5 @@
 """The fit of collectives on rows whose constants are known."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from roofline.bench.held_out import octaves
 from roofline.cost.kernels.collective import BOUNDS, CUSTOM, NCCL
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.records import replace
 from tests.bench.folds import with_spread
 from tests.bench.regime_fit import Rows, _Problem, fit, predict, regime
 from tests.cost.regimes import Constants, Regime
@@ -35,7 +34,7 @@ def rows(ranks: tuple[float, ...] = (2.0, 8.0), noise: float = NOISE, step: int 
     blank = Rows(size, n, np.ones_like(size), adds.astype(bool))
     random = np.random.default_rng(1)
     scale = np.exp(random.normal(0.0, noise, size.shape))
-    return dataclasses.replace(blank, measured=predict(TRUE, blank, RATE) * scale)
+    return replace(blank, measured=predict(TRUE, blank, RATE) * scale)
 
 
 def known(given: Rows, starts: int = 3) -> Constants:
@@ -52,7 +51,7 @@ def test_constants_are_recovered_within_the_noise() -> None:
 
 def test_sizes_and_ranks_between_the_measured_are_known_within_the_noise() -> None:
     between = rows((2.0, 4.0, 6.0, 8.0), noise=0.0)
-    between = dataclasses.replace(between, payload=between.payload * 1.4)
+    between = replace(between, payload=between.payload * 1.4)
     true = predict(TRUE, between, RATE)
     off = np.abs(predict(known(rows(step=2)), between, RATE) / true - 1)
     assert np.median(off) < NOISE
@@ -63,7 +62,7 @@ def test_a_few_wild_rows_do_not_move_the_fit() -> None:
     given = rows()
     wild = given.measured.copy()
     wild[::17] *= 3.0
-    found = known(dataclasses.replace(given, measured=wild))
+    found = known(replace(given, measured=wild))
     off = np.abs(predict(found, given, RATE) / given.measured - 1)
     assert np.median(off) < 2 * NOISE
 
@@ -75,7 +74,7 @@ def test_the_same_rows_give_the_same_constants() -> None:
 @pytest.mark.parametrize("factor", [1e-9, 1e-3, 1e3, 1e9])
 def test_bounds_hold_whatever_was_measured(factor: float) -> None:
     given = rows()
-    found = known(dataclasses.replace(given, measured=given.measured * factor), starts=1)
+    found = known(replace(given, measured=given.measured * factor), starts=1)
     for one in found.regimes:
         for name in ("start", "message", "efficiency"):
             assert BOUNDS[name][0] <= getattr(one, name) <= BOUNDS[name][1]
@@ -113,7 +112,7 @@ def test_a_held_out_octave_moves_neither_its_prediction_nor_its_interval() -> No
     slower = np.where(held, 3.0, 1.0) * given.measured
 
     def scored(measured: Array) -> tuple[Array, Array]:
-        seen = dataclasses.replace(given, measured=measured)
+        seen = replace(given, measured=measured)
         return with_spread(
             octave // 2 % 4,
             measured,

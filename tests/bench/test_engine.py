@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from roofline.bench.engine import AFTER, LOST, footprint, measure, run
 from roofline.bench.probe import Point, points
 from roofline.bench.stopping import Stop
 from roofline.errors import InputError
+from roofline.records import replace
 from tests.bench.probes import LAUNCHED, Clockwork, probe
 
 

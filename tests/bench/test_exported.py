@@ -1,6 +1,5 @@
 """Records of experts and recurrent states: fitted, exported, and read again as measured kernels."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -19,6 +18,7 @@ from roofline.bench.validation import READERS
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Dims
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 
 H100 = of_gpu(gpu("h100-sxm"), "h100-sxm", "nvlink")
 RECURRENT = [

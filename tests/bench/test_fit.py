@@ -1,7 +1,6 @@
 """The fit recovers what was planted, keeps to its bounds and never sees what it is scored on."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -23,6 +22,7 @@ from roofline.cost.kernels.gemm import waves
 from roofline.cost.kernels.residual import value
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.records import replace
 
 MACHINE: Final = Machine(1e15, 3e12, 5e7, 1e13, 132)
 PLANTED: Final = {"launch": 3e-6, "compute": 0.7, "memory": 0.9}

@@ -1,7 +1,5 @@
 """A budget buys every probe and regime, in a fixed order, and a list says what it does not."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +10,7 @@ from roofline.bench.planner import OVERHEAD_S, Plan, plan, seconds, spread
 from roofline.bench.probe import points, probes
 from roofline.bench.stopping import Stop
 from roofline.cost.kernels.form import Machine
+from roofline.records import replace
 from tests.bench.probes import Clockwork, probe
 
 MACHINE = Machine(1e11, 1e11, 2.0**25, 0.0, 1.0)

@@ -1,7 +1,5 @@
 """Groups of a file predicted by fits that never saw the family of a row."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from roofline.bench.kernel_rows import Group
 from roofline.bench.predictors import Predicted, cross_transfer, left_out, one_by_one, sibling_of
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 from tests.bench.test_fit import DIMS, FAMILIES, FORM, MACHINE, noisy
 
 NAME = {"gpu": "h100-sxm", "backend": "trtllm", "kernel": "gemm"}

@@ -1,6 +1,5 @@
 """Probes of a GPU each price something, and each operator has one or a reason."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.layout import Layout
 from roofline.hardware import catalog
 from roofline.model.catalog import architecture
+from roofline.records import replace
 from tests.bench.gpu.fake_gpu import FakeGpu, installed
 from tests.bench.gpu.planted import PLANTED, seconds
 from tests.bench.gpu.test_campaign import measured

@@ -8,7 +8,6 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from roofline.bench.probe import points
 from roofline.bench.recorder import Recorder, begin
 from roofline.bench.records import SIDECAR, read_records
 from roofline.errors import DocumentError, InputError, MissingEnvironmentError, RooflineError
+from roofline.records import replace
 from tests.bench.probes import loaded, measurement, probe
 
 ENVIRONMENT = {"machine": "toy", "threads": "1", "date": "2025-01-01"}
@@ -236,7 +236,7 @@ def test_records_of_another_version_of_a_probe_are_refused(tmp_path: Path) -> No
 
 
 def test_a_probe_whose_file_changed_is_noted(tmp_path: Path) -> None:
-    from dataclasses import replace
+    from roofline.records import replace
 
     recorded(tmp_path)
     found = read_records(tmp_path, {"toy": replace(loaded(probe()), code="other")})

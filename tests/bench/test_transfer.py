@@ -1,6 +1,5 @@
 """A fit carried to another device takes one factor from there, and nothing it is scored on."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,6 +11,7 @@ from roofline.bench.predictors import cross_transfer, transfer
 from roofline.bench.rows import grouped
 from roofline.cost.kernels.calibrated import TRANSFERRED, Calibrated, log_sd, predict, seconds
 from roofline.errors import InputError
+from roofline.records import replace
 from tests.bench.test_fit import DIMS, FAMILIES, FORM, MACHINE, PLANTED, TRUE, noisy, roofed
 
 FASTER = replace(MACHINE, hbm_bytes_per_s=1.5 * MACHINE.hbm_bytes_per_s)

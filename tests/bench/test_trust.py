@@ -1,7 +1,6 @@
 """Readings of hardware that lies are said, and change no fit."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from roofline.bench.probe import points
 from roofline.bench.recorder import begin
 from roofline.bench.records import Record, Records, read_records
 from roofline.errors import InputError
+from roofline.records import replace
 from tests.bench.probes import loaded, measurement, probe
 from tests.bench.test_calibrating import PUBLISHED, header, planted
 

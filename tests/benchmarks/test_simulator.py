@@ -3,11 +3,11 @@
 import resource
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from roofline.records import replace
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate, stream

@@ -1,12 +1,12 @@
 """Rates at which traffic is drawn and traces are read: printed, not held."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from roofline.interop.traces import stream_trace
+from roofline.records import replace
 from roofline.serving.objectives import Finished, parse_slo
 from roofline.serving.objectives import good as within
 from roofline.serving.traffic.draw import stream

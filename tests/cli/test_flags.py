@@ -1,7 +1,5 @@
 """Names of parameters become the options that the command line has."""
 
-from dataclasses import replace
-
 import pytest
 
 import roofline
@@ -11,6 +9,7 @@ from roofline.api.parameters import Question, parameters_of
 from roofline.cli.flags import flags, in_flags
 from roofline.cli.options import IN_PYTHON, SPLIT
 from roofline.errors import RooflineError
+from roofline.records import replace
 from roofline.table import Derivation, Result, table
 
 RECORDS: dict[str, type[Question]] = {

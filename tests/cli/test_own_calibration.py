@@ -1,7 +1,6 @@
 """``--calibration auto``: the user's own measurements of a GPU first, then what is shipped."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from roofline.cost.calibration.kernel import Label
 from roofline.cost.kernels.decode import KERNELS, USUAL, decode_dims, scheduled
 from roofline.errors import InputError, RooflineError
 from roofline.hardware import catalog as hardware
+from roofline.records import replace
 from tests.bench.test_calibrating import MACHINE
 from tests.study.scenario.documents import BATCH, scenario
 

@@ -1,7 +1,6 @@
 """Small random networks, a machine with round rates, and totals of a step."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +16,7 @@ from roofline.hardware.machine import Gpu, Link, Node
 from roofline.hardware.serving_engine import DeviceDefault, Engine
 from roofline.model.architecture import Architecture, Attention, Block, Mlp
 from roofline.model.precision import resolve
+from roofline.records import replace
 from tests.cost.reference import Sequences, Setting
 
 

@@ -1,6 +1,5 @@
 """Small networks of each kind, spread over boxes of round machines."""
 
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -10,6 +9,7 @@ from roofline.cost.deployment import KEPT, Deployment, Offload
 from roofline.cost.layout import Layout, Stage, pipeline
 from roofline.hardware.machine import Node
 from roofline.model.architecture import Architecture, Attention, Block, Mla, Mlp, Moe
+from roofline.records import replace
 from tests.cost.networks import BOXES, deployed, wires
 
 D: Final = 16

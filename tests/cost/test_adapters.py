@@ -1,6 +1,5 @@
 """LoRA adapters: weights, FLOPs and bytes by hand; popularity against counts over all draws."""
 
-from dataclasses import replace
 from itertools import product
 from math import prod
 from random import Random
@@ -18,6 +17,7 @@ from roofline.cost.memory import adapter_bytes, budget, weight_bytes
 from roofline.cost.step import decode, prefill, step
 from roofline.cost.work import Op
 from roofline.errors import InputError
+from roofline.records import replace
 from tests.pricing import seconds
 from tests.serving.deployments import on
 

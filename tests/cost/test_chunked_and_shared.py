@@ -1,7 +1,6 @@
 """Chunked attention, shared caches, and projections out of the ordinary, against counting."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from roofline.cost.step import decode, prefill, step
 from roofline.model.architecture import Architecture, Attention, Block
 from roofline.model.catalog import architecture, names
 from roofline.model.parameters import total as total_parameters
+from roofline.records import replace
 from tests.cases import examples
 from tests.cost import reference
 from tests.cost.networks import deployed, groups, row_of, sequences, setting, total

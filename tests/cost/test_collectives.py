@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +21,7 @@ from roofline.cost.collectives import (
     send,
 )
 from roofline.hardware.machine import Link
+from roofline.records import replace
 from tests.cases import examples
 from tests.cost.networks import all_to_all, wires
 from tests.cost.reference import messages

@@ -1,6 +1,6 @@
 """Overheads of an engine worked out by hand, and laws that hold for any constants."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine
 from roofline.hardware.machine import Gpu
 from roofline.model.catalog import architecture
+from roofline.records import replace
 from tests.pricing import seconds
 from tests.serving.deployments import on
 
@@ -44,9 +45,9 @@ GAINS = KernelGains(
 TEN = Measured(10e-6, 0.1, 2.0, start_s=4e-6)
 """A kernel of 10 µs, 4 of them to start."""
 CONSTANTS = [
-    field.name
-    for field in fields(EngineProfile)
-    if field.name not in ("fused_inputs", "reach_bytes_per_s", "spreads", "logged", "source")
+    name
+    for name in EngineProfile.__struct_fields__
+    if name not in ("fused_inputs", "reach_bytes_per_s", "spreads", "logged", "source")
 ]
 TIMES = [name for name in CONSTANTS if name.endswith("_s")]
 FACTORS = [name for name in CONSTANTS if name not in TIMES]

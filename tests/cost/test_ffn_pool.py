@@ -1,7 +1,5 @@
 """Attention and feed-forward parts on pools of their own: what each has, and what goes between."""
 
-from dataclasses import replace
-
 import pytest
 
 from roofline.cost.deployment import Deployment
@@ -14,6 +12,7 @@ from roofline.cost.work import Op
 from roofline.errors import InputError, LayoutError
 from roofline.model.architecture import Moe
 from roofline.model.parameters import total
+from roofline.records import replace
 from tests.serving.deployments import on
 
 NETWORKS = ("llama-3.1-8b", "deepseek-v3", "qwen3-30b-a3b", "gpt-oss-20b", "gemma-3-12b")

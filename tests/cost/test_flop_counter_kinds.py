@@ -15,7 +15,6 @@ Where the counter and the engine mean the same, they agree exactly. Elsewhere:
   products of prefill are not compared for recurrent layers.
 """
 
-from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -27,6 +26,7 @@ from roofline.cost.step import step
 from roofline.cost.work import Op
 from roofline.model.architecture import Architecture, Attention, Mla, Moe, Recurrent
 from roofline.model.huggingface import from_config
+from roofline.records import replace
 from tests.cost.flop_counts import Counted, counts, named
 from tests.cost.networks import deployed, flops
 

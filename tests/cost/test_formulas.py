@@ -1,7 +1,7 @@
 """Formulas of operators: their text, with the numbers of their symbols, gives each count."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isclose
 
 import numpy as np
@@ -20,6 +20,7 @@ from roofline.hardware.engine import engine
 from roofline.model import catalog
 from roofline.model.parameters import formats as stored
 from roofline.model.precision import resolve
+from roofline.records import replace
 from tests.formulas import worth
 
 NETWORKS = (

@@ -1,7 +1,6 @@
 """Laws that the equations of attention, experts and their exchange keep, whatever was fitted."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -21,6 +20,7 @@ from roofline.cost.kernels import (
 from roofline.cost.kernels.form import Form, Machine, machine
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 
 H100: Final = machine(gpu("h100-sxm"), "bf16")
 LINK: Final = 450e9

@@ -1,6 +1,5 @@
 """Latent and sparse attention: both forms against counting head by head, and how one is chosen."""
 
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -20,6 +19,7 @@ from roofline.model.architecture import Architecture, Attention, Block, Indexer,
 from roofline.model.catalog import architecture
 from roofline.model.compressed import CompressedAttention
 from roofline.model.precision import resolve
+from roofline.records import replace
 from tests.cases import examples
 from tests.cost import reference
 from tests.cost.networks import deployed, group, groups, row_of, setting, total

@@ -1,7 +1,6 @@
 """Laws that hold for any network, machine and step: time, columns, kernels."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from roofline.cost.roof import roof
 from roofline.cost.step import Group, decode, step
 from roofline.cost.work import COUNTS, Number, Op, Work
 from roofline.model.architecture import Architecture, Attention, Block
+from roofline.records import replace
 from tests.cases import examples
 from tests.cost.networks import (
     GROUPS,

@@ -1,6 +1,5 @@
 """Layouts along an axis price like each of them alone."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from roofline.cost.layout import Layout
 from roofline.cost.memory import held
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.work import Number
+from roofline.records import replace
 from tests.cases import examples
 from tests.cost.networks import row_of, total
 from tests.cost.spread import (

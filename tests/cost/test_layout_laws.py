@@ -1,6 +1,5 @@
 """Laws of layouts: what is conserved, what is repeated and by how much, what hides behind what."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +14,7 @@ from roofline.cost.roof import Parts, parts, roof
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.work import Work
 from roofline.model.architecture import Architecture
+from roofline.records import replace
 from tests.cases import examples
 from tests.cost.networks import flops, total, wires
 from tests.cost.spread import (

@@ -1,7 +1,5 @@
 """Laws of splitting: over devices, over steps, over groups, over layers."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -12,6 +10,7 @@ from roofline.cost.memory import weight_bytes
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.work import Op, Work
 from roofline.model.architecture import Architecture, Attention
+from roofline.records import replace
 from tests.cases import examples
 from tests.cost.networks import (
     GROUPS,

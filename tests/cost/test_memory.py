@@ -1,7 +1,5 @@
 """Memory of a device, and what fits in it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,6 +17,7 @@ from roofline.interop.commands.memory import converted
 from roofline.interop.commands.served import Room, Share
 from roofline.model import parameters
 from roofline.model.architecture import Architecture
+from roofline.records import replace
 from tests.cases import examples
 from tests.cost.networks import BARE, NODE, dense, deployed, networks
 

@@ -1,7 +1,6 @@
 """Mixtures of experts: routing against enumeration and simulation, steps against counting."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,6 +25,7 @@ from roofline.model.architecture import (
 from roofline.model.catalog import architecture, names
 from roofline.model.parameters import parts
 from roofline.model.parameters import total as total_parameters
+from roofline.records import replace
 from tests.cases import examples
 from tests.cost import reference
 from tests.cost.networks import deployed, groups, row_of, setting, total

@@ -1,13 +1,12 @@
 """Bytes that devices send each other in a step, against tokens and keys passed one by one."""
 
-from dataclasses import replace
-
 import pytest
 
 from roofline.cost.layout import Layout
 from roofline.cost.roof import roof
 from roofline.cost.step import decode, prefill, step
 from roofline.cost.work import Op
+from roofline.records import replace
 from tests.cost.networks import BOXES, wires
 from tests.cost.reference.dispatching import arriving, sent
 from tests.cost.spread import DENSE, EXPERTS, HEADS, LATENT, LATENTS, WIDE, D, laid, of

@@ -1,7 +1,6 @@
 """A kind of feed-forward part that the package does not know: a class, operators, a line."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import pytest
 
@@ -22,10 +21,10 @@ from roofline.model.linear import Linear
 from roofline.model.parameters import parts
 from roofline.model.precision import resolve
 from roofline.part import Number
+from roofline.records import replace
 
 
-@dataclass(frozen=True, slots=True)
-class LowRank(DensePart):
+class LowRank(DensePart, frozen=True):
     """Up to the inner width and down again, each matrix factored through a narrow one."""
 
     width: int

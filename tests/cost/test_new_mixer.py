@@ -1,7 +1,6 @@
 """A kind of mixer that the package does not know: one class, its operators and a line."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
@@ -25,10 +24,10 @@ from roofline.model.mixer import TokenMixer, cache
 from roofline.model.parameters import kv_elements_per_token, parts
 from roofline.model.precision import resolve
 from roofline.part import Number, Part
+from roofline.records import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Tied(TokenMixer):
+class Tied(TokenMixer, frozen=True):
     """Grouped attention whose keys are its values: one cached row for both."""
 
     fixed_width: ClassVar[bool] = True

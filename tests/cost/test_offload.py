@@ -1,7 +1,6 @@
 """Weights and caches outside device memory: the time to load it and the room it leaves."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +14,7 @@ from roofline.cost.memory import Held, held, layer_bytes
 from roofline.cost.roof import Parts, parts, roof
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.errors import InputError
+from roofline.records import replace
 from tests.cases import examples
 from tests.cost.networks import total
 from tests.cost.spread import DENSE, NETWORKS, laid, spreads

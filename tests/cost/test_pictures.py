@@ -1,7 +1,5 @@
 """Pictures in prompts: the tower's work, by hand, and what becomes of it."""
 
-from dataclasses import replace
-
 import pytest
 
 import roofline
@@ -10,6 +8,7 @@ from roofline.model import parameters
 from roofline.model.architecture import Architecture
 from roofline.model.catalog import architecture, names
 from roofline.model.tower import Media, Tower, VisionTower
+from roofline.records import replace
 
 TOWERS = [
     (name, tower)

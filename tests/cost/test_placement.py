@@ -1,7 +1,5 @@
 """Layouts on nodes: against ranks that are walked one by one; layouts that cannot be."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -19,6 +17,7 @@ from roofline.model.architecture import (
     Moe,
     Recurrent,
 )
+from roofline.records import replace
 from tests.cases import examples
 from tests.cost.networks import BOXES, NODE, dense
 from tests.cost.reference.placing import members, shares, stage_leaves

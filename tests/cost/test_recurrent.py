@@ -1,6 +1,5 @@
 """Layers with a constant state against counting token by token and chunk by chunk."""
 
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ from roofline.errors import LayoutError
 from roofline.model.architecture import Architecture, Block, Linear, Recurrent
 from roofline.model.catalog import architecture, names
 from roofline.model.parameters import state_elements_per_sequence
+from roofline.records import replace
 from tests.cases import examples
 from tests.cost import reference
 from tests.cost.networks import deployed, groups, setting, total

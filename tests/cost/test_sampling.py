@@ -2,7 +2,6 @@
 
 import sys
 from collections import Counter
-from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -29,6 +28,7 @@ from roofline.cost.step import decode, step
 from roofline.cost.work import Op
 from roofline.errors import InputError
 from roofline.hardware.serving_engine import Sampler
+from roofline.records import replace
 from tests.pricing import seconds
 from tests.serving.deployments import on
 

@@ -1,7 +1,6 @@
 """The step against the slow reference that counts one by one."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -16,6 +15,7 @@ from roofline.cost.memory import kv_bytes_per_sequence, weight_bytes
 from roofline.cost.step import step
 from roofline.cost.work import Work
 from roofline.model.architecture import Architecture, Attention, Block, Mlp
+from roofline.records import replace
 from tests.cases import examples
 from tests.cost import reference
 from tests.cost.networks import (

@@ -1,6 +1,5 @@
 """The engine's own cost model, asked by the name of a network."""
 
-from dataclasses import replace
 from functools import cache
 from itertools import cycle, islice
 
@@ -14,6 +13,7 @@ from roofline.model import parameters
 from roofline.model.architecture import Architecture, Attention, Block, Mixer, Mla
 from roofline.model.catalog import architecture
 from roofline.model.precision import named, resolve
+from roofline.records import replace
 
 
 def total_parameters(model: str) -> int:

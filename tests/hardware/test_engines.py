@@ -1,6 +1,5 @@
 """The catalog of engines: defaults on a device, releases, and names that sources give them."""
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from roofline.hardware.catalog import gpu, gpu_names
 from roofline.hardware.engine import engine, engine_names, engine_of
 from roofline.hardware.machine import Gpu
 from roofline.hardware.serving_engine import DeviceDefault, DeviceRule
+from roofline.records import replace
 from roofline.units import parse
 
 EVERY = engine_names(unlisted=True)

@@ -1,6 +1,5 @@
 """Kinds of links, and what GPUs and nodes inherit from them."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -13,6 +12,7 @@ from roofline.hardware.figures import read_kind
 from roofline.hardware.files import LinkKind
 from roofline.hardware.machine import TOPOLOGIES, Link, Node
 from roofline.hardware.reading import read_node
+from roofline.records import replace
 from roofline.units import parse
 
 KINDS = sorted((shipped("hwspecs") / "links").glob("*.yaml"), key=lambda path: path.stem)

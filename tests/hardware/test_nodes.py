@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -8,6 +7,7 @@ from roofline.content import shipped
 from roofline.errors import InputError, LayoutError, UnknownNameError
 from roofline.hardware import catalog
 from roofline.hardware.machine import Link
+from roofline.records import replace
 from roofline.units import parse
 
 NODES = sorted((shipped("hwspecs") / "nodes").glob("*.yaml"), key=lambda path: path.stem)

@@ -1,6 +1,5 @@
 """Changes to networks: what they do to shape and size, and what they refuse."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from roofline.model.architecture import Architecture, Attention, Block, Mla, Mlp
 from roofline.model.changes import NETWORK, changed
 from roofline.model.changes.settings import CHANGES, apply, parse, setup_of
 from roofline.model.precision import named, resolve
+from roofline.records import replace
 
 LLAMA = catalog.architecture("llama-2-13b")
 DIVISORS = [n for n in range(1, 41) if 40 % n == 0]

@@ -1,7 +1,5 @@
 """Networks by the names of their quantised checkpoints."""
 
-from dataclasses import replace
-
 import pytest
 
 import roofline
@@ -11,6 +9,7 @@ from roofline.model.catalog import architecture
 from roofline.model.checkpoint_names import ENDINGS, readings
 from roofline.model.mixes import mixed
 from roofline.model.precision import named
+from roofline.records import replace
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Mixtures of experts: where they are, how wide, how many, and what else their layers have."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from roofline.model import parameters
 from roofline.model.architecture import Architecture, Attention, Mlp, Moe
 from roofline.model.catalog import architecture
 from roofline.model.huggingface import from_config
+from roofline.records import replace
 from roofline.schema import parse_json
 
 BASE = {

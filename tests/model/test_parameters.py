@@ -1,7 +1,6 @@
 """Laws of counting."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -11,6 +10,7 @@ from roofline.model import parameters
 from roofline.model.architecture import Architecture
 from roofline.model.catalog import architecture
 from roofline.model.huggingface import from_config
+from roofline.records import replace
 from roofline.schema import parse_json
 from tests.model.matrices import matmul_parameters
 

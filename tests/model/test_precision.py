@@ -1,7 +1,6 @@
 """Number formats: their bits, their names, and what a machine does with them."""
 
 from contextlib import suppress
-from dataclasses import replace
 from fractions import Fraction
 from math import prod
 
@@ -22,6 +21,7 @@ from roofline.model.precision import (
     quantisation,
     resolve,
 )
+from roofline.records import replace
 
 H100, A100, B200, T4 = (hardware.gpu(name) for name in ("h100-sxm", "a100-sxm", "b200-sxm", "t4"))
 BITS = [st.sampled_from((2, 3, 4, 8)), st.integers(2, 4096)]

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from roofline.model import catalog, parameters
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface import from_config
 from roofline.model.precision import named
+from roofline.records import replace
 from roofline.schema import parse_json
 
 DENSE: Final[dict[str, Any]] = {

@@ -1,10 +1,10 @@
 """A result small enough to check by hand: 1000 FLOP/s, 10 B/s, ridge at 100 FLOP/B."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from roofline.records import replace
 from roofline.table import Derivation, Result, Table, table
 
 OPS: list[dict[str, Any]] = [

@@ -1,10 +1,9 @@
 """The page of a deployment that measured kernels predict: intervals, floors apart, how sure."""
 
-from dataclasses import replace
-
 import pytest
 
 import roofline
+from roofline.records import replace
 from roofline.report import render
 from roofline.report.sections import (
     assumptions,

@@ -1,7 +1,6 @@
 """Configurations on a page: what can be chosen, what the script gets, and the controls at work."""
 
 import random
-from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 
 import roofline
 from roofline.cli import run
+from roofline.records import replace
 from roofline.report import lanes as configurations
 from roofline.report import render, write
 from roofline.report.lanes import MOST, alike, cut, embedded

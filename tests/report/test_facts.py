@@ -1,9 +1,9 @@
 import math
-from dataclasses import replace
 
 import pytest
 
 from roofline.cost.roof import BOUNDS
+from roofline.records import replace
 from roofline.report.figures import COLOURS, HATCH
 from roofline.report.sections import (
     batch_curve,

@@ -1,8 +1,8 @@
-from dataclasses import replace
 from itertools import count
 
 import pytest
 
+from roofline.records import replace
 from roofline.report import render
 from roofline.table import Result
 from tests.report.hostile import harmless, in_turn, poisoned

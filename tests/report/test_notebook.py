@@ -3,7 +3,6 @@
 import inspect
 import re
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final, get_type_hints
 
@@ -13,6 +12,7 @@ import pytest
 import roofline
 from roofline import api
 from roofline.errors import InputError, MissingEnvironmentError, UnknownNameError
+from roofline.records import replace
 from roofline.report import render
 from roofline.report.notebook import MOST_ROWS, _interactive, html, sliders
 from roofline.table import Derivation, Result, Table, table

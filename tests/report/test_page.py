@@ -3,13 +3,13 @@ import gzip
 import hashlib
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import roofline
 from roofline.content import shipped
+from roofline.records import replace
 from roofline.report import render
 from roofline.report.figures import COLOURS
 from roofline.report.page import environment

@@ -1,8 +1,8 @@
 """First card of a page: the answer, in figures, and how sure it is."""
 
-from dataclasses import replace
 from typing import Any
 
+from roofline.records import replace
 from roofline.report.page import render
 from roofline.report.sections import (
     blocks,

@@ -1,6 +1,5 @@
 """Instances of pools for prefill and decode, and times of their phases."""
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -8,6 +7,7 @@ from hypothesis import strategies as st
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import parse
 from roofline.hardware.machine import Link
+from roofline.records import replace
 from roofline.serving.pools import Phases
 from tests.serving.deployments import on
 

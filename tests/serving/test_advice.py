@@ -1,7 +1,6 @@
 """The bound, and changes that would help: every factor is that of running the change."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.hardware.catalog import default_node
 from roofline.model.precision import resolve
+from roofline.records import replace
 from roofline.serving.advice import changes, sentences, shares
 from roofline.serving.room import largest_batch
 from roofline.serving.static import static_batch

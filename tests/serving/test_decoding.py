@@ -1,6 +1,5 @@
 """Answers and beams that share a prompt: laws, and counts by hand."""
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +9,7 @@ import roofline
 from roofline import api
 from roofline.cost.sampling import Sampling, own_tokens
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.explain.figures import explain_all
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload

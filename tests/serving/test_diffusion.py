@@ -1,6 +1,5 @@
 """Denoising in parallel, beside decoding token by token."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from roofline.cost.step import Group, decode, step
 from roofline.cost.work import Work
 from roofline.errors import InputError
 from roofline.hardware.catalog import default_node
+from roofline.records import replace
 from roofline.serving.diffusion import Denoising, denoise, denoising_step
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload

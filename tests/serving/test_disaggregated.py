@@ -1,6 +1,5 @@
 """Prefill and decode on pools of their own: what users feel, memory, mistakes, what is shown."""
 
-from dataclasses import replace
 from math import ceil, inf
 
 import pytest
@@ -11,6 +10,7 @@ from roofline.cost.memory import Memory, kv_bytes_per_sequence
 from roofline.errors import InputError, LayoutError
 from roofline.hardware.machine import Link
 from roofline.model.architecture import Architecture
+from roofline.records import replace
 from roofline.serving.disaggregated import Disaggregated, disaggregated
 from roofline.serving.disaggregated_result import result_of
 from roofline.serving.explain.disaggregated import explain_all

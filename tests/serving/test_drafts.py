@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from roofline.cost.layout import Layout
 from roofline.errors import InputError, LayoutError
 from roofline.model import catalog
 from roofline.model.parameters import parts as parameter_parts
+from roofline.records import replace
 from roofline.serving import drafts
 from roofline.serving.acceptance import parse
 from roofline.serving.draft_trees import chain

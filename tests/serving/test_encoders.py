@@ -1,6 +1,5 @@
 """Pictures that are encoded on instances of their own: times by hand, numbers by events."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 import roofline
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu, node
+from roofline.records import replace
 
 ASKED: dict[str, Any] = {
     "model": "qwen2.5-vl-7b-instruct", "prefill": "tp1", "decode": "tp1", "prompt": 512,

@@ -1,7 +1,6 @@
 """Derivations: trees that end in sources, and whose numbers give the value they explain."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -11,6 +10,7 @@ from roofline.cost.adapters import Lora
 from roofline.cost.deployment import Offload
 from roofline.cost.layout import Layout
 from roofline.errors import UnknownNameError
+from roofline.records import replace
 from roofline.serving.explain import operators
 from roofline.serving.explain.figures import explain_all
 from roofline.serving.result import result_of

@@ -1,7 +1,6 @@
 """Micro-batches between attention and feed-forward pools: their time, counted by events."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.ffn_pool import with_ffn_pool
 from roofline.cost.layout import parse
 from roofline.errors import LayoutError
+from roofline.records import replace
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.disaggregated_result import result_of
 from roofline.serving.ffn_pools import VISITS, numbers, ratios

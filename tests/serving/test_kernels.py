@@ -1,12 +1,11 @@
 """Measured kernels that price a static batch."""
 
-from dataclasses import replace
-
 import pytest
 
 import roofline
 from roofline.bench.calibrations import calibration_of
 from roofline.cost.deployment import Offload
+from roofline.records import replace
 from roofline.serving.explain.figures import explain_all
 from roofline.serving.result import SHARED, UNMEASURED, headline, kernels, static_table
 from roofline.serving.static import StaticBatch, static_batch

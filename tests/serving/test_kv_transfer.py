@@ -1,7 +1,5 @@
 """Cache handed over from prefill to decode, and the time when it has arrived."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +8,7 @@ from roofline.cost.layout import pipeline
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.hardware.machine import Link
 from roofline.model.parameters import kv_bytes_per_token, state_elements_per_sequence
+from roofline.records import replace
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.kv_transfer import Side, Transfer, prompt_bytes, transfer
 from roofline.serving.pools import Split

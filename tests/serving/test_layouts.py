@@ -1,6 +1,6 @@
 """Static batches over many devices: what a layout changes for users, and what it may not."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import pairwise
 
 import pytest
@@ -12,6 +12,7 @@ from roofline.cost.layout import Layout
 from roofline.cost.work import Number
 from roofline.hardware.machine import Link
 from roofline.hardware.serving_engine import DeviceDefault
+from roofline.records import replace
 from roofline.serving.result import curve
 from roofline.serving.room import largest_batch
 from roofline.serving.stages import through

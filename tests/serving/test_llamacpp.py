@@ -1,7 +1,5 @@
 """llama.cpp: micro-batches, fp32 between operators, products of integers, scores in memory."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +15,7 @@ from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine
 from roofline.model.catalog import architecture
+from roofline.records import replace
 from roofline.serving.simulate.kernels import chunk_part
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.stages import laid_out

@@ -1,6 +1,5 @@
 """Speculative decoding as it is priced: laws, every context one by one, simulated answers."""
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.cost.step import Group, step
+from roofline.records import replace
 from roofline.serving import drafts
 from roofline.serving.acceptance import conditional, operations_increase, parse
 from roofline.serving.draft_trees import chain

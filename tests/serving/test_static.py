@@ -1,7 +1,6 @@
 """A static batch: what users feel, what it costs, and whether it fits."""
 
 import math
-from dataclasses import replace
 from statistics import NormalDist
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
+from roofline.records import replace
 from roofline.serving.explain.figures import explain_all
 from roofline.serving.result import curve, headline, operators, static_table
 from roofline.serving.room import largest_batch, largest_context, memory_table, most_that_fits

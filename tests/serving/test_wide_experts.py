@@ -1,7 +1,5 @@
 """Experts over many devices: redundant ones, and exchanges that another micro-batch hides."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -11,6 +9,7 @@ from roofline.cost.memory import weight_bytes
 from roofline.cost.moe import Routing
 from roofline.cost.step import decode, step
 from roofline.errors import InputError, LayoutError
+from roofline.records import replace
 from roofline.serving.notes import layout_notes
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.stages import period, through

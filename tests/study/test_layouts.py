@@ -1,6 +1,5 @@
 """Choosing a layout: all that can be are found, priced as they are alone, and the best one wins."""
 
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -17,6 +16,7 @@ from roofline.hardware.engine import engine
 from roofline.model import parameters
 from roofline.model.catalog import architecture
 from roofline.model.precision import resolve
+from roofline.records import replace
 from roofline.serving.asking import OBJECTIVES
 from roofline.serving.room import memory_of
 from roofline.serving.static import static_batch
@@ -169,7 +169,7 @@ def test_concatenation_keeps_every_column() -> None:
     priced = price(base("llama-3.1-8b"), Workload(batch=1, prompt=32, output=1), 4)
     assert isinstance(priced, Layouts)
     assert np.all(priced.tpot_s == 0)
-    assert {len(getattr(priced, name)) for name in Layouts.__slots__} == {len(priced)}
+    assert {len(getattr(priced, name)) for name in Layouts.__struct_fields__} == {len(priced)}
     assert np.all(np.isnan(priced.largest))
 
 

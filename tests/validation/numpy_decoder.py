@@ -8,7 +8,7 @@ import resource
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
@@ -26,6 +26,7 @@ from roofline.bench.profile import Profile, profile, write
 from roofline.bench.profile_file import load
 from roofline.bench.stopping import SLOWED, Samples, Stop, median, sample
 from roofline.cost.kernels.form import Machine
+from roofline.records import replace
 from tests.bench.predicting import naive, predict, touched
 
 Array = Any

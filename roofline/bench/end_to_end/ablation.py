@@ -7,12 +7,12 @@ Constants are as shipped and not fitted again, so that none takes over for what 
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline import files
 from roofline.bench.end_to_end import profiles
@@ -24,6 +24,7 @@ from roofline.bench.end_to_end.predicting import OK, prepared
 from roofline.bench.end_to_end.replay import Known, known
 from roofline.content import shipped
 from roofline.cost.work import Array
+from roofline.records import replace
 from roofline.serving.simulate.server import UNLIMITED, Server
 
 if TYPE_CHECKING:
@@ -64,8 +65,7 @@ def _switched_off(server: Server, settings: Mapping[str, Any]) -> Server:
     return replace(server, **{**settings, **kept})
 
 
-@dataclass(frozen=True, slots=True)
-class Ablation:
+class Ablation(Struct, frozen=True):
     """Predictions of rows without one mechanism."""
 
     name: str

@@ -17,10 +17,10 @@ three times.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.end_to_end import naming
 from roofline.bench.end_to_end.naming import alike
@@ -85,8 +85,7 @@ LARGEST_GROUP: Final = 8
 have sequences of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """Deployment that was measured; rows of one case are priced together."""
 
     network: str
@@ -102,8 +101,7 @@ class Case:
     """Name in the catalog of engines."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A measured row as it is predicted."""
 
     place: int
@@ -156,8 +154,7 @@ class Row:
     """Day of the run, as ``2026-01-21``; empty where it is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
+class Unread(Struct, frozen=True):
     """A row that cannot be predicted, and why."""
 
     place: int

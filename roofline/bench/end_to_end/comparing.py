@@ -5,11 +5,11 @@ rows are; other percentiles are predicted without one, for none was ever held to
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.end_to_end import held_out, profiles
 from roofline.bench.end_to_end.cases import Unread, read
@@ -42,8 +42,7 @@ CENTRAL: Final = ("mean", "p50")
 """Statistics that have an interval."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """One measured figure and its prediction."""
 
     metric: str
@@ -78,8 +77,7 @@ class Figure:
         return None if low is None or high is None else bool(low <= self.measured <= high)
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """A run with its figures."""
 
     known: Known

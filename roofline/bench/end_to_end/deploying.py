@@ -1,7 +1,6 @@
 """Deployment of a case: its network as it is stored, on the node that holds its layout."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 
 from roofline.bench.calibrations import calibration_of, joined
@@ -14,6 +13,7 @@ from roofline.hardware.catalog import gpu as gpu_named
 from roofline.hardware.engine import engine as engine_named
 from roofline.model import catalog, mixes, parameters, precision
 from roofline.model.architecture import Architecture, Block
+from roofline.records import replace
 
 
 @cache

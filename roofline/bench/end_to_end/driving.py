@@ -3,11 +3,11 @@
 See `roofline.serving.traffic.harnesses`.
 """
 
-from dataclasses import replace
 from typing import Final
 
 from roofline.bench.end_to_end.cases import Row
 from roofline.hardware.engine import engine
+from roofline.records import replace
 from roofline.serving.traffic.harnesses import Harness, RowOrigin, harness_of
 from roofline.serving.traffic.lengths import Constant
 from roofline.serving.traffic.traffic import Arrivals, Bursty, Closed, Even, Poisson, Traffic

@@ -9,8 +9,9 @@ in its time: where that is more than the steps take they reach the client late.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from roofline.hardware.serving_engine import UNKNOWN
 
@@ -19,8 +20,7 @@ SHARED: Final = "kernels"
 """File of what all engines share."""
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """A fitted constant and what was believed before."""
 
     prior: float

@@ -1,11 +1,11 @@
 """Evidence for rules about a figure outside its interval, and the words for it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.end_to_end.comparing import Compared, Figure
 from roofline.bench.end_to_end.replay import OPEN, Known
@@ -13,6 +13,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.roof import roof
 from roofline.cost.step import Group, step
 from roofline.cost.work import Op
+from roofline.records import replace
 from roofline.table import BASES
 from roofline.units import show
 
@@ -20,8 +21,7 @@ POOR: Final = BASES.index("extrapolated")
 """From this basis on a kernel was not measured at this shape on this device."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """Least times at datasheet rates, with everything hidden behind the slowest."""
 
     prompt: float
@@ -53,8 +53,7 @@ def _least(ops: Iterable[Op], found: Deployment) -> float:
 _LIMITS: Final = ("compute", "memory")
 
 
-@dataclass(frozen=True, slots=True)
-class Poor:
+class Poor(Struct, frozen=True):
     """Part of a step's time that no measurement at its shapes on its device stands behind."""
 
     share: float
@@ -100,8 +99,7 @@ GAPS: Final = ("tpot_s", "itl_s")
 """Metrics of the time between tokens."""
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(Struct, frozen=True, dict=True):
     """A figure that is outside, and what the rules may look at."""
 
     figure: Figure

@@ -6,10 +6,10 @@ random effect and not as its number of rows: residual = J·(θ − θ₀) + u_gr
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.end_to_end import engines
@@ -19,6 +19,7 @@ from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS, PROFILES
 from roofline.bench.end_to_end.metrics import NAMES, PLACE, Predictable, predictions_at
 from roofline.bench.end_to_end.replay import FULL, Known
 from roofline.cost.work import Array
+from roofline.records import replace
 
 Integers = NDArray[np.int64]
 
@@ -52,8 +53,7 @@ def priors() -> tuple[Array, Array]:
     return np.log(values), spreads
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(Struct, frozen=True):
     """Measured metrics of rows as one column: a cell is one metric of one row."""
 
     row: Integers
@@ -162,8 +162,7 @@ def improved(
     return moved, inverse
 
 
-@dataclass(frozen=True, slots=True)
-class Linear:
+class Linear(Struct, frozen=True):
     """Linear model of the cells around the constants where a search begins."""
 
     start: Array

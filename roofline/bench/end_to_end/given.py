@@ -8,11 +8,11 @@ are learnt from them alone.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.ablation import METRICS, absolute, closed_loops, percentages
@@ -29,8 +29,7 @@ INFERRED: Final = ("inferred-", "unnamed")
 """Beginnings of the names of harnesses that no source names."""
 
 
-@dataclass(frozen=True, slots=True)
-class GivenRuns:
+class GivenRuns(Struct, frozen=True):
     """A deployment of which some runs were given, and its other runs."""
 
     name: str

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.end_to_end.fitting import (
@@ -51,8 +51,7 @@ def folds(rows: Sequence[Known], number: int = FOLDS) -> Integers:
     return np.array([found[each.kind, *each.group[1:]] for each in rows], dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOut:
+class HeldOut(Struct, frozen=True):
     """Predictions of rows by constants that saw nothing of their group."""
 
     metrics: list[Mapping[str, float]]

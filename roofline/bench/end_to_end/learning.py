@@ -7,10 +7,10 @@ that goes into the constants, which then hold for that deployment.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.end_to_end import held_out, profiles
@@ -33,6 +33,7 @@ from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.hardware.serving_engine import Engine
+from roofline.records import replace
 
 Integers = NDArray[np.int64]
 
@@ -51,8 +52,7 @@ FEW_RUNS: Final = 6
 """Runs up to which each step has derivatives of its own. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """A constant before and after."""
 
     name: str
@@ -69,8 +69,7 @@ class Moved:
     """Share of what was not known before that the runs told: 0 where it stays as shipped. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(Struct, frozen=True):
     """Median absolute errors of a metric."""
 
     metric: str
@@ -83,8 +82,7 @@ class Scored:
     """By the shipped constants, by those learnt from other runs, by those learnt from all. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Learnt:
+class Learnt(Struct, frozen=True):
     """Constants of an engine after a user's runs."""
 
     engine: Engine
@@ -171,8 +169,7 @@ def learn_task(
     return learnt, held
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """Measurements, their cells, what is believed before, and how far off that is."""
 
     rows: Sequence[Predictable]

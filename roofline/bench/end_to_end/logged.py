@@ -7,10 +7,10 @@ are then fitted as runs fit them (`roofline.bench.end_to_end.learning`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.fitting import GROUP_SD, Cells
@@ -30,6 +30,7 @@ from roofline.cost.engine_costs import EngineProfile, LoggedRange
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.hardware.serving_engine import Engine
+from roofline.records import replace
 from roofline.serving.logged_step import LoggedStep
 from roofline.serving.simulate.dense import dense
 from roofline.serving.simulate.mean_step import SteadyLoad, mean_step_s
@@ -69,8 +70,7 @@ SCALED_MAD: Final = 1.4826
 """Standard deviations of a normal variable in its median absolute deviation. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedCell:
+class LoggedCell(Struct, frozen=True):
     """Means over steps of a log that have about the same content."""
 
     load: SteadyLoad
@@ -87,8 +87,7 @@ class LoggedCell:
     """Third of the log that they are of. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedSteps:
+class LoggedSteps(Struct, frozen=True):
     """Cells of a log with what is needed to price them."""
 
     known: Known
@@ -141,8 +140,7 @@ class LoggedSteps:
         return max(int(np.ceil(max(each.load.batch for each in self.cells))), 2)
 
 
-@dataclass(frozen=True, slots=True)
-class LearntLog:
+class LearntLog(Struct, frozen=True):
     """Constants of an engine that a log teaches, and their errors."""
 
     learnt: Learnt

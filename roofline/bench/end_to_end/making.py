@@ -8,11 +8,11 @@ that engine's constants alone, where no other's depend on its rows: one that run
 import hashlib
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline import files
 from roofline.bench.end_to_end import held_out, left_out, profiles
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 NOTHING: Final = "no measured row: priors of an engine that runs CUDA graphs"
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct, frozen=True):
     """Constants that were fitted, and how far off they are on networks left out."""
 
     logs: Array

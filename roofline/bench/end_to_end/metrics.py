@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS, PROFILES
@@ -136,8 +136,7 @@ def by_deployment(rows: Sequence[Predictable]) -> list[list[int]]:
     return sorted(deployments.values(), key=len, reverse=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Workers:
+class _Workers(Struct, frozen=True, eq=False):
     """Processes that have some rows, each its share, from one prediction to the next."""
 
     rows: Sequence[Predictable]

@@ -1,6 +1,5 @@
 """A user's own constants of an engine in a deployment."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from roofline.bench.end_to_end.profiles import profile_of
@@ -10,6 +9,7 @@ from roofline.cost.calibration.usual import UsualKernels
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineProfile
 from roofline.errors import InputError
+from roofline.records import replace
 
 
 def with_profile(deployment: Deployment, profile: str | Path) -> Deployment:

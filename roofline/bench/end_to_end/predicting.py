@@ -1,11 +1,11 @@
 """From a table of measured rows to predictions of each metric."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.end_to_end import held_out, profiles
 from roofline.bench.end_to_end.cases import (
@@ -20,6 +20,7 @@ from roofline.bench.end_to_end.replay import Known, known
 from roofline.bench.end_to_end.result import EndToEnd, Metric
 from roofline.errors import InputError, RooflineError, described
 from roofline.hardware.serving_engine import UNKNOWN
+from roofline.records import replace
 
 if TYPE_CHECKING:
     import pandas
@@ -55,8 +56,7 @@ def end_to_end(frame: "pandas.DataFrame", *, cross_validate: bool) -> EndToEnd:
     return _result(len(frame), replace(rows, refused=[*plain, *unread]), apart, kind)
 
 
-@dataclass(frozen=True, slots=True)
-class PredictedRows:
+class PredictedRows(Struct, frozen=True):
     """Rows as they are served, with their predictions."""
 
     known: Sequence[Known]

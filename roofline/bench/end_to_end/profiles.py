@@ -1,7 +1,7 @@
 """Fitted constants of engines as files: ``hwspecs/calibrations/engines/<engine>.yaml``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -27,6 +27,7 @@ from roofline.cost.work import Array
 from roofline.errors import DocumentError, InputError
 from roofline.files import output
 from roofline.hardware.engine import engine
+from roofline.records import replace
 from roofline.schema import Document, Strict, quantity, read, validate
 from roofline.units import show
 

@@ -6,10 +6,10 @@ has no such row.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
+from msgspec import Struct
 from pydantic import Field
 
 from roofline import schema
@@ -117,8 +117,7 @@ class _PublishedFile(schema.Strict):
     sources: dict[_Name, _SourceFile]
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedSource:
+class PublishedSource(Struct, frozen=True):
     """A public document: its title, address and date, and the place of a figure in it."""
 
     title: str
@@ -127,8 +126,7 @@ class PublishedSource:
     where: str
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedResult:
+class PublishedResult(Struct, frozen=True):
     """A published result."""
 
     name: str

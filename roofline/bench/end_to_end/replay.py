@@ -14,10 +14,10 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.end_to_end.cases import Row
 from roofline.bench.end_to_end.deploying import deployment
@@ -27,6 +27,7 @@ from roofline.cost.engine_costs import EngineProfile, kind_of
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.serving_engine import Engine
+from roofline.records import replace
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.simulate.disaggregated import Pooled
@@ -45,8 +46,7 @@ FULLEST: Final = 0.95
 SEED: Final = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """A row with what its prediction needs."""
 
     row: Row

@@ -1,10 +1,10 @@
 """Predicted end-to-end rows: each metric with its interval, and how far off it is."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.end_to_end.cases import METRICS, Unread
@@ -14,8 +14,7 @@ from roofline.cost.work import Array
 Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """One metric of every row of a file; NaN where it was not measured or not predicted."""
 
     measured: Array
@@ -57,8 +56,7 @@ class Metric:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class EndToEnd:
+class EndToEnd(Struct, frozen=True):
     """Predictions for a file of end-to-end measurements."""
 
     rows: int

@@ -6,10 +6,10 @@ proof.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.end_to_end import scenario_rules
 from roofline.bench.end_to_end.comparing import Compared, Figure
@@ -192,8 +192,7 @@ RULES: Final[dict[str, Callable[[Context], str]]] = {
 """From the strongest evidence to the weakest; the last one always holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why a figure is outside its interval."""
 
     name: str

@@ -1,8 +1,9 @@
 """Figures of many measured rows beside their predictions, with reasons for those outside."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.cases import Row, Unread, contradicted
@@ -25,8 +26,7 @@ COUNTED: Final[Mapping[str, str]] = {
 """Name of a throughput by the tokens that it counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredRows:
+class ScoredRows(Struct, frozen=True):
     """Rows beside their predictions."""
 
     runs: tuple[Compared, ...]

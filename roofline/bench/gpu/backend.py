@@ -6,9 +6,10 @@ graph and not per launch.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.bench.backend import CaptureError, Launch, Timer, missing
 from roofline.bench.gpu.device import Device
@@ -73,8 +74,7 @@ class Graphs:
         return self.seconds(lambda: graph.launch(self.stream), lambda: graph.launch(self.stream))
 
 
-@dataclass(frozen=True, slots=True)
-class CupyBackend:
+class CupyBackend(Struct, frozen=True):
     """Probes on a GPU; made by `backend`."""
 
     device: Device

@@ -3,9 +3,10 @@
 Machine code rather than PTX: a driver older than the compiler cannot translate its PTX.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.bench.gpu.attention import HOPPER
 from roofline.bench.gpu.environment import require_cupy
@@ -16,8 +17,7 @@ OLDEST: Final = 80
 """Oldest architecture with asynchronous copies and bfloat16: compute capability 8.0."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """Machine code of a program, and what the assembler printed about its kernels."""
 
     cubin: bytes

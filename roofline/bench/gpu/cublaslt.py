@@ -10,9 +10,10 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ctypes import POINTER, byref, c_float, c_int, c_int8, c_int32, c_int64, c_size_t, c_uint64
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from roofline.errors import InputError, MissingEnvironmentError
 
@@ -37,8 +38,7 @@ WORKSPACE_BYTES: Final = 32 << 20
 """Workspace that NVIDIA recommends for Hopper. [B]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Types:
+class Types(Struct, frozen=True):
     """Data types of one arithmetic."""
 
     operand: str

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.gpu import cublaslt
 from roofline.bench.gpu.compiling import compiled
@@ -16,8 +17,7 @@ from roofline.bench.gpu.launch import Launch, Program
 from roofline.bench.gpu.nvml import Board
 
 
-@dataclass(frozen=True, slots=True)
-class Sku:
+class Sku(Struct, frozen=True):
     """Facts that tell one product from another, whatever it is called.
 
     Args:

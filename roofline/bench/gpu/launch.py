@@ -6,9 +6,10 @@ on a CPU. The backend (`roofline.bench.gpu.backend`) carries out all calls of a 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from roofline.bench.gpu.cublaslt import Arithmetic
 from roofline.content import shipped
@@ -39,8 +40,7 @@ class Array(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """A source of ``microbench/cuda`` and the constants it is specialised to."""
 
     source: str
@@ -55,8 +55,7 @@ class Program:
         return [f"-D{name}={value}" for name, value in self.constants]
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """One kernel call.
 
     Args:
@@ -74,8 +73,7 @@ class Launch:
     arguments: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Multiply:
+class Multiply(Struct, frozen=True):
     """``output[…, m, n] = values[…, m, k] @ weight[…, n, k].T`` by cuBLASLt."""
 
     arithmetic: Arithmetic
@@ -94,8 +92,7 @@ class Multiply:
         return prod(batch), m, n, self.values.shape[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Collective:
+class Collective(Struct, frozen=True):
     """An operation of NCCL on the first GPUs, in half precision."""
 
     operation: Operation
@@ -106,8 +103,7 @@ class Collective:
     """GPUs. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """Work that another library puts on CuPy's current stream."""
 
     run: Callable[[Any], object]

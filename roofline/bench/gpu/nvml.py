@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.errors import MissingEnvironmentError
 from roofline.units import parse
@@ -30,8 +31,7 @@ ASKED: Final = (
 """Functions of NVML that return the reasons: the name since driver 535, then the older one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clocks:
+class Clocks(Struct, frozen=True):
     """A GPU at one moment.
 
     Args:
@@ -52,8 +52,7 @@ class Clocks:
     told: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Board:
+class Board(Struct, frozen=True):
     """A GPU as it is set up: two of equal fields may be measured as one.
 
     Args:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.gpu import nvml
 from roofline.bench.gpu.backend import Graphs, backend
@@ -35,8 +35,7 @@ REPLAYS: Final = 2.0
 """Runs of a graph in a sample: one to warm up, one that is timed. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Calm:
+class Calm(Struct, frozen=True):
     """Disturbances of a GPU: what makes equal pieces of work take unequal times on it."""
 
     spread: float

@@ -8,11 +8,11 @@ that such a transfer adds so that four of five are: of all rows, and of groups i
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.held_out import CENTRAL, DEVIATIONS, errors, unallowed
@@ -40,8 +40,7 @@ DEVICES: Final = "another device"
 ENGINE: Final = "another engine"
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(Struct, frozen=True):
     """A group of measured rows as the nearest fit that is not its own predicts them."""
 
     kind: str

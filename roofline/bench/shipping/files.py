@@ -9,7 +9,6 @@ measured at, are in one member, ``common``. A fit is read when an operator asks 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from functools import cache, lru_cache
 from io import BytesIO
 from itertools import starmap
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.own import FOLDER
@@ -54,8 +54,7 @@ ROUNDING: Final = 4e-6
 """Most that rounding moves a stored shape. [octave]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """Row of the index: a fit's label, its kernel and its errors."""
 
     device: str
@@ -255,9 +254,9 @@ def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
                 archive.writestr(member, content, zipfile.ZIP_LZMA)
     with text_output(into / INDEX) as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(each.name for each in fields(Entry))
+        table.writerow(Entry.__struct_fields__)
         for entry, _ in ordered:
-            values = (getattr(entry, each.name) for each in fields(Entry))
+            values = (getattr(entry, name) for name in Entry.__struct_fields__)
             table.writerow(f"{v:.4g}" if isinstance(v, float) else v for v in values)
 
 

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -33,6 +32,7 @@ from roofline.content import shipped
 from roofline.cost.calibration.kernel import PASSES, Kernel, Label
 from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import RooflineError
+from roofline.records import replace
 from roofline.study.executors import cores
 
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.hardware.machine import Gpu
+from roofline.records import replace
 
 
 class Device(NamedTuple):

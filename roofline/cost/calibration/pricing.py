@@ -1,7 +1,7 @@
 """Time of operators by measured kernels: a calibration of one device under one engine."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -42,6 +42,7 @@ from roofline.cost.work import (
     root_sum_square,
 )
 from roofline.hardware.machine import Gpu
+from roofline.records import replace
 from roofline.table import BASES
 
 Rows: TypeAlias = NDArray[np.bool_] | slice

@@ -6,11 +6,12 @@ format have all other kernels in common.
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from typing import Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.calibration import rows as row_axes
@@ -19,6 +20,7 @@ from roofline.cost.measured import Calibration, Measured
 from roofline.cost.work import Number, Op
 from roofline.errors import RooflineError
 from roofline.hardware.machine import Gpu
+from roofline.records import replace
 
 MOST_BYTES: Final = 2**26
 """Memory of the prices that a process keeps. [B]"""
@@ -30,8 +32,7 @@ MOST_SCOPES: Final = 64
 """Devices under an engine that it tells apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Repeats:
+class Repeats(Struct, frozen=True):
     """Rows of a line that differ from all others, and which of them each row is."""
 
     first: NDArray[np.intp]

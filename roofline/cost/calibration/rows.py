@@ -6,7 +6,6 @@ by row: each sort of rows is priced by itself.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.measured import Measured
 from roofline.cost.work import Number, Op, Work, counts_of, distinct
+from roofline.records import replace
 
 Rows: TypeAlias = NDArray[np.intp]
 Answers: TypeAlias = tuple[NDArray[np.bool_], ...]
@@ -69,10 +69,11 @@ def joined(ops: Sequence[Op], rows: Sequence[int]) -> Op:
             out[end - count : end] = value
         return out
 
-    return ops[0].sized(
-        Work(*map(column, zip(*(counts_of(op.work) for op in ops), strict=True))),
-        {name: column([op.dims[name] for op in ops]) for name in ops[0].dims},
-        column([op.wire_s for op in ops]),
+    return replace(
+        ops[0],
+        work=Work(*map(column, zip(*(counts_of(op.work) for op in ops), strict=True))),
+        dims={name: column([op.dims[name] for op in ops]) for name in ops[0].dims},
+        wire_s=column([op.wire_s for op in ops]),
     )
 
 
@@ -83,7 +84,9 @@ def _changed(op: Op, change: Callable[[Any], Any]) -> Op:
         return change(value) if isinstance(value, np.ndarray) and value.ndim else value
 
     dims = {name: changed(value) for name, value in op.dims.items()}
-    return op.sized(Work(*map(changed, counts_of(op.work))), dims, changed(op.wire_s))
+    return replace(
+        op, work=Work(*map(changed, counts_of(op.work))), dims=dims, wire_s=changed(op.wire_s)
+    )
 
 
 def sorted_out(op: Op) -> Iterator[tuple[Rows, Op]]:

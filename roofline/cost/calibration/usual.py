@@ -6,15 +6,16 @@ with a launch t0 inside a CUDA graph and two shares of the published rates for e
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.measured import Measured
 from roofline.cost.work import CONVERSION, CONVERSION_OF_EXPERTS, Number, Op
 from roofline.hardware.machine import Gpu
+from roofline.records import replace
 from roofline.table import BASES
 from roofline.units import show
 
@@ -107,8 +108,7 @@ def _told(work: Number, seconds: Number) -> Measured:
     return Measured(np.where(there, seconds, 0.0), LOG_SD, np.where(there, ASSUMED, 0.0))
 
 
-@dataclass(frozen=True, slots=True)
-class UsualKernels:
+class UsualKernels(Struct, frozen=True):
     """Calibration of a device that no kernels were measured on: every time is assumed."""
 
     profile: EngineProfile = NO_ENGINE

@@ -6,7 +6,6 @@ normal mode counts first, then sends a token once to each device that has some o
 through a number of SMs set aside for it.
 """
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from roofline.cost.kernels.form import (
     summed,
 )
 from roofline.cost.work import Array
+from roofline.records import replace
 
 SENT: Final = ("tokens", "hidden", "copies", "experts", "sms", "width", "bytes_per_s")
 """Shape of an exchange: tokens of one device [token]; numbers of a token, times it is sent (its

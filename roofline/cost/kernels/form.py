@@ -5,16 +5,17 @@ A form is fitted once per provider, kind, type and device by `roofline.bench.fit
 """
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, replace
 from functools import reduce, wraps
 from operator import add, is_
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.hardware.machine import Gpu
+from roofline.records import replace
 
 Dims: TypeAlias = Mapping[str, Array]
 """Columns of equal length, float64, by the name of the dimension: ``m``, ``batch``."""
@@ -23,8 +24,7 @@ Values: TypeAlias = Mapping[str, float]
 Regimes: TypeAlias = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """Published rates and sizes of a device that forms use."""
 
     flops_per_s: float
@@ -53,8 +53,7 @@ def machine(gpu: Gpu, arithmetic: str) -> Machine:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """Constant of a form, within physical bounds."""
 
     name: str
@@ -86,8 +85,7 @@ SMALL: Final = Trees(number=200, levels=6)
 """Trees of kernels of which a few thousand shapes are measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """Published formula of a kind of operator."""
 
     kind: str

@@ -10,7 +10,6 @@ a large cache holds (`Copies`).
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -31,6 +30,7 @@ from roofline.cost.kernels.form import (
     warm_seconds,
 )
 from roofline.cost.work import Array
+from roofline.records import replace
 
 BLOCK: Final = 128
 """Side of a weight block that shares a scale, in DeepSeek-V3's recipe."""

@@ -5,7 +5,6 @@ Absorbed, queries are taken into the latent space and outputs out of it, head by
 keys and values around a prefill attention.
 """
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -23,6 +22,7 @@ from roofline.cost.kernels.form import (
     soft_maximum,
 )
 from roofline.cost.work import Array
+from roofline.records import replace
 
 HIDDEN: Final = 7168.0
 QUERY: Final = 1536.0

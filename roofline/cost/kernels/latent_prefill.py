@@ -7,7 +7,6 @@ measured doing.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from roofline.cost.kernels.form import (
     soft_maximum,
 )
 from roofline.cost.work import Array
+from roofline.records import replace
 
 EXPANDED: Final = 160.0
 """Mean of the widths of an expanded key (128 + 64) and value (128) (DeepSeek-AI 2024,

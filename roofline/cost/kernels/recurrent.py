@@ -7,7 +7,6 @@ Symbols: B sequences of T new tokens, C channels of the convolution, h heads wit
 (key by value width), k heads that keys are made for, Q tokens of a chunk.
 """
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from roofline.cost.kernels.form import (
     through,
 )
 from roofline.cost.work import Array
+from roofline.records import replace
 
 WIDTH: Final = 2.0
 """Bytes of an activation. [B]"""

@@ -1,7 +1,6 @@
 """Operators of softmax attention with a key/value cache."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -36,6 +35,7 @@ from roofline.cost.work import (
 )
 from roofline.model.architecture import Attention, Indexer
 from roofline.part import Part
+from roofline.records import replace
 
 
 def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:

@@ -5,7 +5,6 @@ A kind of mixer or feed-forward part is one module here with a function that yie
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -32,6 +31,7 @@ from roofline.model.architecture import (
 )
 from roofline.model.tower import TEXT_ALONE, Tower, encoding
 from roofline.part import Part
+from roofline.records import replace
 
 __all__ = ["Pass", "block", "embedding", "handover", "head"]
 

@@ -1,11 +1,11 @@
 """The pass of a step, and operators that every kind of layer has."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.adapters import expand, shrink
 from roofline.cost.collectives import Ranks, Transfer
@@ -36,6 +36,7 @@ from roofline.model.architecture import Block, Linear
 from roofline.model.precision import Product, dequantisation, quantisation
 from roofline.model.precision.formats import BLOCKS, INPUTS
 from roofline.part import Part
+from roofline.records import replace
 from roofline.units import BITS_PER_BYTE
 
 FP32_WIDTH: Final = 4.0
@@ -44,8 +45,7 @@ Sequences: TypeAlias = tuple[str, Number, Number, Number]
 """Name, count [1], new tokens and context [token] of a group of sequences."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """One forward step, as one device sees it."""
 
     deployment: Deployment

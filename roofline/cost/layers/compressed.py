@@ -1,7 +1,6 @@
 """Operators of attention to a window of tokens and to summaries of those before (DeepSeek-V4)."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from roofline.cost import latent
@@ -26,6 +25,7 @@ from roofline.cost.work import (
     times,
 )
 from roofline.model.architecture import CompressedAttention
+from roofline.records import replace
 
 _ENTRIES: Final = Formula(
     flops="4 · heads · head_dim · count · pairs_met",

@@ -1,7 +1,6 @@
 """Operators of feed-forward parts: dense, and mixtures of experts."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -34,6 +33,7 @@ from roofline.cost.work import (
 )
 from roofline.model.architecture import Linear, Mlp, Moe
 from roofline.part import Part
+from roofline.records import replace
 
 
 def dense(p: Pass, part: Mlp, d: float, layers: int) -> Iterator[Op]:

@@ -1,7 +1,6 @@
 """Operators of multi-head latent attention, in the cheaper of its two forms."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -32,6 +31,7 @@ from roofline.cost.work import (
     by,
 )
 from roofline.model.architecture import Mla
+from roofline.records import replace
 
 
 def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:

@@ -1,7 +1,6 @@
 """Operators of layers with a constant state."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from roofline.cost.recurrent import chunked_scan, recurrent_steps
 from roofline.cost.work import Op, Work, times
 from roofline.model.architecture import Recurrent
 from roofline.model.precision import named
+from roofline.records import replace
 
 
 def operators(p: Pass, part: Recurrent, d: float, layers: int) -> Iterator[Op]:

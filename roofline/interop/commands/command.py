@@ -2,23 +2,22 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command that starts a server, and one that measures it."""
 
     title: str
     """Engine, with the version that the flags are of."""
     parts: tuple[tuple[str, ...], ...]
     """Words that belong on one line, in order."""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = {}
     """Variables set for it."""
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = {}
     """Contents of the files that it reads, by name."""
     benchmark: tuple[tuple[str, ...], ...] = ()
     """Words of the command that measures it, like ``parts``."""

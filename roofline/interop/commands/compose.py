@@ -9,7 +9,6 @@ where nobody sets the variable; another variable is asked for.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import ModuleType
 from typing import Final
 
@@ -18,6 +17,7 @@ from roofline.interop.commands import looking
 from roofline.interop.commands.reading import Files, Read, placed
 from roofline.interop.commands.served import Served
 from roofline.interop.commands.words import Line, Word, split
+from roofline.records import replace
 from roofline.schema import parse_yaml
 from roofline.schema.document import Document, Text
 

@@ -7,13 +7,13 @@ Fields: ``nvidia.com/v1beta1`` as in ``examples/backends/*/deploy/v1beta1/`` (``
 """
 
 import json
-from dataclasses import replace
 from typing import Any, Final
 
 from roofline.errors import InputError, LayoutError
 from roofline.interop.commands import kubernetes, sglang, shared, vllm
 from roofline.interop.commands.command import Command, Quoted, dump
 from roofline.interop.commands.served import Pool, Served, Site
+from roofline.records import replace
 
 NAME: Final = "dynamo"
 VERSION: Final = "1.6.1"

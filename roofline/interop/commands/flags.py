@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Never
 
+from msgspec import Struct
+
 from roofline.interop.commands.words import Word
+from roofline.records import replace
 from roofline.schema.document import Document, Text
 
 _LOOKS_LIKE_SWITCH: Final = re.compile(r"--(?:no|enable|disable|use|skip|trust|is|allow)-")
@@ -17,8 +20,7 @@ _TRUE: Final = ("", "true", "True", "1", "on", "yes")
 _FALSE: Final = ("false", "False", "0", "off", "no")
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """Value of a flag as it was written, and its place."""
 
     text: str
@@ -124,8 +126,7 @@ class Given:
         return replace(self, values=values)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """Flags of an engine."""
 
     short: Mapping[str, str]

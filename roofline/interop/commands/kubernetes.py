@@ -9,7 +9,6 @@ devices of a node. The kubelet expands ``$(NAME)`` in arguments and takes ``$$``
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import ModuleType
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from roofline.interop.commands.command import Block, Command, Quoted, dump
 from roofline.interop.commands.reading import Files, Read, placed
 from roofline.interop.commands.served import Served, Site
 from roofline.interop.commands.words import Line, Word, split
+from roofline.records import replace
 from roofline.schema import parse_yaml
 from roofline.schema.document import Document, Text
 

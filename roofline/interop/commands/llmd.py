@@ -8,7 +8,6 @@ prompts to the pool of prefill first. The gateway and its scheduler are charts o
 """
 
 import json
-from dataclasses import replace
 from typing import Any, Final
 
 from roofline.errors import InputError, LayoutError
@@ -18,6 +17,7 @@ from roofline.interop.commands.dynamo import NIXL
 from roofline.interop.commands.reading import Files, Read, placed
 from roofline.interop.commands.served import Pool, Served, Site
 from roofline.interop.commands.words import Word
+from roofline.records import replace
 from roofline.schema import parse_yaml
 
 NAME: Final = "llm-d"

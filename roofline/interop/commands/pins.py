@@ -1,7 +1,8 @@
 """Releases that written commands are of, their flags, and what these were checked against."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from roofline.interop.commands import (
     dynamo,
@@ -15,8 +16,7 @@ from roofline.interop.commands import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
+class Package(Struct, frozen=True):
     """A published package whose source has the names of flags."""
 
     name: str
@@ -28,8 +28,7 @@ class Package:
     """False where only its sources are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(Struct, frozen=True):
     """A target of ``serve-command``, at a release."""
 
     target: str
@@ -45,8 +44,7 @@ class Pin:
     """Package that a test reads those flags out of, where there is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Benchmark:
+class Benchmark(Struct, frozen=True):
     """Client that a command is written for, at a release."""
 
     tool: str

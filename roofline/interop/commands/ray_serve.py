@@ -7,7 +7,6 @@ Fields: ``ray/llm/_internal/serve/core/configs/llm_config.py`` of that release (
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from roofline.errors import InputError
@@ -16,6 +15,7 @@ from roofline.interop.commands.command import Command, Notes, Quoted, dump
 from roofline.interop.commands.flags import Value, keys
 from roofline.interop.commands.reading import Files, Read, placed
 from roofline.interop.commands.served import Served, Site
+from roofline.records import replace
 from roofline.schema import parse_yaml
 from roofline.schema.document import Text
 

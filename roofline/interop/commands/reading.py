@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from roofline.errors import InputError
 from roofline.interop.commands.flags import Given, Known, Value, flags
@@ -15,8 +16,7 @@ Files = Callable[[str], Document]
 """Reads a file that a command names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Struct, frozen=True):
     """A command as it was understood."""
 
     served: Served
@@ -27,8 +27,7 @@ class Read:
     """Sentences that a reader must know."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """Place of a program's name among the words of a command."""
 
     first: int

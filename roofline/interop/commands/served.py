@@ -1,7 +1,8 @@
 """Settings of a server in no engine's words, and figures of the machine that it runs on."""
 
-from dataclasses import dataclass, field
 from typing import Final, Literal
+
+from msgspec import Struct, field
 
 from roofline.cost.layout import SINGLE, Layout
 from roofline.errors import InputError
@@ -13,8 +14,7 @@ METHODS: Final[tuple[Method, ...]] = ("mtp", "eagle", "ngram", "model")
 """Drafts that some engine has: a layer of the target, an EAGLE head, the text, a network."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """Memory that an engine may take, as one of them means it."""
 
     value: float
@@ -25,8 +25,7 @@ class Share:
     cache itself, in tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offloaded:
+class Offloaded(Struct, frozen=True):
     """Weights that are kept on the host, as an engine is told it."""
 
     value: float
@@ -36,8 +35,7 @@ class Offloaded:
     ``"resident"``: layers that stay on the devices [1]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Speculation:
+class Speculation(Struct, frozen=True):
     """Draft of tokens for the target."""
 
     method: Method
@@ -66,8 +64,7 @@ class Speculation:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Adapters:
+class Adapters(Struct, frozen=True):
     """LoRA adapters that a server has room for."""
 
     slots: int
@@ -103,8 +100,7 @@ def _check_positive(of: object, *names: str) -> None:
             raise InputError(said, hint="give a number of 1 or more")
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(Struct, frozen=True):
     """Settings of a server of one replica."""
 
     engine: str
@@ -149,8 +145,7 @@ class Served:
         _check_positive(self, *counts, "stream_interval")
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(Struct, frozen=True):
     """Bytes of one device that shares of memory are of."""
 
     capacity: float
@@ -171,8 +166,7 @@ class Room:
         return self.weights + self.activations + self.reserved
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     """Requests of a benchmark."""
 
     prompt: int = 2048
@@ -191,8 +185,7 @@ class Load:
         return 10 * self.concurrency
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """Machine, checkpoint and load that a command is written for."""
 
     room: Room
@@ -213,8 +206,7 @@ class Site:
         return -(-int(layout.devices) // self.gpus_per_node)
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Struct, frozen=True):
     """Servers of prefill, beside those of decode."""
 
     served: Served

@@ -20,7 +20,6 @@ Names and defaults: ``vllm/engine/arg_utils.py``, ``vllm/config/`` (``parallel``
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from roofline.cost.layout import Layout
@@ -40,6 +39,7 @@ from roofline.interop.commands.served import (
     Speculation,
 )
 from roofline.interop.commands.words import Line
+from roofline.records import replace
 from roofline.units import parse
 
 NAME: Final = "vllm"

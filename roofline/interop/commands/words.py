@@ -5,8 +5,9 @@ continued line.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from roofline.schema.document import Text
 
@@ -17,16 +18,14 @@ MOST: Final = 2**16
 """Longest script that is read. [character]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """One argument, and the offset of its first character in what was read."""
 
     text: str
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A command: variables set for it, its words, and what they were read from."""
 
     words: tuple[Word, ...]

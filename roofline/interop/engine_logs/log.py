@@ -2,11 +2,14 @@
 
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, fields
 from math import nan, sqrt
 from typing import ClassVar, Final
 
+from msgspec import Struct, structs
+
 from roofline.errors import DocumentError
+from roofline.records import replace
 from roofline.serving.logged_step import LoggedStep
 
 MOST_STEPS: Final = 2**15
@@ -16,8 +19,7 @@ STEADY: Final = 0.2
 says little of what ran. Assumed. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineLog:
+class EngineLog(Struct, frozen=True):
     """Steps and counts of lines of one engine's logs."""
 
     source: str
@@ -67,7 +69,7 @@ class StepStore:
     """Steps in little memory: where they are too many, every second one is dropped."""
 
     def __init__(self) -> None:
-        self._width = len(fields(LoggedStep))
+        self._width = len(LoggedStep.__struct_fields__)
         self._values = array("d")
         self._every = 1
         self._seen = 0
@@ -75,12 +77,12 @@ class StepStore:
     def add(self, step: LoggedStep) -> None:
         """Keep a step, or leave it out where only some are kept."""
         if self._seen % self._every == 0:
-            self._values.extend(astuple(step))
+            self._values.extend(structs.astuple(step))
         self._seen += 1
         if len(self._values) >= MOST_STEPS * self._width:
             kept = array("d")
             for step in list(self)[::2]:
-                kept.extend(astuple(step))
+                kept.extend(structs.astuple(step))
             self._values = kept
             self._every *= 2
 

@@ -1,6 +1,5 @@
 """Results of benchmarks that other tools wrote: what was run, and each measured figure."""
 
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -9,6 +8,7 @@ from pkgutil import iter_modules
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.interop.results.content import content_of
 from roofline.interop.results.run import Format, Given, MeasuredRun, Measurement, Scenario
+from roofline.records import replace
 
 __all__ = ["Given", "MeasuredRun", "Measurement", "Scenario", "known_formats", "read_results"]
 

@@ -5,10 +5,11 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.content import label
 from roofline.errors import DocumentError
@@ -29,8 +30,7 @@ LONGEST_HEADER: Final = 2**16
 """Characters of the first line of a table. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Struct, frozen=True):
     """A file."""
 
     source: str

@@ -3,8 +3,9 @@
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.errors import DocumentError
 
@@ -15,8 +16,7 @@ LEAST: Final = 1 / MOST
 """Nothing that is measured is beyond these; a float would round larger counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A value, and where it is."""
 
     value: Any

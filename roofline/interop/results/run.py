@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from roofline.interop.results.content import Content
 
@@ -32,8 +33,7 @@ STATISTIC: Final = re.compile(r"mean|std|min|max|p\d{1,2}(?:\.\d+)?")
 """Names of statistics; the median is ``p50``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(Struct, frozen=True):
     """One measured figure."""
 
     metric: str
@@ -57,8 +57,7 @@ class Measurement:
         return UNITS[self.metric]
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """Network, machine and load that options may say of a run; None or empty where not given."""
 
     model: str = ""
@@ -85,8 +84,7 @@ class Given:
     """Requests a second. [1/s]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario(Given):
+class Scenario(Given, frozen=True):
     """Network, machine and load, as far as the file says; None or empty where it does not."""
 
     load: Load = ""
@@ -105,8 +103,7 @@ class Scenario(Given):
     """Part of it that no prediction knows: speculation, a split deployment; else empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredRun:
+class MeasuredRun(Struct, frozen=True):
     """One run of a benchmark."""
 
     tool: str
@@ -131,8 +128,7 @@ class MeasuredRun:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """A file format. Modules of the folder ``formats`` have one or several."""
 
     name: str

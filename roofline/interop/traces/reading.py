@@ -2,12 +2,12 @@
 
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.content import label
 from roofline.errors import DocumentError, InputError
@@ -25,8 +25,7 @@ MOST_TOGETHER: Final = 2**25
 """Requests, and ids of blocks, that are read at once: longer traces are streamed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """A recording."""
 
     requests: Requests

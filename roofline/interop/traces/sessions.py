@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from roofline.interop.traces.lines import Line
 from roofline.interop.traces.tables import Place
+from roofline.records import replace
 from roofline.serving.requests import Integers, Requests, picked_rows
 
 TPOT_S: Final = 0.025

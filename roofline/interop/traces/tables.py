@@ -2,16 +2,17 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.errors import DocumentError
 from roofline.interop.traces.lines import Line, cut_off, located
+from roofline.records import replace
 from roofline.serving.requests import MOST_TOKENS
 from roofline.units import PREFIX
 
@@ -25,8 +26,7 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?", re
 _WHOLE: Final = len("2023-11-16 18:15:46")
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """Requests of some lines."""
 
     seconds: Array
@@ -142,8 +142,7 @@ def plain_columns(
     return {name: column[: min(rows, most)] for name, column in made.items()} if rows else None
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """A table of requests."""
 
     name: str

@@ -5,20 +5,21 @@ of a deployment is in `roofline.model.changes.settings`; a new change is one ent
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
 from roofline.model.changes import attention, pruning, recurrent
+from roofline.records import replace
 
 __all__ = ["ALIASES", "NETWORK", "NetworkChange", "canonical", "changed"]
 
 Cost = Literal["", "retrain", "distil", "zeros", "quantise"]
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkChange:
+class NetworkChange(Struct, frozen=True):
     """One kind of change."""
 
     apply: Callable[[Architecture, str], Architecture]

@@ -1,11 +1,11 @@
 """Changes of the cache: key/value heads, windows, caches shared by layers, latents."""
 
-from dataclasses import replace
 from typing import Final
 
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture, Attention, Block, Mla
 from roofline.model.changes.values import attends, in_attention, in_layers, pair, whole
+from roofline.records import replace
 
 ROPE_DIM: Final = 64
 """Width of the rotated key beside a latent. DeepSeek-V2 (arXiv 2405.04434), section 3.1.2."""

@@ -4,8 +4,6 @@ Source: Muralidharan et al. 2024 (arXiv 2407.14679, Minitron) for the axes. What
 matter for the cost, only how much.
 """
 
-from dataclasses import replace
-
 from roofline.errors import InputError
 from roofline.model.architecture import (
     UNQUANTISED,
@@ -18,6 +16,7 @@ from roofline.model.changes.attention import with_heads
 from roofline.model.changes.values import in_layers, pair, whole
 from roofline.model.precision import named
 from roofline.model.precision.naming import suffix
+from roofline.records import replace
 
 
 def layers(network: Architecture, value: str) -> Architecture:

@@ -1,12 +1,12 @@
 """Changes of attention into layers with a state of constant size: S4, H3, BASED, RetNet."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Attention, Block
 from roofline.model.changes.values import attends, in_layers, pair, whole
 from roofline.model.recurrent import Recurrent, based, h3, retention, s4
+from roofline.records import replace
 
 PROJECTIONS: Final = ("qkv", "attn-out")
 """Matrices whose formats a state-space layer does not take over."""

@@ -1,8 +1,9 @@
 """Changes by name, ``gqa=8`` or ``weights=int4,batch=64``, to a network and how it is deployed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
 
 from roofline.errors import InputError, UnknownNameError, did_you_mean
 from roofline.hardware import catalog as hardware
@@ -12,13 +13,13 @@ from roofline.model.architecture import Architecture
 from roofline.model.changes import NETWORK, Cost, canonical, changed
 from roofline.model.changes.values import whole
 from roofline.model.precision import named
+from roofline.records import replace
 from roofline.units import show
 
 __all__ = ["CHANGES", "Change", "Setup", "apply", "explained", "parse", "setup_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(Struct, frozen=True):
     """Network, machine and formats that changes apply to. Made by `setup_of`."""
 
     network: Architecture
@@ -61,8 +62,7 @@ def setup_of(
     return Setup(network, gpu, weights, kv, tp, batch)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One kind of change."""
 
     apply: Callable[[Setup, str], Setup]

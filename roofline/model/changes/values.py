@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture, Attention, Block
+from roofline.records import replace
 
 MOST: Final = 2**31
 

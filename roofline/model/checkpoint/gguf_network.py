@@ -8,7 +8,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from roofline.model.architecture import Architecture, Block
 from roofline.model.checkpoint import Stored, warning
 from roofline.model.checkpoint.gguf import Table, Tensor, table
 from roofline.model.huggingface import from_config
+from roofline.records import replace
 from roofline.schema import parse_json
 
 TYPES: Final[Mapping[str, str]] = {

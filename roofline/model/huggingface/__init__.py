@@ -4,7 +4,6 @@ A family of networks is a module here whose builders say by `common.family` whic
 read; a new one is known by being here.
 """
 
-from dataclasses import replace
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from roofline.model.architecture import Architecture
 from roofline.model.huggingface.common import BUILDERS
 from roofline.model.huggingface.fields import Fields, refuse_infinity
 from roofline.model.huggingface.storage import formatted
+from roofline.records import replace
 
 if TYPE_CHECKING:
     from roofline.schema import Document

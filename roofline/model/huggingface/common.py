@@ -1,8 +1,9 @@
 """Parts that most decoders share: geometry, attention, and putting layers together."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from roofline.model.architecture import Architecture, Attention, Block, FeedForward, Mixer, Mlp
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
@@ -10,8 +11,7 @@ from roofline.model.huggingface.layers import no_windows
 from roofline.model.huggingface.storage import plain_format
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """Keys of the geometry in a family of configs."""
 
     width: tuple[str, ...] = ("hidden_size",)
@@ -49,8 +49,7 @@ GPT_NAMES: Final = Names(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
+class Geometry(Struct, frozen=True):
     """Width D, layers L, heads N and K, head width H, vocabulary V, longest context."""
 
     d_model: int

@@ -6,7 +6,6 @@ network compresses attention, mixes residual streams and groups its output proje
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from roofline.model.architecture import (
@@ -38,6 +37,7 @@ from roofline.model.huggingface.layers import (
 from roofline.model.huggingface.llama import SCALES
 from roofline.model.huggingface.routing import dense_then_experts, marks, routed
 from roofline.model.mixer import INDEX_SCALE_BYTES
+from roofline.records import replace
 
 MLA: Final = frozenset({"num_key_value_heads", "head_dim", "qk_head_dim", "rope_interleave"})
 """Fields that latent attention does not use, or that follow from others."""

@@ -3,7 +3,6 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.24).
 """
 
-from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture
@@ -21,6 +20,7 @@ from roofline.model.huggingface.common import (
 )
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import every_nth_full, window_size, windows
+from roofline.records import replace
 
 
 @family("arcee")

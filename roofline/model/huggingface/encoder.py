@@ -3,13 +3,13 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Attention, Block, Linear, Mlp
 from roofline.model.huggingface.common import Names, family, geometry, neutral, stack, ungated
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import block_parameters
+from roofline.records import replace
 
 BERT_NAMES: Final = Names(kv_heads=())
 T5_NAMES: Final = Names(

@@ -3,7 +3,6 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from dataclasses import replace
 from typing import Any, Final
 
 from roofline.model.architecture import Architecture, Attention, Block, FeedForward, Linear, Mlp
@@ -21,6 +20,7 @@ from roofline.model.huggingface.common import (
 from roofline.model.huggingface.fields import LARGEST, Fields
 from roofline.model.huggingface.layers import window_size, windows
 from roofline.model.huggingface.routing import routed
+from roofline.records import replace
 
 NORMS: Final = 4
 """Before and after both parts."""

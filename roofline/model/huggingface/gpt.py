@@ -3,7 +3,6 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Mlp
@@ -22,6 +21,7 @@ from roofline.model.huggingface.common import (
     ungated,
 )
 from roofline.model.huggingface.fields import Fields
+from roofline.records import replace
 
 BLOOM_NAMES: Final = Names(
     width=("hidden_size", "n_embed"),

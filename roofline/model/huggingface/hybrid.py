@@ -3,7 +3,6 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Indexer, Mlp
@@ -27,6 +26,7 @@ from roofline.model.huggingface.routing import (
     placed,
     routed,
 )
+from roofline.records import replace
 
 
 @family("gpt_oss")

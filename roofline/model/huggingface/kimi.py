@@ -6,7 +6,6 @@ gate on latent attention, experts at a latent width, and attention over depth in
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from roofline.model.architecture import Architecture, Block, Linear, Mixer, Recurrent
@@ -17,6 +16,7 @@ from roofline.model.huggingface.layers import layer_words
 from roofline.model.huggingface.linear_attention import WORDS
 from roofline.model.huggingface.routing import after_dense, placed, routed
 from roofline.model.huggingface.vision import Wrapper, wrapped
+from roofline.records import replace
 
 CONFIG: Final = "linear_attn_config"
 SEEN: Final = frozenset(

@@ -1,11 +1,11 @@
 """Layers that are not alike: windows, kinds, and those that predict further tokens."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Block
 from roofline.model.huggingface.fields import Fields
+from roofline.records import replace
 
 SPANS: Final = {"full_attention": "full", "sliding_attention": "sliding"}
 

@@ -4,7 +4,6 @@ Shapes and defaults are those of the ``transformers`` config classes of the same
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -38,6 +37,7 @@ from roofline.model.huggingface.mamba import state_format
 from roofline.model.huggingface.routing import marks, placed, routed, stepped
 from roofline.model.huggingface.towers import QWEN3_VL_TOWER
 from roofline.model.huggingface.vision import Wrapper, wrapped
+from roofline.records import replace
 
 WORDS: Final = {"linear_attention": "linear", "full_attention": "full"}
 

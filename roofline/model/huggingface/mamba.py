@@ -5,7 +5,6 @@ layers are also those of the hybrids.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import ceil
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from roofline.model.huggingface.common import Geometry, family, stack
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.layers import divides
 from roofline.model.huggingface.storage import DTYPES
+from roofline.records import replace
 
 MAMBA2_SEEN: Final = frozenset(
     {"time_step_limit", "time_step_rank", "mamba_dt_limit", "expand", "mamba_expand"}

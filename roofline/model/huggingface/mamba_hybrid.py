@@ -4,7 +4,6 @@ Shapes and defaults are those of the ``transformers`` config classes of the same
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import (
@@ -39,6 +38,7 @@ from roofline.model.huggingface.mamba import (
     time_step_rank,
 )
 from roofline.model.huggingface.routing import ROUTING, indices, routed
+from roofline.records import replace
 
 WORDS: Final = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*"}
 MAMBA: Final[Spelling] = {

@@ -4,7 +4,6 @@ Shapes and defaults are those of the ``transformers`` config classes of the same
 encoder is one pass over all tokens, so that its throughput is of whole pictures.
 """
 
-from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Block, Moe
@@ -12,6 +11,7 @@ from roofline.model.huggingface.common import Geometry, family, stack
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.towers import encoder_layer
 from roofline.model.tower import transformer
+from roofline.records import replace
 
 ALONE: Final = frozenset({"clip_vision_model", "siglip_vision_model"})
 INITIAL: Final = frozenset({"logit_scale_init_value", "text_config_dict", "vision_config_dict"})

@@ -3,7 +3,6 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture
@@ -24,6 +23,7 @@ from roofline.model.huggingface.layers import LEFT_OUT, further_tokens, window_s
 from roofline.model.huggingface.llama import hunyuan_geometry
 from roofline.model.huggingface.routing import after_dense, constant, indices, placed, routed
 from roofline.model.huggingface.vision import Wrapper, wrapped
+from roofline.records import replace
 
 
 @family("dbrx")

@@ -4,7 +4,6 @@ Shapes and defaults are those of the ``transformers`` config classes of the same
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface.common import (
@@ -28,6 +27,7 @@ from roofline.model.huggingface.layers import (
     windows,
 )
 from roofline.model.huggingface.routing import after_dense, marks, placed, routed, shared_width
+from roofline.records import replace
 
 
 def _mixture(

@@ -7,7 +7,6 @@ those of the published modelling file; totals are checked against published coun
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from roofline.model.architecture import Architecture, Attention, Block, Linear, Mlp, Moe
@@ -30,6 +29,7 @@ from roofline.model.huggingface.layers import (
 )
 from roofline.model.huggingface.mamba import MAMBA2, MAMBA2_SEEN, Spelling, spelled
 from roofline.model.huggingface.routing import ROUTING
+from roofline.records import replace
 
 WORDS: Final = {**mamba_hybrid.WORDS, "mlp": "-", "moe": "E"}
 MAMBA: Final[Spelling] = {

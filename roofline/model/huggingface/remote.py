@@ -3,7 +3,6 @@
 Shapes are those of the published modelling files; totals are checked against published counts.
 """
 
-from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Mlp
@@ -20,6 +19,7 @@ from roofline.model.huggingface.common import (
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import further_tokens
 from roofline.model.huggingface.llama import qwen2
+from roofline.records import replace
 
 QWEN_NAMES: Final = replace(LLAMA_NAMES, kv_heads=(), context=("seq_length",))
 CHATGLM_NAMES: Final = Names(

@@ -4,7 +4,6 @@ Shapes and defaults are those of the ``transformers`` config classes of the same
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import (
@@ -32,6 +31,7 @@ from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import divides, layer_words
 from roofline.model.huggingface.linear_attention import WORDS, gated_delta
 from roofline.model.huggingface.mamba import mamba2
+from roofline.records import replace
 
 ZAMBA_WORDS: Final = {
     "mamba": "M",

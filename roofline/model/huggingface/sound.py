@@ -3,8 +3,9 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.24).
 """
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
 
 from roofline.model.architecture import (
     Architecture,
@@ -21,6 +22,7 @@ from roofline.model.huggingface.llama import llama, qwen2
 from roofline.model.huggingface.towers import QWEN2_5_VL_TOWER, encoder_layer
 from roofline.model.huggingface.vision import Wrapper, wrapped
 from roofline.model.tower import AudioTower, transformer
+from roofline.records import replace
 
 FRAMES_PER_S: Final = 100
 """Frames of a spectrogram, one every 10 ms. [1/s] Source: Radford et al. 2022 (arXiv 2212.04356),
@@ -50,8 +52,7 @@ TOKENS: Final = frozenset({"audio_token_id", "audio_token_index"})
 """Ids of the token in whose place sound stands."""
 
 
-@dataclass(frozen=True, slots=True)
-class WhisperEncoder:
+class WhisperEncoder(Struct, frozen=True):
     """Whisper's encoder in one of its sizes."""
 
     width: int

@@ -4,8 +4,9 @@ Shapes and defaults are those of the ``transformers`` classes of the same names 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from roofline.model.architecture import Linear
 from roofline.model.tower import VisionTower, transformer
@@ -13,8 +14,7 @@ from roofline.model.tower import VisionTower, transformer
 Sizes = Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class TowerConfig:
+class TowerConfig(Struct, frozen=True):
     """A kind of vision tower."""
 
     sizes: Mapping[str, int | None]

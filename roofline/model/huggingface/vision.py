@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.model.architecture import Architecture, Linear
 from roofline.model.huggingface.common import Builder, family
@@ -27,6 +28,7 @@ from roofline.model.huggingface.towers import (
     TowerConfig,
 )
 from roofline.model.tower import Tower, VisionTower
+from roofline.records import replace
 
 _TOKENS: Final = """
     image_token_id image_token_index video_token_id vision_start_token_id vision_end_token_id
@@ -38,13 +40,12 @@ TOKENS: Final = frozenset(_TOKENS.split())
 """Ids of tokens around a picture, and how many stand for one, which the prompt's length covers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wrapper:
+class Wrapper(Struct, frozen=True):
     """A config that has a known decoder under ``text_config``."""
 
     texts: Mapping[str, Builder]
     """Builder of the decoder by its model type; a decoder that has none is of the first."""
-    towers: Mapping[str, TowerConfig] = field(default_factory=dict)
+    towers: Mapping[str, TowerConfig] = {}
     """Vision towers by their model type; the one under ``""`` stands for every other."""
     tied: bool = False
     """Default of ``tie_word_embeddings``."""

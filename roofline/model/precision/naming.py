@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from fractions import Fraction
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Final
 from roofline.errors import InputError, UnknownNameError
 from roofline.hardware.machine import SPARSE
 from roofline.model.precision.formats import BLOCKS, FORMATS, Format, grouped, in_blocks
+from roofline.records import replace
 
 _SUFFIX: Final = re.compile(r"(.+)-(2:4|sparse0\.[0-9]{1,6})")
 _SHARE: Final = re.compile(r"0?\.[0-9]{1,6}")

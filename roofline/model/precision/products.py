@@ -1,16 +1,18 @@
 """Arithmetic and conversions of weights and activations on one machine."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.errors import MissingRateError, UnknownNameError
 from roofline.hardware.machine import SPARSE, Gpu
 from roofline.model.precision.formats import FORMATS, INPUTS, KV_FORMATS, MULTIPLIED, Format
 from roofline.model.precision.naming import named
+from roofline.records import replace
 from roofline.units import BITS_PER_BYTE
 
 INTEGERS: Final = frozenset({"int8", "fp32"})
@@ -19,8 +21,7 @@ Value: TypeAlias = float | NDArray[np.float64]
 """A number, or one for each scenario."""
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Struct, frozen=True):
     """Product with weights of one format on one machine."""
 
     stored: Format

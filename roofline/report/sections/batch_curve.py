@@ -1,8 +1,9 @@
 """TTFT, TPOT and throughput against batch, and where memory ends."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.report.figures import axis, colour, layout, lines, log_axis, note, rule, scatter
 from roofline.table import Result, Table
@@ -20,8 +21,7 @@ PANELS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(Struct, frozen=True):
     """One metric against batch."""
 
     name: str
@@ -38,8 +38,7 @@ class Panel:
         return min(self.low or self.values), max(self.high or self.values)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchFacts:
+class BatchFacts(Struct, frozen=True):
     """Curves over the batch."""
 
     batches: tuple[int, ...]

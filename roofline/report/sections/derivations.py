@@ -1,8 +1,9 @@
 """Derivation of each figure, down to facts with sources."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from roofline.table import Derivation, Result
 from roofline.view.block import Block
@@ -14,8 +15,7 @@ LONG: Final = 8
 """Numbers of a part from which on it is told once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """One number of a derivation."""
 
     entry: Derivation

@@ -1,8 +1,9 @@
 """Errors of measured figures by group: a figure, the tables, and rows that are not predicted."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.report.figures import (
     axis,
@@ -33,8 +34,7 @@ ROW: Final = 26
 """Height of a group. [px]"""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupError:
+class GroupError(Struct, frozen=True):
     """Errors of the figures of a group in one metric, as shares."""
 
     name: str

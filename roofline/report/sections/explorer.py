@@ -1,8 +1,9 @@
 """Configurations to choose from: two side by side, at any batch and length that was priced."""
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.report.figures import colour, layout
 from roofline.report.lanes import SPEED, Choice, Lanes, alike, embedded, speed_axes, swept
@@ -25,8 +26,7 @@ SAID: Final = frozenset({heading("batch"), heading("prompt")})
 """Titles of numbers that the caption has where they are the same everywhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExplorerFacts:
+class ExplorerFacts(Struct, frozen=True):
     """Choices of the controls, and the configurations behind them."""
 
     axes: tuple[Choice, ...]

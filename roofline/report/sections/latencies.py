@@ -1,8 +1,9 @@
 """Latencies of users: percentiles and distribution, with the limits of the SLO."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.report.figures import (
     axis,
@@ -35,8 +36,7 @@ ROW: Final = 44
 """Height of a latency. [px]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(Struct, frozen=True):
     """One latency over all requests."""
 
     name: str

@@ -1,8 +1,9 @@
 """Memory of one device by part, and what is left or missing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.report.figures import axis, bars, colour, layout, linear_ticks, lines, note, rule
 from roofline.table import Result
@@ -22,8 +23,7 @@ TINTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """Something that takes memory. [B]"""
 
     name: str
@@ -32,8 +32,7 @@ class Part:
     known: str
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryFacts:
+class MemoryFacts(Struct, frozen=True):
     """Memory of one device. [B]"""
 
     parts: tuple[Part, ...]

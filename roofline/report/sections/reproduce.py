@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from roofline.sources import installed
 from roofline.table import Result
@@ -24,8 +25,7 @@ RESOLVED: Final = ("_title", "_titles")
 """Ends of names that are said with the name that they are of."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReproduceFacts:
+class ReproduceFacts(Struct, frozen=True):
     """Command and inputs of a page, and digests that show that it is the same."""
 
     command: str

@@ -1,8 +1,9 @@
 """Every operator under the roofs of the machine: the facts of the chart, then its drawing."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.report.figures import (
     SYMBOLS,
@@ -27,8 +28,7 @@ HEIGHT: Final = 0.15
 """The same in rate, for points below the roof. [decades]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """An operator on the chart; amounts are of one step on one device."""
 
     phase: str
@@ -50,16 +50,14 @@ class Point:
     """Basis of the time; empty where all are datasheet bounds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Roof:
+class Roof(Struct, frozen=True):
     """A ceiling: FLOP/s of an arithmetic type, or B/s of a memory level."""
 
     name: str
     rate: float
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(Struct, frozen=True):
     """Names of operators that stand close together, at the largest of them."""
 
     phase: str
@@ -68,8 +66,7 @@ class Label:
     flops_per_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """Operators of a phase that have no place on a logarithmic chart: they count no FLOPs."""
 
     phase: str
@@ -77,8 +74,7 @@ class LeftOut:
     share: float
 
 
-@dataclass(frozen=True, slots=True)
-class RooflineFacts:
+class RooflineFacts(Struct, frozen=True):
     """The chart before it is drawn."""
 
     points: tuple[Point, ...]

@@ -1,8 +1,9 @@
 """Published results beside predictions, each with its source."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.report.scored import has_scores
 from roofline.table import Result
@@ -15,8 +16,7 @@ SAFE: Final = "https://"
 """Beginning of an address that the page links to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A public document and the results that are taken from it."""
 
     title: str

@@ -1,8 +1,9 @@
 """A sweep's answer: the best configuration for each aim, and what it does."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.report.lanes import rank
 from roofline.table import Result, Table, table
@@ -29,8 +30,7 @@ FELT: Final = {"ttft_s": "ttft_idle_s", "tpot_s": "tpot_steady_s"}
 """Times of a batch whose prompts all arrive at once, and what a user of a server feels instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Winner:
+class Winner(Struct, frozen=True):
     """The best configuration for an aim, of one scenario."""
 
     scenario: str

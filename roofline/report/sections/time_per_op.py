@@ -1,8 +1,9 @@
 """Time of a step by operator, with its confidence and what binds each."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.report.figures import (
     HATCH,
@@ -23,8 +24,7 @@ from roofline.view.text import amount, between, label, percent
 MOST_BARS: Final = 15
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """Time of an operator, all its executions in a step together."""
 
     op: str
@@ -45,8 +45,7 @@ class Bar:
     """Basis of the time; empty for several together, and where all are datasheet bounds."""
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseTimes:
+class PhaseTimes(Struct, frozen=True):
     """A step of one phase, longest operator first."""
 
     phase: str

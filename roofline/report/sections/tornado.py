@@ -1,8 +1,9 @@
 """Sensitivity of a plan to each input: one bar for each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.report.figures import (
     axis,
@@ -26,8 +27,7 @@ THICK: Final = 0.34
 """Thickness of a bar; the rows of two are 1 apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """One end of a bar: the input, what comes out, and whether another deployment is then best.
 
     ``value`` and ``gpus`` are None where nothing fits.
@@ -40,8 +40,7 @@ class End:
     changes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """An input that may be otherwise, and how many GPUs are planned as it is. [1]"""
 
     what: str
@@ -61,8 +60,7 @@ class Bar:
         return max(values) - min(values) if len(values) == 2 else float("inf")
 
 
-@dataclass(frozen=True, slots=True)
-class TornadoFacts:
+class TornadoFacts(Struct, frozen=True):
     """Bars around what was planned: those that change what is bought, then the longest."""
 
     measure: str

@@ -1,8 +1,8 @@
 """Factors of each variant on the figures of the base, side by side."""
 
-from dataclasses import replace
 from typing import Any, Final
 
+from roofline.records import replace
 from roofline.report.figures import colour, layout, linear_axis, name_axis, rule, scatter
 from roofline.table import Result, Table
 from roofline.view.block import Block, Figure, Key

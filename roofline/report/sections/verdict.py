@@ -1,8 +1,9 @@
 """Verdict of a deployment: fit, bounds, improvements, and the figures people ask for first."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.report.statuses import STATUSES, layout_cards
 from roofline.table import Result, table
@@ -28,16 +29,14 @@ LASTING: Final = frozenset({"throughput_tok_s", "usd_per_mtok"})
 """Metrics that are of a batch that is kept full where the headline has a steady state."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surety:
+class Surety(Struct, frozen=True):
     """Shares of the time of a step by how it is known, from best to worst. [1]"""
 
     phase: str
     shares: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictFacts:
+class VerdictFacts(Struct, frozen=True):
     """Status, sentences and cards of the verdict."""
 
     fits: bool | None

@@ -1,9 +1,9 @@
 """Derivations of the figures of disaggregated serving."""
 
-from dataclasses import replace
 from typing import Final
 
 from roofline.cost.memory import kept
+from roofline.records import replace
 from roofline.serving.disaggregated import Disaggregated
 from roofline.serving.explain import figures
 from roofline.serving.explain.figures import memory as in_use

@@ -4,7 +4,6 @@ Device memory; times, and what follows from them: throughput, price, energy. The
 batch, of a server that is kept full, and of an idle one.
 """
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from roofline.cost.layout import Stage, pipeline
@@ -19,6 +18,7 @@ from roofline.cost.memory import (
     outside_parts,
 )
 from roofline.model.architecture import Block
+from roofline.records import replace
 from roofline.serving.explain.operators import rates, step
 from roofline.serving.explain.parts import (
     cached_element,

@@ -24,11 +24,10 @@ from roofline.units import show
 if TYPE_CHECKING:
     from roofline.cost.calibration.kernel import Found
     from roofline.cost.kernels.calibrated import Calibrated
-from dataclasses import replace
-
 from roofline.cost.step import outside_bytes_per_s
 from roofline.hardware.links import host_link, kind, storage_link
 from roofline.hardware.machine import Fact, Link
+from roofline.records import replace
 from roofline.serving.explain.parts import stated
 
 COUNTS: Final = 0.01

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from math import isclose
 from typing import Final
 
 from roofline.cost.deployment import Deployment, Offload
 from roofline.hardware.machine import Fact, Gpu
 from roofline.part import Part
+from roofline.records import replace
 from roofline.serving.static import StaticBatch
 from roofline.table import BASES, Derivation
 from roofline.units import show, show_binary, significant

@@ -1,8 +1,8 @@
 """Derivations of the figures of speculative decoding."""
 
-from dataclasses import replace
 from typing import Final
 
+from roofline.records import replace
 from roofline.serving.explain import figures
 from roofline.serving.explain.figures import memory as in_use
 from roofline.serving.explain.operators import step

@@ -7,16 +7,17 @@ of TTFT and TPOT, what predictions of the engine were off by for reasons that no
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from math import exp, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.step import Group
 from roofline.cost.work import Array
+from roofline.records import replace
 from roofline.serving.objectives import Finished, kept, window
 from roofline.serving.requests import Integers, Requests, part
 from roofline.serving.run import tables
@@ -49,8 +50,7 @@ PLACES: Final = np.array([NormalDist().inv_cdf((i + 0.5) / POINTS) for i in rang
 SATURATION: Final = ("saturation_requests_per_s", "value")
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
+class Doubt(Struct, frozen=True):
     """Errors of step prices, lognormal."""
 
     decode_sd: float
@@ -140,7 +140,7 @@ def noise_of(run: "Run") -> dict[Name, float]:
         return {}
     values: dict[Name, list[float]] = {}
     for rows in np.array_split(np.arange(len(done)), number):
-        some = Finished(*(getattr(done, column.name)[rows] for column in fields(Finished)))
+        some = Finished(*(getattr(done, name)[rows] for name in Finished.__struct_fields__))
         for name, value in _of_requests(run, some).items():
             values.setdefault(name, []).append(value)
     out = {name: _error(each) for name, each in values.items()}
@@ -167,8 +167,7 @@ def _rate_error(done: Finished, number: int) -> float:
     return _error(inside.tolist()) / float(inside.mean())
 
 
-@dataclass(frozen=True, slots=True)
-class Intervals:
+class Intervals(Struct, frozen=True):
     """Central 80 % of the figures of a run, and how likely the SLO is kept."""
 
     doubt: Doubt

@@ -1,11 +1,14 @@
 """A run as a result: latencies, objectives, work of the server, cost."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from math import exp
 from typing import Final
 
+from msgspec import Struct, structs
+
 from roofline.cost.deployment import Deployment
 from roofline.cost.power import IDLE_SHARE
+from roofline.records import replace
 from roofline.serving.adapters import load_notes, price_notes
 from roofline.serving.asking import asked_of
 from roofline.serving.facility import Facility, consumption
@@ -36,8 +39,7 @@ LONG: Final = 1.25
 """Time of a run over that in which requests come, from which its end counts for much."""
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     """Load of the service, in the words of the command.
 
     Attributes:
@@ -198,7 +200,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
         ),
         metadata={
             **asked_of(deployment),
-            **(asdict(lora) if (lora := deployment.options.lora).adapters else {}),
+            **(structs.asdict(lora) if (lora := deployment.options.lora).adapters else {}),
             "gpus": run.devices,
             **({"machines": tables.machines(run)} if run.fleet.others else {}),
             "replicas": run.fleet.replicas,

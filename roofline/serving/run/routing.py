@@ -16,10 +16,10 @@ Dynamo, KV router: overlap and load in one cost.
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array
 from roofline.serving.requests import Integers, Requests
@@ -30,8 +30,7 @@ Router = Literal["turns", "load", "prefix"]
 ROUTERS: Final[tuple[Router, ...]] = get_args(Router)
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """Time of a replica that a router counts with."""
 
     prefill_s: float
@@ -41,8 +40,7 @@ class Work:
     """Tokens of prefixes that a replica is believed to keep. [token]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """Replicas that serve over time."""
 
     starts_s: Array

@@ -1,13 +1,13 @@
 """A run over time: queue, running requests, cache; latencies; curves over load and clients."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from roofline.cost.work import Array
+from roofline.records import replace
 from roofline.serving.objectives import Finished, after_warmup, spread, window
 from roofline.serving.requests import part
 from roofline.serving.run.serve import levels, repeated, serve

@@ -6,16 +6,17 @@ Requests whose LoRA adapter is not on the device wait for it.
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
 from threading import Lock
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.adapters import Lora, popularity
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
+from roofline.records import replace
 from roofline.serving.requests import (
     Integers,
     Requests,
@@ -103,16 +104,13 @@ Progress = Callable[[int, int], None]
 PART: Final = 4096
 FULL: Final = 12
 """Times that a server is filled to find its rate: the first and last of them do not count."""
-SERVED: Final = tuple(
-    field.name for field in fields(Served) if field.name not in ("totals", "course")
-)
+SERVED: Final = tuple(name for name in Served.__struct_fields__ if name not in ("totals", "course"))
 """Columns of requests that were served."""
 SAMPLE: Final = 8192
 """Requests whose lengths are taken for those of all."""
 
 
-@dataclass(frozen=True, slots=True)
-class OtherReplicas:
+class OtherReplicas(Struct, frozen=True):
     """Replicas on other GPUs or in another layout, behind the same router."""
 
     deployment: Deployment
@@ -123,8 +121,7 @@ class OtherReplicas:
     """Number of them. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
+class Fleet(Struct, frozen=True):
     """Replicas that share traffic."""
 
     prices: StepPrices
@@ -450,7 +447,7 @@ def _together(replicas: Iterator[Served], number: int) -> Served:
             columns.setdefault(name, np.empty(number, column.dtype))[served.number] = column
     last, first = float(columns["finish"].max()), float(columns["arrival"].min())
     values = {}
-    for name in (field.name for field in fields(Totals)):
+    for name in Totals.__struct_fields__:
         column = [getattr(each, name) for each in totals]
         if name == "kv_peak_tokens":
             values[name] = max(column)

@@ -1,12 +1,13 @@
 """Sessions of a run: figures by place in a session, and the longest path through its branches."""
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.objectives import spread
 from roofline.serving.requests import Integers, Requests, first_rows
 from roofline.serving.run.routing import turn
@@ -28,8 +29,7 @@ MOST: Final = 8192
 """Requests that a curve is served with. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Paths:
+class Paths(Struct, frozen=True):
     """Time of each session, and its parts on the longest path: what each request waited for last.
 
     Attributes:

@@ -8,10 +8,10 @@ same: the run is long.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array
 from roofline.serving.requests import Requests
@@ -30,8 +30,7 @@ BLOCK: Final = 64
 ENDS: Final = (0.1, 0.9)
 
 
-@dataclass(frozen=True, slots=True)
-class Lasting:
+class Lasting(Struct, frozen=True):
     """Central 80 % of means in the long run, an entry for each load."""
 
     low: Mapping[str, Array]

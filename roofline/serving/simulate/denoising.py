@@ -12,13 +12,13 @@ themselves. Source: Arriola et al. 2025 (arXiv 2503.09573), section 3, for block
 `roofline.serving.diffusion` for a batch alone.
 """
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError
+from roofline.records import replace
 from roofline.serving.diffusion import denoising_step
 from roofline.serving.drafts import check_layout
 from roofline.serving.requests import Integers, Requests
@@ -31,8 +31,7 @@ from roofline.serving.simulate.server import UNLIMITED, Server
 from roofline.serving.stages import through
 
 
-@dataclass(frozen=True, slots=True)
-class BlockDiffusion:
+class BlockDiffusion(Struct, frozen=True):
     """Blocks of answers, and the steps that fill one in."""
 
     block: int
@@ -90,8 +89,7 @@ class BlockDiffusion:
         return float((each * number).sum() / number.sum())
 
 
-@dataclass(frozen=True, slots=True)
-class DenoisingSteps:
+class DenoisingSteps(Struct, frozen=True):
     """A deployment that denoises, whatever limits its server has."""
 
     drafting: BlockDiffusion

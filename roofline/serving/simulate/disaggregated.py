@@ -8,14 +8,15 @@ Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670); Splitwise, Patel et al.
 (arXiv 2311.18677). Who answers: `roofline.serving.pools`.
 """
 
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.kv_transfer import Wires, transfer
 from roofline.serving.objectives import Finished
 from roofline.serving.requests import Integers, Requests, part, picked_rows
@@ -28,8 +29,7 @@ SETTLED: Final = 2.0**-10
 """Mean change of when clients ask, over their mean latency, from which on a loop is found. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Struct, frozen=True):
     """Equal instances."""
 
     prices: StepPrices
@@ -44,8 +44,7 @@ class Pool:
             raise InputError(f"a pool of {self.instances} instances", hint="give 1 or more")
 
 
-@dataclass(frozen=True, slots=True)
-class Handover:
+class Handover(Struct, frozen=True):
     """Rates and latency of the two ends of a transfer."""
 
     send_s_per_token: float = 0.0
@@ -55,8 +54,7 @@ class Handover:
     """Time until the first byte arrives. [s]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Pooled(Finished):
+class Pooled(Finished, frozen=True):
     """Requests as two pools served them; their TTFT has the transfer in it."""
 
     prefill: tuple[Served, ...]

@@ -14,16 +14,17 @@ a batch that nobody joins the time between tokens is that of `roofline.serving.s
 """
 
 import math
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.step import Group
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError
+from roofline.records import replace
 from roofline.serving.acceptance import Acceptance, of_requests
 from roofline.serving.draft_trees import Tree
 from roofline.serving.drafts import Draft, check_layout, held, pass_
@@ -40,8 +41,7 @@ TOGETHER: Final = 64
 """Rounds of a request that are drawn at once. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Drafting:
+class Drafting(Struct, frozen=True):
     """Draft of a round, and the seed by which acceptance is drawn."""
 
     draft: Draft
@@ -211,8 +211,7 @@ def round_prices(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Rounds:
+class Rounds(Struct, frozen=True):
     """A deployment that decodes in rounds, whatever limits its server has."""
 
     drafting: Drafting

@@ -7,10 +7,11 @@ and micro-batches of a pipeline are put together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
@@ -20,6 +21,7 @@ from roofline.cost.roof import CHOSEN, Time, parts, roofed
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op, Work, union
 from roofline.model import tower
+from roofline.records import replace
 from roofline.serving.quadrature import halved
 from roofline.serving.stages import LaidOut, finish, laid_out, measured, pace, period
 from roofline.serving.workload import turns_of
@@ -29,8 +31,7 @@ NOTHING: Final = Work()
 ATTENTION: Final = ("decode-attention", "latent-attention")
 
 
-@dataclass(frozen=True, slots=True)
-class StepPart:
+class StepPart(Struct, frozen=True):
     """Some operators of steps."""
 
     name: str
@@ -154,8 +155,7 @@ def encoding_part(deployment: Deployment) -> StepPart:
     return StepPart("encoding", Group(deployment.layout.dp, alike, alike), encodes)
 
 
-@dataclass(frozen=True, slots=True)
-class StepKernel:
+class StepKernel(Struct, frozen=True):
     """An operator of a stage, without its numbers."""
 
     op: Op
@@ -165,8 +165,7 @@ class StepKernel:
     it was measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelTimes:
+class KernelTimes(Struct, frozen=True):
     """Times of the kernels of a step alone, at some points."""
 
     points: Points
@@ -288,7 +287,7 @@ class StepKernels:
 
     def as_felt(self, gains: KernelGains) -> KernelGains:
         """Gains with those set to 1 that no kernel of these steps has."""
-        rest = {each.name for each in fields(KernelGains)} - self.felt
+        rest = set(KernelGains.__struct_fields__) - self.felt
         return replace(gains, **{name: getattr(ALONE, name) for name in rest})
 
 

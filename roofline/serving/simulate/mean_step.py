@@ -6,16 +6,14 @@ where sequences decode beside prompts a chunk takes what it adds to their step, 
 own. The steps are those that the simulator runs, one by one (`roofline.serving.simulate`).
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array
 from roofline.serving.simulate.compiled.state import Prices
 
 
-@dataclass(frozen=True, slots=True)
-class SteadyLoad:
+class SteadyLoad(Struct, frozen=True):
     """Average content of the steps of a replica."""
 
     batch: float

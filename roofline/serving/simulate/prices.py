@@ -15,17 +15,19 @@ definition of a step's price here; it follows `roofline.cost.roof` within half a
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, KernelGains
 from roofline.cost.work import Array, distinct, union
 from roofline.errors import InputError
 from roofline.model.tower import encoding, media_tokens
+from roofline.records import replace
 from roofline.serving.asking import check_decodes
 from roofline.serving.quadrature import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
 from roofline.serving.simulate.kernels import (
@@ -70,8 +72,7 @@ LONGEST: Final = 131_072
 """Longest context of networks that state none. [token]"""
 
 
-@dataclass(frozen=True, slots=True)
-class StepPrices:
+class StepPrices(Struct, frozen=True):
     """Tables of a step's time. All values in seconds.
 
     Of sequences of several lengths the mean counts, of the context and of what a window sees of

@@ -1,17 +1,16 @@
 """Requests as a simulated server served them, and totals of what it did."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array
 from roofline.serving.objectives import Finished
 from roofline.serving.requests import Integers
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """Work of a server from its first request to its last."""
 
     steps: int
@@ -50,8 +49,7 @@ class Totals:
     """LoRA adapters that were loaded from the host. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
+class Course(Struct, frozen=True):
     """Cache in use over time, as it is given out, in bins of equal width from time 0 on."""
 
     bin_s: float
@@ -74,8 +72,7 @@ def _pairs(bins: Array) -> Array:
     return np.append(bins, np.zeros(len(bins) % 2)).reshape(-1, 2)
 
 
-@dataclass(frozen=True, slots=True)
-class Served(Finished):
+class Served(Finished, frozen=True):
     """Columns of requests, and totals of the run until the last of them.
 
     Arrivals are as given, or when a client released the request.
@@ -95,7 +92,7 @@ class Served(Finished):
 
 def joined(parts: Sequence[Served]) -> Served:
     """Parts of a stream, at least one, as one in the order of the stream."""
-    columns = [field.name for field in fields(Served) if field.name not in ("totals", "course")]
+    columns = [name for name in Served.__struct_fields__ if name not in ("totals", "course")]
     order = np.argsort(np.concatenate([part.number for part in parts]))
     whole = {
         name: np.concatenate([getattr(part, name) for part in parts])[order] for name in columns

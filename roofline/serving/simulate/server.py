@@ -5,10 +5,10 @@ room that a deployment leaves.
 """
 
 import math
-from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.adapters import NO_ADAPTERS, Lora
 from roofline.cost.deployment import Deployment, Offload
@@ -18,6 +18,7 @@ from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.links import host_link
 from roofline.hardware.serving_engine import Engine
+from roofline.records import replace
 from roofline.serving.adapters import load_s
 from roofline.serving.requests import Requests
 from roofline.serving.workload import MOST_TOKENS
@@ -37,8 +38,7 @@ UNLIMITED: Final = 2**50
 """Tokens of a cache that holds everything; sums of them lose no unit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(Struct, frozen=True):
     """Policy of a server.
 
     Source: Yu et al. 2022 (Orca, OSDI) for batches that sequences join and leave; Kwon et al. 2023
@@ -259,8 +259,7 @@ SHARED_PAGE: Final = 16
 """Least tokens of a page whose content is looked up by its hash."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     r"""Settings of the server; None for what its engine does.
 
     Attributes:

@@ -1,13 +1,14 @@
 """Steps of agents: turns of a session, tools with their waits, agents that run side by side."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array
+from roofline.records import replace
 from roofline.serving.requests import Integers
 from roofline.serving.traffic.lengths import drawn
 from roofline.serving.traffic.traffic import Closed, Traffic, Turns, together
@@ -25,8 +26,7 @@ SAMPLE: Final = 2**13
 """Sessions by whose mean it is known how many requests one has. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """Requests of some sessions: those of each together, branches before the step that joins them.
 
     Attributes:

@@ -6,13 +6,13 @@ each: a change of one axis leaves the others as they were, and chunks are the sa
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.requests import Integers, Requests, joined, part
 from roofline.serving.traffic.agents import (
     PURPOSES,

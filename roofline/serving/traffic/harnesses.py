@@ -5,11 +5,11 @@ figure where it is from; what was inferred from rows is called so.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
+from msgspec import Struct
 from pydantic import Field
 
 from roofline.content import shipped
@@ -36,8 +36,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 """Units and limits of the figures of a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Struct, frozen=True):
     """Rows that a harness measured; a condition that is empty or 0 holds for all."""
 
     family: str = ""
@@ -66,8 +65,7 @@ class Use:
         return *map(bool, conditions), -named
 
 
-@dataclass(frozen=True, slots=True)
-class RowOrigin:
+class RowOrigin(Struct, frozen=True):
     """Facts of a measured row that tell which harness drove it."""
 
     family: str
@@ -81,8 +79,7 @@ class RowOrigin:
     """Network of the catalog; empty where it is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Harness:
+class Harness(Struct, frozen=True):
     """Clients of a benchmark: how many, with what requests, started how."""
 
     name: str

@@ -5,10 +5,10 @@ order of requests, and everything else that is drawn, as it was.
 """
 
 import math
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
@@ -17,8 +17,7 @@ from roofline.serving.requests import MOST_TOKENS
 from roofline.units import significant, written_out
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """All the same."""
 
     tokens: int
@@ -29,8 +28,7 @@ class Constant:
         _check(self.tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class Uniform:
+class Uniform(Struct, frozen=True):
     """Each whole number from one to another equally often."""
 
     low: int
@@ -47,8 +45,7 @@ class Uniform:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Lognormal:
+class Lognormal(Struct, frozen=True):
     """Logarithms spread normally, as lengths of prompts and answers do in most traces."""
 
     median: float
@@ -86,8 +83,7 @@ class Lognormal:
         return Lognormal(median, math.sqrt(2 * math.log(mean / median)), most)
 
 
-@dataclass(frozen=True, slots=True)
-class Empirical:
+class Empirical(Struct, frozen=True):
     """Lengths that were seen, and how often."""
 
     tokens: tuple[int, ...]

@@ -2,14 +2,15 @@
 
 import math
 import re
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.units import SECONDS_PER_HOUR, duration
 
 DAY: Final = 24.0 * SECONDS_PER_HOUR
@@ -24,8 +25,7 @@ HINT: Final = (
 _SPELLED: Final = re.compile(r"\s*-?\d[\d.:]*\s*(?:s|min|h|d)?(?:[\s,;]|$)")
 
 
-@dataclass(frozen=True, slots=True)
-class RateCurve:
+class RateCurve(Struct, frozen=True):
     """Rates of requests by the time of a day or a week, again and again.
 
     Examples:

@@ -1,10 +1,10 @@
 """Workload of a service: arrivals, lengths, prefixes, and how a benchmark of it counts."""
 
 import math
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array
 from roofline.errors import InputError
@@ -15,8 +15,7 @@ Statistic = Literal["mean", "median"]
 MOST_REQUESTS: Final = 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class _AtRate:
+class _AtRate(Struct, frozen=True):
     rate: float
     """Requests a second. [1/s]"""
 
@@ -26,18 +25,15 @@ class _AtRate:
             raise InputError(f"rate is {self.rate:g} requests a second", hint="give a rate above 0")
 
 
-@dataclass(frozen=True, slots=True)
-class Poisson(_AtRate):
+class Poisson(_AtRate, frozen=True):
     """Independent arrivals of many users."""
 
 
-@dataclass(frozen=True, slots=True)
-class Even(_AtRate):
+class Even(_AtRate, frozen=True):
     """Arrivals at equal gaps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bursty(_AtRate):
+class Bursty(_AtRate, frozen=True):
     """Arrivals whose gaps have a gamma distribution."""
 
     cv: float
@@ -52,8 +48,7 @@ class Bursty(_AtRate):
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """Recorded arrivals, again and again from the start."""
 
     times: tuple[float, ...]
@@ -74,8 +69,7 @@ class Recorded:
         return (len(self.times) - 1) / (self.times[-1] - self.times[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(Struct, frozen=True):
     """Clients that ask again as soon as they have an answer.
 
     Where all start at once the first requests are a burst, and where all lengths are equal, too, it
@@ -107,8 +101,7 @@ USUAL_OUTPUT: Final = Constant(256)
 USUAL_ARRIVALS: Final = Poisson(1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """Tokens that many prompts start with: a system prompt, a document."""
 
     tokens: int
@@ -129,8 +122,7 @@ class Shared:
             raise InputError(f"skew is {self.skew:g}", hint="give a number from 0 to 10")
 
 
-@dataclass(frozen=True, slots=True)
-class Branches:
+class Branches(Struct, frozen=True):
     """Tool calls that are agents: they run side by side, and the next step joins them.
 
     Each starts with the shared prefix and a task of its own; its last answer is a part of the
@@ -154,8 +146,7 @@ class Branches:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
+class Tools(Struct, frozen=True):
     """Steps of a turn: the network calls a tool, and goes on with its result."""
 
     steps: Lengths
@@ -168,8 +159,7 @@ class Tools:
     """Tool calls that are agents; None where there are none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
+class Turns(Struct, frozen=True):
     """Sessions: each prompt is all that came before, and a new message of the prompt's length."""
 
     number: Lengths
@@ -191,8 +181,7 @@ class Turns:
             raise InputError(f"longest context is {self.longest}", hint="give 2 tokens or more")
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """Workload of a service, and how a benchmark of it counts."""
 
     prompt: Lengths = USUAL_PROMPT

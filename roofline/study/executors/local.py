@@ -12,9 +12,10 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Final, Generic
+
+from msgspec import Struct
 
 from roofline.study.executors.outcome import TRIES, Done, Raised, T, attempt, died, located, value
 from roofline.study.store.chunk import Chunk
@@ -196,8 +197,7 @@ class Pool(Generic[T]):
             return None if self._stopped else next(self._chunks, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Local:
+class Local(Struct, frozen=True):
     """Processes of this machine; a single worker is this process itself."""
 
     workers: int

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from msgspec import Struct
+
 from roofline.errors import PartialError, RooflineError
 from roofline.study.store.chunk import Chunk
 
@@ -22,8 +24,7 @@ class Done(Generic[T]):
     value: T
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(Struct, frozen=True):
     """Error that a chunk raised, and its traceback."""
 
     error: Exception

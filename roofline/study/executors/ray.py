@@ -6,11 +6,12 @@ import shutil
 import socket
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline import files
 from roofline.errors import MissingEnvironmentError
@@ -26,8 +27,7 @@ LOOKS: Final = 3
 """In a row that find nobody where its head was, before it is gone; Ray itself waits a minute."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ray:
+class Ray(Struct, frozen=True):
     """Tasks on a cluster, each on one core; Ray starts those again whose worker is lost."""
 
     workers: int | None = None

@@ -9,12 +9,13 @@ Source: the router of a fleet that sends a request by its prompt's length; Split
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.requests import picked_rows
 from roofline.study.plan.candidate import Kind
 from roofline.study.plan.demand import Demand, Goal
@@ -30,8 +31,7 @@ FEWEST: Final = 100
 """Requests of a pool at least: of fewer, a 99th percentile is just the slowest one. [1]"""
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(Struct, frozen=True):
     """Pools for prompts up to a length, and for longer ones."""
 
     threshold: int

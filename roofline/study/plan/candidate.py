@@ -5,18 +5,20 @@ are optimistic: every step is the mean one, with as many prompts as go with the 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import log
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.ffn_pool import with_ffn_pool
 from roofline.cost.layout import Layout
 from roofline.cost.work import Array
 from roofline.errors import LayoutError
+from roofline.records import replace
 from roofline.serving.draft_trees import Tree, chain
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective
@@ -45,8 +47,7 @@ MEDIAN: Final = 50.0
 """Percentile from which a limit on the time between tokens holds for the mean too."""
 
 
-@dataclass(frozen=True, slots=True)
-class PriceUncertainty:
+class PriceUncertainty(Struct, frozen=True):
     """Errors of an engine's predictions where it was not fitted."""
 
     step: float = 0.0
@@ -57,8 +58,7 @@ class PriceUncertainty:
     """Source of both; empty where nothing is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Speculation:
+class Speculation(Struct, frozen=True):
     """Drafts for a network, wherever it runs."""
 
     draft: Callable[[Deployment], Draft]
@@ -78,8 +78,7 @@ class Speculation:
         return Drafting(draft, self.tree(demand), self.seed, demand.acceptance)
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A kind of device and the formats that run on it."""
 
     base: Deployment
@@ -143,8 +142,7 @@ class Kind:
         return replace(self.base, layout=layout)
 
 
-@dataclass(frozen=True, slots=True)
-class FeedForward:
+class FeedForward(Struct, frozen=True):
     """A pool of its own for the feed-forward parts of an instance that decodes."""
 
     layout: Layout

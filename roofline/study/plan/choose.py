@@ -3,10 +3,13 @@
 import heapq
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
+from msgspec import Struct
+
+from roofline.records import replace
 from roofline.study.plan.confirm import NODES, Confirmed, confirm, holds
 from roofline.study.plan.figures import named
 from roofline.study.plan.option import CHEAPER, ROUNDING, Option, Pool, Question
@@ -246,8 +249,7 @@ def replanned(
     return question.preferred(able)
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerUp:
+class RunnerUp(Struct, frozen=True):
     """Another option."""
 
     done: Confirmed

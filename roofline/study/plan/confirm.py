@@ -1,14 +1,16 @@
 """An option simulated whole: latencies, their intervals, and whether all limits hold."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import erf, sqrt
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.step import Group
 from roofline.cost.work import Array
+from roofline.records import replace
 from roofline.serving.objectives import Finished, Kept, after_warmup, kept
 from roofline.serving.rounds import verification
 from roofline.serving.run.serve import Fleet, serve
@@ -96,8 +98,7 @@ def _two(option: Option, demand: Demand, fleets: list[Fleet]) -> tuple[Finished,
     return done, busy / (span * option.gpus)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectiveResult:
+class ObjectiveResult(Struct, frozen=True):
     """An objective in a run."""
 
     kept: Kept

@@ -1,12 +1,13 @@
 """Latencies of one replica as its load grows, in closed form, and the most that it carries."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array
+from roofline.records import replace
 from roofline.serving.objectives import Objective
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet
@@ -26,8 +27,7 @@ SATURATION: Final = "rate"
 """Reason where no objective binds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(Struct, frozen=True):
     """One replica under growing load. Arrays have an entry for each load."""
 
     saturation: float

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.traffic.rate_curve import RateCurve
 from roofline.study.plan.confirm import holds
 from roofline.study.plan.figures import shape
@@ -32,8 +33,7 @@ AFTER: Final = ", follows"
 """Names of fleets; end of the name of one of another deployment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Follow:
+class Follow(Struct, frozen=True):
     """Rate curve, and how a fleet follows it."""
 
     curve: RateCurve
@@ -43,8 +43,7 @@ class Follow:
     """Price of a reserved device by the name of its GPU; empty where none is asked for. [$/h]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
+class Fleet(Struct, frozen=True):
     """A fleet over the period of a rate curve."""
 
     name: str
@@ -71,8 +70,7 @@ class Fleet:
         return sum(prices) if all(prices) else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Day:
+class Day(Struct, frozen=True):
     """Fleets of a deployment over a rate curve."""
 
     curve: RateCurve

@@ -1,15 +1,17 @@
 """Traffic that a deployment is asked to carry, faster or slower, and the limits it has to keep."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.acceptance import Acceptance
 from roofline.serving.objectives import Objective
 from roofline.serving.requests import Requests, picked_rows
@@ -141,8 +143,7 @@ class Demand:
         return float(self.requests.output.mean()) - 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(Struct, frozen=True):
     """Limits of a plan."""
 
     objectives: tuple[Objective, ...]
@@ -155,7 +156,7 @@ class Goal:
     """Replicas that may be lost before a limit is passed. [1]"""
     confidence: float = 0.0
     """Least probability that all limits hold; 0 to plan for what is expected. [1]"""
-    held: Mapping[str, int] = field(default_factory=dict)
+    held: Mapping[str, int] = {}
     """Most devices of a GPU by its name, where a ceiling on power or cost allows fewer. [1]"""
     returned: bool = False
     """True if devices are given back when all is served, as those of a job are, so that their price

@@ -11,15 +11,16 @@ Source: EPD disaggregation, Singh et al. 2025 (arXiv 2501.05460), for the stage 
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import SINGLE
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.encoders import encode_step, sending
 from roofline.serving.objectives import Kept, Objective, kept
 from roofline.serving.requests import Requests
@@ -39,8 +40,7 @@ STAGED: Final = ("ttft", "e2e")
 """Latencies that a picture's time counts in."""
 
 
-@dataclass(frozen=True)
-class EncoderPool:
+class EncoderPool(Struct, frozen=True):
     """Encode instances of a kind, and the plan of what comes after them."""
 
     deployment: Deployment

@@ -7,13 +7,13 @@ Source: MegaScale-Infer, Zhu et al. 2025 (arXiv 2504.02263), deployment plan sea
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
+from roofline.records import replace
 from roofline.serving.ffn_pools import ffn_memory
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.static import static_batches

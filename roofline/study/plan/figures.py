@@ -1,9 +1,10 @@
 """Options as rows: instances, cost, latencies."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.serving.objectives import Objective
 from roofline.study.plan.confirm import Confirmed
@@ -22,8 +23,7 @@ UNITS: Final = {
 ROLES: Final = {"all": "", "prefill": "prefill ", "decode": "decode "}
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """Names of the latencies by which options are compared: of objectives, where there are any."""
 
     ttft: str

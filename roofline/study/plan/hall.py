@@ -6,9 +6,11 @@ evenly come to a block no more unevenly than those that come to it alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import Struct
+
+from roofline.records import replace
 from roofline.serving.facility import Consumption, Facility
 from roofline.serving.running_cost import owned_usd_per_hour, request_energy
 from roofline.serving.static import static_batch
@@ -37,8 +39,7 @@ TRIES: Final = 5
 """Rates that are tried. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Ceiling:
+class Ceiling(Struct, frozen=True):
     """Most GPUs of one kind, and what allows no more."""
 
     gpus: int
@@ -49,8 +50,7 @@ class Ceiling:
     """The ceiling in words, with its verb: ``"2.00 MW hold"``."""
 
 
-@dataclass(frozen=True)
-class Hall:
+class Hall(Struct, frozen=True):
     """A hall filled with GPUs of one kind."""
 
     ceiling: Ceiling

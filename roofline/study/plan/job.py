@@ -9,8 +9,9 @@ Queues, chapter III, for the rate.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from roofline.errors import InputError
 from roofline.serving.requests import Requests
@@ -27,8 +28,7 @@ BUSY: Final = 0.9
 [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """Tokens that have to be through, and the time in which they have to be."""
 
     tokens: float

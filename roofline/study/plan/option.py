@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Final
 
+from msgspec import Struct
+
+from roofline.records import replace
 from roofline.serving.objectives import Objective
 from roofline.serving.simulate.disaggregated import Handover
 from roofline.serving.simulate.server import Server
@@ -57,8 +60,7 @@ class Pool:
         return self.instances * self.candidate.devices
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """Pools that serve all of the traffic together."""
 
     pools: tuple[Pool, ...]

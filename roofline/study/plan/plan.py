@@ -1,9 +1,10 @@
 """A plan: candidates, search, pools, choice."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
+from roofline.records import replace
 from roofline.serving.objectives import Objective, parse_slo
 from roofline.study.plan.candidate import Candidate, Kind
 from roofline.study.plan.choose import KEPT, Choice, chosen

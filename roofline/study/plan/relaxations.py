@@ -6,10 +6,12 @@ refuse every layout nothing is simulated: then an SLO is looser by what the clos
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import Struct
+
 from roofline.errors import RooflineError
+from roofline.records import replace
 from roofline.serving.objectives import Objective
 from roofline.serving.simulate.steady import ERRORS
 from roofline.study.plan.candidate import Candidate, Kind
@@ -48,8 +50,7 @@ HALVINGS: Final = 6
 MEMORY, RATE = "memory", "rate"
 
 
-@dataclass(frozen=True, slots=True)
-class Relaxation:
+class Relaxation(Struct, frozen=True):
     """A change with which something fits."""
 
     change: str

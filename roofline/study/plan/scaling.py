@@ -1,13 +1,14 @@
 """Replicas that follow a rate curve: how many are paid for and how many serve, in closed form."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array
 from roofline.errors import InputError, QuantityError
+from roofline.records import replace
 from roofline.serving.traffic.rate_curve import RateCurve
 from roofline.study.plan.option import ROUNDING
 from roofline.units import SECONDS_PER_HOUR, duration
@@ -21,8 +22,7 @@ Assumed. [1]"""
 HINT: Final = "write start=nvme,look-ahead=2min,cool-down=5min,min=1,max=8, or some of it"
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """Rules by which replicas are ordered and given back."""
 
     start: str = "nvme"
@@ -83,8 +83,7 @@ _WORDS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """Values that hold from one time to the next, again in every period."""
 
     starts_s: Array
@@ -144,8 +143,7 @@ def joined(parts: Sequence[Steps]) -> tuple[Array, Array]:
     return edges, np.stack([part.at(edges) for part in parts])
 
 
-@dataclass(frozen=True, slots=True)
-class Scaled:
+class Scaled(Struct, frozen=True):
     """Pool of equal replicas, of which some or more run."""
 
     carries: float
@@ -176,8 +174,7 @@ class Scaled:
         return found + np.isin(found, list(self.refused))
 
 
-@dataclass(frozen=True, slots=True)
-class PoolHours:
+class PoolHours(Struct, frozen=True):
     """Replicas of a pool over the period."""
 
     pool: Scaled
@@ -240,8 +237,7 @@ def fixed(curve: RateCurve, pool: Scaled, instances: int) -> PoolHours:
     return PoolHours(pool, always, always)
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
+class Late(Struct, frozen=True):
     """Requests outside the SLO for lack of replicas. Arrays have an entry for each stretch."""
 
     starts_s: Array

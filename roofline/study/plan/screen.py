@@ -5,10 +5,10 @@ priced once: a step of B sequences in p stages takes what one of B/p takes witho
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
@@ -17,6 +17,7 @@ from roofline.cost.memory import held, memory_budget
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op
 from roofline.model.tower import encoding, share
+from roofline.records import replace
 from roofline.serving.simulate.kernels import attends, encodes, rest
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import typical
@@ -36,8 +37,7 @@ LONGER: Final = 1.25
 """Room in tables for longer requests, over the longest."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
+class _Columns(Struct, frozen=True):
     """Steps of layouts without a pipeline, a row each. [s]"""
 
     decode: Array

@@ -11,10 +11,12 @@ Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670), section 4.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import Struct
+
 from roofline.errors import RooflineError
+from roofline.records import replace
 from roofline.serving.kv_transfer import prompt_bytes
 from roofline.serving.simulate.disaggregated import Handover, handover, wires_between
 from roofline.serving.simulate.server import Server
@@ -37,8 +39,7 @@ COMPARED: Final = 3
 """Layouts of a pool that are compared at most, those of the best bounds first. [1]"""
 
 
-@dataclass(frozen=True)
-class SearchResult:
+class SearchResult(Struct, frozen=True):
     """Layouts by what became of them."""
 
     options: tuple[Option, ...]

@@ -1,11 +1,12 @@
 """A plan for other rates, inputs and confidences, and the frontier of cost and quality."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
+from roofline.records import replace
 from roofline.study.plan.choose import renewed, replanned
 from roofline.study.plan.confirm import Confirmed, holds
 from roofline.study.plan.figures import Named
@@ -115,8 +116,7 @@ def _held(
     return replanned(options, question, tables, refused=refused)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """Range of rates that one deployment is preferred for."""
 
     low: float
@@ -192,8 +192,7 @@ def _thresholds(options: Sequence[Option], question: Question) -> list[float]:
     return [rate for place, rate in enumerate(every) if not (place - asked) % stride]
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """Input moved to both sides."""
 
     what: str

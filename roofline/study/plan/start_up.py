@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import weight_bytes
@@ -31,8 +31,7 @@ SOURCES: Final = ("nvme", "network", "page-cache")
 """Places that weights are loaded from."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartUp:
+class StartUp(Struct, frozen=True):
     """Time until a replica serves, in parts."""
 
     engine_s: float

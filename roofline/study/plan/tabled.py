@@ -1,12 +1,13 @@
 """Replicas, their curves, and what simulation says of them; each is made once."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
 from roofline.cost.deployment import Deployment
 from roofline.errors import InfeasibleError, LayoutError
+from roofline.records import replace
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective
 from roofline.serving.run.serve import Fleet

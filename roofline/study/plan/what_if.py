@@ -1,8 +1,9 @@
 """Plans of changed questions beside the plan that was asked for, a row each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from roofline.study.plan.figures import named, simulated
 from roofline.study.plan.plan import Plan
@@ -17,8 +18,7 @@ COLUMNS: Final = (
 MEASURED, ASSUMED = "measured kernels", "assumed: a bound at published rates, no forecast"
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf:
+class WhatIf(Struct, frozen=True):
     """Changed question, and its plan."""
 
     change: str

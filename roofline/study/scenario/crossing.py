@@ -1,12 +1,12 @@
 """Axes of a scenario and the grid they span."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from roofline.errors import DocumentError, InputError, UnknownNameError, did_you_mean
+from roofline.records import replace
 from roofline.schema import Document
 from roofline.schema.document import shown
 from roofline.serving.workload import MOST_SEQUENCES, MOST_TOKENS

@@ -3,10 +3,10 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.errors import InputError, QuantityError, UnknownNameError, did_you_mean
@@ -16,8 +16,7 @@ from roofline.units import parse
 Kind: TypeAlias = Literal["batch", "traffic"]
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A column with numbers."""
 
     unit: str

@@ -3,13 +3,13 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from roofline.content import shipped, shipped_or_own
 from roofline.errors import DocumentError, InputError, UnknownNameError
+from roofline.records import replace
 from roofline.schema import Document, read, validate
 from roofline.schema.document import shown
 from roofline.serving.traffic.lengths import Constant, Lengths, spelled

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from msgspec import Struct
+
 from roofline.cost.adapters import NO_ADAPTERS, Lora
 from roofline.cost.deployment import KEPT, Deployment, Offload
 from roofline.cost.moe import UNIFORM, Routing
@@ -21,8 +23,7 @@ AUTO: Final = "auto"
 """A format or layout that is not said: that of the checkpoint; the best one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(Struct, frozen=True):
     """A network, as it is or changed."""
 
     name: str
@@ -33,8 +34,7 @@ class Network:
     """Changes for ``roofline compare --with``: ``"window=1024,weights=int4"``; or empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Speculation:
+class Speculation(Struct, frozen=True):
     """Speculative decoding: what drafts, how often it is accepted, how many tokens in a row."""
 
     draft: str
@@ -44,8 +44,7 @@ class Speculation:
     acceptance_spread: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Disaggregation:
+class Disaggregation(Struct, frozen=True):
     """A pool that prefills beside one that decodes, which has the scenario's layout."""
 
     prefill: str
@@ -64,8 +63,7 @@ class Disaggregation:
     """Micro-batches between both; 0 for the best of a few. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Technique:
+class Technique(Struct, frozen=True):
     """A way of running a batch, beside formats and layout."""
 
     name: str = "plain"
@@ -113,8 +111,7 @@ class Technique:
 PLAIN: Final = Technique()
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(Struct, frozen=True):
     """A variant of the whole scenario; None and empty for what is not changed."""
 
     name: str = "base"
@@ -136,8 +133,7 @@ class Patch:
 BASE: Final = Patch()
 
 
-@dataclass(frozen=True, slots=True)
-class Every:
+class Every(Struct, frozen=True):
     """Layouts that are found rather than named."""
 
     gpus: tuple[int, ...]
@@ -201,8 +197,7 @@ class Scenario:
     source: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Drafting:
+class Drafting(Struct, frozen=True):
     """Draft, its acceptance rates, and the tokens drafted in a row."""
 
     draft: Draft
@@ -210,8 +205,7 @@ class Drafting:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """Deployment that the points of a lane are priced on."""
 
     labels: Mapping[str, Name]
@@ -225,7 +219,7 @@ class Lane:
     """Draft, and an instance of the pool that prefills, of a technique that has them."""
     traffic: Traffic | None = None
     policy: str = ""
-    misses: Mapping[str, float] = field(default_factory=dict)
+    misses: Mapping[str, float] = {}
     """Traffic and policy of a traffic scenario; end-to-end errors of the engine's predictions, log
     standard deviations by metric. [1]"""
     limit: str = ""

@@ -1,11 +1,11 @@
 """A sweep cut into chunks: the same ones whatever runs them, and in whatever order."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """Some configurations in a row, computed as one piece."""
 
     number: int

@@ -10,14 +10,16 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from msgspec import Struct
+
 from roofline import files
 from roofline.content import label, there
 from roofline.errors import InputError, MissingEnvironmentError, PartialError
+from roofline.records import replace
 from roofline.sources import installed
 from roofline.study.executors import Executor
 from roofline.study.store import manifest
@@ -74,8 +76,7 @@ NAMED: Final = 3
 RESULT: Final = "result.parquet"
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Struct, frozen=True):
     """A folder that is held; made by `opened`."""
 
     folder: Path
@@ -249,8 +250,7 @@ def _part(folder: Path, number: int) -> Path:
     return folder / PARTS / f"{number:06}.parquet"
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """Work of a sweep."""
 
     scenario: str
@@ -262,18 +262,17 @@ class Task:
     """Prices a chunk; can be pickled."""
     reduction: Reduction | None = None
     """Reduction of the rows of all parts; None keeps all that the parts have."""
-    units: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = {}
     """Base unit by column; columns that are not named have none."""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = {}
     """Plain values more for the metadata of the result."""
-    inputs: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, str] = {}
     """Digests of the files that the rows depend on, by name. [sha256]"""
     changed: Callable[[], Path | None] = lambda: None
     """Names one of them that is not as it was when its digest was made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """Progress of a sweep: what counts here is on the disk for good."""
 
     chunk: Chunk | None
@@ -287,8 +286,7 @@ class Progress:
     """Kept in them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """A finished sweep."""
 
     result: Path
@@ -301,7 +299,7 @@ class Outcome:
     """Chunks that were there from a run before."""
     damaged: int
     """Chunks that had been finished before and were made again, as their parts were not intact."""
-    tally: Mapping[str, int] = field(default_factory=dict)
+    tally: Mapping[str, int] = {}
     """Counts of all chunks together."""
 
 

@@ -3,11 +3,12 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from roofline import files
 from roofline.study.store.chunk import Chunk
@@ -33,15 +34,14 @@ ROWS: Final = 65_536
 """Rows of a row group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A finished chunk, ready to be written."""
 
     content: bytes
     """Bytes of the file."""
     rows: int
     sha256: str
-    tally: Mapping[str, int] = field(default_factory=dict)
+    tally: Mapping[str, int] = {}
     """Counts, as in `Entry`."""
 
     def entry(self, number: int) -> Entry:
@@ -49,8 +49,7 @@ class Part:
         return Entry(number, self.rows, len(self.content), self.sha256, self.tally)
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(Struct, frozen=True):
     """Work whose tables become parts where they are made: compressing them is work too."""
 
     work: Work

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
@@ -136,8 +137,7 @@ class _Staircase:
         self.first, self.least = first[order], np.minimum.accumulate(least[order])
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(Struct, frozen=True):
     """A coarse grid over all objectives but the last, of which it has the least in each cell."""
 
     lines: tuple[Array, ...]
@@ -179,8 +179,7 @@ def _cell(values: Array, lines: tuple[Array, ...] | list[Array]) -> NDArray[np.i
     return cell
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """A figure may be at most, or must be at least, so much."""
 
     column: str
@@ -196,8 +195,7 @@ class Limit:
         return np.asarray(values >= self.value if self.at_least else values <= self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Objective:
+class Objective(Struct, frozen=True):
     """A figure that is wanted small, or large."""
 
     column: str

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
@@ -25,8 +26,7 @@ CELLS: Final = 2**14
 """Pairs of a batch and a prompt that are priced at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """Numbers that a batch or a length takes in a lane."""
 
     low: float
@@ -64,8 +64,7 @@ class Axis:
         return Axis(self.low, self.high, spaced(low, high, per_octave, most // 2))
 
 
-@dataclass(frozen=True, slots=True)
-class Axes:
+class Axes(Struct, frozen=True):
     """Numbers of a lane."""
 
     batch: Axis
@@ -86,15 +85,14 @@ class Axes:
         return Axes(batch, prompt, self.output, self.points)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lane:
+class Lane(Struct, frozen=True, eq=False):
     """One deployment of a sweep."""
 
     deployment: Deployment
     """Network, node, formats, layout, engine, calibration."""
     axes: Axes
     """The numbers that the sweep asks it about."""
-    names: Mapping[str, str | int] = field(default_factory=dict)
+    names: Mapping[str, str | int] = {}
     """Names of the lane, by column: model, gpu, layout, weights…"""
     replicas: int = 1
     """Number of them side by side. [1]"""
@@ -126,8 +124,7 @@ class Lane:
         return np.asarray((lengths - np.array(kept, np.float64))[place]).reshape(prompts.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Values among the nodes of an axis."""
 
     below: NDArray[np.intp]

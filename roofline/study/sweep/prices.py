@@ -1,7 +1,7 @@
 """Static batches of a lane: steps at its batches, prompts and contexts, priced when asked for."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array
 from roofline.model.architecture import Architecture
+from roofline.records import replace
 from roofline.serving.phases import DecodeSteps, FirstTokens, decode_between, first_tokens
 from roofline.serving.quadrature import between_nodes
 from roofline.serving.stages import GridStep, ask_together, remembering

@@ -1,6 +1,6 @@
 """A deployment whose steps follow a law that can be computed by hand."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from roofline.cost.layout import Layout
 from roofline.cost.measured import Measured
 from roofline.cost.work import Op
 from roofline.hardware.machine import Gpu
+from roofline.records import replace
 
 WEIGHTS = 5e-3
 TOKEN = 2e-5

@@ -1,6 +1,5 @@
 """Predictions without a mechanism: what it moves, and what it leaves as it was."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +9,7 @@ from roofline.bench.end_to_end import ablation
 from roofline.bench.end_to_end.ablation import Ablation, ablations, table
 from roofline.bench.end_to_end.replay import Known
 from roofline.bench.engine_profiles import shipped_profile
+from roofline.records import replace
 from tests.bench.end_to_end.test_cases import GOOD
 from tests.bench.end_to_end.test_learning import at, planted
 

@@ -1,6 +1,5 @@
 """Readings of clients: a row says it, else the harness of its source or its engine."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from roofline.bench.end_to_end.cases import Row
 from roofline.bench.end_to_end.driving import driver, reading, traffic_of, unsure, waiting_clients
 from roofline.bench.end_to_end.replay import known
 from roofline.cost.engine_costs import NO_ENGINE
+from roofline.records import replace
 from roofline.serving.traffic.lengths import Constant, Uniform
 from roofline.serving.traffic.traffic import Bursty, Closed, Even, Poisson
 from tests.bench.end_to_end.synthetic import CASE, lawful, row

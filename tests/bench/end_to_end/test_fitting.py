@@ -1,6 +1,5 @@
 """Constants that made synthetic rows are found again, and held-out intervals hold."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +21,7 @@ from roofline.bench.end_to_end.metrics import PLACE, predictions
 from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
 from roofline.hardware.engine import engine
+from roofline.records import replace
 from tests.bench.end_to_end.synthetic import CASE, lawful
 from tests.cases import cases
 

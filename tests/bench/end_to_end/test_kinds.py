@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from roofline.bench.end_to_end.predicting import end_to_end
 from roofline.bench.end_to_end.replay import known
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 from roofline.serving.traffic.lengths import Lognormal, mean
 
 INSTANCE: Mapping[str, Any] = {

@@ -1,7 +1,6 @@
 """Deviations that a simulated log has are found again, and nothing is claimed beyond it."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from roofline.cost.engine_costs import EngineCosts, LoggedRange
 from roofline.errors import InputError
 from roofline.interop.engine_logs import EngineLog, read_logs
 from roofline.interop.results import Given
+from roofline.records import replace
 from tests.interop.engine_logs.simulated import (
     Planted,
     loops,

@@ -1,7 +1,5 @@
 """Rows at several constants have what they have at each alone, in one process or in more."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from roofline.bench.end_to_end.fitting import priors
 from roofline.bench.end_to_end.metrics import PLACE, predictions, predictions_at
 from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
+from roofline.records import replace
 from tests.bench.end_to_end.synthetic import CASE, lawful
 
 

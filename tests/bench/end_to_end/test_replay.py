@@ -1,6 +1,5 @@
 """Metrics of each mode by definition: rows served again at prices that follow a law."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from roofline.bench.end_to_end.replay import itl_of, known, throughput, tpot_of
 from roofline.bench.engine_profiles import shipped_profile
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.layout import Layout
+from roofline.records import replace
 from tests.bench.end_to_end.synthetic import CASE, decode, lawful, limited, prefill, row, settings
 
 MIDDLE = 1025 + 63 / 2

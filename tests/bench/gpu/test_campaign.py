@@ -5,7 +5,6 @@ Times come from planted constants, by what reaches the driver; the fit must find
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from roofline.bench.records import Records, read_records
 from roofline.bench.stopping import Stop
 from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import DocumentError, RooflineError
+from roofline.records import replace
 from tests.bench.gpu.fake_gpu import FakeGpu, installed
 from tests.bench.gpu.fake_lt import FakeLt
 from tests.bench.gpu.planted import H100, HOST_BYTES_PER_S, LINK, PLANTED, seconds

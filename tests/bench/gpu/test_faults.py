@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from roofline.bench import campaign
 from roofline.bench.engine import AFTER, LOST, SPENT
 from roofline.bench.planner import Plan, plan
 from roofline.bench.probe import Loaded, find, points, probes
+from roofline.records import replace
 from tests.bench.gpu.fake_gpu import FakeDriverError, FakeGpu, installed
 from tests.bench.gpu.fake_nvml import NvmlError
 from tests.bench.gpu.planted import seconds

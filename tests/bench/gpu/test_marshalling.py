@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -15,6 +14,7 @@ from roofline.bench.gpu.cublaslt import TYPES
 from roofline.bench.gpu.device import Sku
 from roofline.bench.gpu.launch import Collective, Launch, Multiply, sources
 from roofline.bench.probe import Probe, Shape, find, points, probes
+from roofline.records import replace
 from tests.bench.probes import made
 
 SKU = Sku(90, 132, 80e9, 50e6)

@@ -1,6 +1,5 @@
 """Scatter of rows about their neighbours, and what is said of groups beside it."""
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,6 +12,7 @@ from roofline.bench.shipping.scatter import FEW, floor, lines, near, outside, sc
 from roofline.cost.kernels.form import machine
 from roofline.cost.kernels.gemm import GEMM
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 
 H100: Final = machine(gpu("h100-sxm"), "bf16")
 ROWS: Final = 4000

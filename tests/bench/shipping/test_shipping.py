@@ -1,6 +1,5 @@
 """Shipped calibrations: each file is what its name says, and predicts what it was fitted to."""
 
-from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -22,6 +21,7 @@ from roofline.cost.kernels.form import machine
 from roofline.cost.kernels.residual import value
 from roofline.errors import DocumentError
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 from tests.validation.measurements import file, measured, needs
 
 EVERY = files.labels()

@@ -1,7 +1,5 @@
 """Fits of one device as they stand for another."""
 
-from dataclasses import replace
-
 import pytest
 
 from roofline.bench.shipping.files import fit_of, labels
@@ -9,6 +7,7 @@ from roofline.cost.calibration.devices import HOST, MEASURED, carried, generatio
 from roofline.cost.calibration.kernel import Label, nearest
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 
 DECODE = Label("l40s", "vllm", "decode-attention", "bfloat16-bfloat16")
 PRODUCT = Label("l40s", "vllm", "gemm", "bfloat16")

@@ -1,7 +1,5 @@
 """Operators priced by shipped fits: what is priced, from where, and how surely."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -32,6 +30,7 @@ from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.work import Op
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
+from roofline.records import replace
 from roofline.table import BASES
 
 UNPRICED = {"scan", "index", "host"}

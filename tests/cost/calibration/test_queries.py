@@ -1,7 +1,5 @@
 """Kernels, and their shapes, that operators ask measurements for."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -22,6 +20,7 @@ from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.work import Op
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
+from roofline.records import replace
 from roofline.serving.stages import through
 
 

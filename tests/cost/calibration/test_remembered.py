@@ -1,7 +1,5 @@
 """Prices of operators over grids, remembered, are those of every row by itself."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -21,6 +19,7 @@ from roofline.hardware.catalog import gpu
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import STREAMS
 from roofline.model.catalog import architecture
+from roofline.records import replace
 from tests.serving.deployments import on
 
 

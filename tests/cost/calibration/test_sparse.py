@@ -1,7 +1,5 @@
 """Parts of measured modules that an index and an attention to chosen keys ask for."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -19,6 +17,7 @@ from roofline.cost.step import Group, decode, prefill
 from roofline.cost.work import Op
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
+from roofline.records import replace
 from roofline.serving.stages import through
 
 DEVICE = gpu("b200-sxm")

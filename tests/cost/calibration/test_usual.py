@@ -1,7 +1,5 @@
 """Operators that nothing like was measured of take what such kernels usually take, assumed."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -24,6 +22,7 @@ from roofline.cost.step import Group, step
 from roofline.cost.work import CONVERSION, Op, Work
 from roofline.hardware.catalog import gpu
 from roofline.hardware.machine import Gpu
+from roofline.records import replace
 from roofline.table import BASES
 from tests.serving.deployments import on
 

@@ -1,6 +1,5 @@
 """Choice of the best few: laws of the equation that its kernels' sources give."""
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -10,6 +9,7 @@ from roofline.cost.kernels import choice, sparse_columns
 from roofline.cost.kernels.form import Machine, machine
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 
 B200: Final = machine(gpu("b200-sxm"), "bf16")
 SHARP: Final = {c.name: c.prior for c in choice.FORM.constants} | {"sharpness": 16.0, "row": 1e-7}

@@ -1,6 +1,5 @@
 """Laws of the forms: bounds of physics, whatever the constants."""
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from roofline.cost.kernels.form import (
 from roofline.cost.kernels.gemm import GEMM, PRODUCTS
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 
 H100: Final = machine(gpu("h100-sxm"), "bf16")
 FORMS: Final = [*GEMM.values(), *POINTWISE.values(), *QUANTIZE.values()]

@@ -1,6 +1,5 @@
 """Latent attention: how kernels divide it, against their sources, and laws of the equation."""
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -11,6 +10,7 @@ from roofline.cost.kernels.form import Form, Machine, machine
 from roofline.cost.kernels.latent import division, in_graph, latent_dims, visits
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 
 B200: Final = machine(gpu("b200-sxm"), "bf16")
 H100: Final = machine(gpu("h100-sxm"), "bf16")

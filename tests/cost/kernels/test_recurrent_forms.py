@@ -1,7 +1,6 @@
 """Laws and independent counts of recurrent layers, encoders, hyper-connections and conversions."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -12,6 +11,7 @@ from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Form, Machine, machine, through
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 
 H100: Final = machine(gpu("h100-sxm"), "bf16")
 COUNT: Final = 40

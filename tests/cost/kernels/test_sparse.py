@@ -1,7 +1,6 @@
 """Sparse attention: what queries meet, counted one by one, and laws of the equation."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -11,6 +10,7 @@ from roofline.cost.kernels import choice, sparse, sparse_columns
 from roofline.cost.kernels.form import Form, machine
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 
 B200: Final = machine(gpu("b200-sxm"), "bf16")
 COUNT: Final = 60

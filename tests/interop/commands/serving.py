@@ -1,7 +1,5 @@
 """Servers and sites that the tests of commands share."""
 
-from dataclasses import replace
-
 from hypothesis import strategies as st
 
 from roofline.cost.layout import Layout
@@ -19,6 +17,7 @@ from roofline.interop.commands.served import (
     Site,
     Speculation,
 )
+from roofline.records import replace
 from roofline.schema import Document, parse_yaml
 
 GIB = 2**30

@@ -1,6 +1,5 @@
 """The commands as they are, one text for each version of an engine."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ from roofline.cost.layout import Layout
 from roofline.interop.commands import targets
 from roofline.interop.commands.command import Command
 from roofline.interop.commands.served import Offloaded, Pool, Served, Share, Speculation
+from roofline.records import replace
 from tests.interop.commands.serving import SITE
 
 GOLDEN = Path(__file__).with_name("golden")

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from roofline.interop.commands.command import Command, commented, shell
 from roofline.interop.commands.kubernetes import label
 from roofline.interop.commands.served import Served, Speculation
 from roofline.interop.commands.words import split
+from roofline.records import replace
 from tests.cases import examples
 from tests.interop.commands.serving import SITE, names
 

@@ -1,12 +1,11 @@
 """llama.cpp names devices after the library that drives them."""
 
-from dataclasses import replace
-
 import pytest
 
 from roofline.cost.layout import Layout
 from roofline.interop.commands import targets
 from roofline.interop.commands.served import Served
+from roofline.records import replace
 from tests.interop.commands.serving import SITE
 
 

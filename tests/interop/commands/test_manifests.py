@@ -1,6 +1,5 @@
 """Manifests have what Kubernetes and Ray require of them."""
 
-from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -12,6 +11,7 @@ from roofline.errors import RooflineError
 from roofline.hardware.catalog import gpu
 from roofline.interop.commands import targets
 from roofline.interop.commands.served import Pool, Served
+from roofline.records import replace
 from tests.interop.commands.serving import SITE, no_files, read_back
 
 PLAIN = Served("vllm", "org/model", max_sequences=8)

@@ -1,6 +1,5 @@
 """One amount of memory, four meanings."""
 
-from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from roofline.errors import InfeasibleError
 from roofline.interop.commands.memory import converted, kept_outside
 from roofline.interop.commands.served import Of, Offloaded, Room, Share
+from roofline.records import replace
 from tests.interop.commands.serving import GIB, ROOM
 
 MEANINGS: tuple[Of, ...] = get_args(Of)

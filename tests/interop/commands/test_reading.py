@@ -2,7 +2,6 @@
 
 import re
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from roofline.errors import RooflineError
 from roofline.interop.commands import targets
 from roofline.interop.commands.reading import Read
 from roofline.interop.commands.served import Adapters, Offloaded, Share, Speculation
+from roofline.records import replace
 from roofline.schema import Document, parse_yaml
 from tests.interop.commands.serving import GIB, SITE, read_back
 

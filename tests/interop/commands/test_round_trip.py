@@ -1,7 +1,5 @@
 """Commands that are written are read back; settings that cannot be are named."""
 
-from dataclasses import fields, replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +7,7 @@ from hypothesis import strategies as st
 from roofline.interop.commands import targets
 from roofline.interop.commands.memory import converted, kept_outside
 from roofline.interop.commands.served import Served
+from roofline.records import replace
 from tests.cases import examples
 from tests.interop.commands.serving import (
     ROOM,
@@ -26,10 +25,10 @@ CONVERTED = ("layout", "memory", "offloaded")
 
 def same(found: Served, asked: Served, lost: frozenset[str]) -> None:
     """All that is not lost is what was asked for."""
-    for field in fields(Served):
-        if field.name in lost or field.name in CONVERTED:
+    for name in Served.__struct_fields__:
+        if name in lost or name in CONVERTED:
             continue
-        assert getattr(found, field.name) == getattr(asked, field.name), field.name
+        assert getattr(found, name) == getattr(asked, name), name
     assert found.layout == without(asked.layout, lost)
     if asked.memory is not None and "memory" not in lost:
         assert found.memory is not None

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -15,6 +14,7 @@ from roofline.cost.layout import Layout
 from roofline.interop.commands import targets
 from roofline.interop.commands.pins import PINS, Package
 from roofline.interop.commands.served import Pool, Served
+from roofline.records import replace
 from tests.interop.commands.packages import files_of
 from tests.interop.commands.serving import SITE
 

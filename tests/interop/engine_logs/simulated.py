@@ -6,7 +6,7 @@ deviations that are planted. Lines are counted from the steps that were run.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from roofline.api.setting import deployed
 from roofline.cost.deployment import Deployment
 from roofline.hardware import catalog as hardware
 from roofline.model import catalog as networks
+from roofline.records import replace
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from tests.serving.simulate.reference_prices import line, step_s
 

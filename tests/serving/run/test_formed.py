@@ -1,10 +1,10 @@
 """Sentences on the closed form beside a run."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 
+from roofline.records import replace
 from roofline.serving.run.result import formed, result_of
 from tests.serving.run.test_intervals import alone, crowd
 

@@ -1,6 +1,5 @@
 """Intervals of runs: laws, figures by hand, and how often they hold what comes."""
 
-from dataclasses import replace
 from math import exp, log
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from roofline.bench.calibrations import calibration_of
 from roofline.cost.step import Group
+from roofline.records import replace
 from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import requests
 from roofline.serving.run import intervals as module

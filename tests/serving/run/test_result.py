@@ -1,11 +1,11 @@
 """A run as tables: figures by hand, Little's law, what is said of a load."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from roofline.records import replace
 from roofline.serving.objectives import parse_slo
 from roofline.serving.run.result import Load, Run, result_of
 from roofline.serving.run.serve import Fleet, saturation, serve

@@ -1,6 +1,5 @@
 """Replicas that requests are sent to: as a router that looks at one request after the other."""
 
-from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from roofline.api import parameters
 from roofline.api.other_replicas import spelled
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.requests import Requests, picked_rows, requests
 from roofline.serving.run.routing import (
     ROUTERS,

@@ -1,6 +1,5 @@
 """Series of a run against counts that are made request by request."""
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 
 import roofline
+from roofline.records import replace
 from roofline.serving.run.series import SHARES, distribution, present, saturated_from
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.simulate.prices import step_prices

@@ -1,13 +1,13 @@
 """Replicas, saturation, and what waits and runs at once."""
 
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofline.records import replace
 from roofline.serving.requests import picked_rows, requests
 from roofline.serving.run.routing import turn
 from roofline.serving.run.serve import Fleet, running, saturation, serve, waiting

@@ -1,6 +1,5 @@
 """Sessions of a run: parts of their time against a walk of all paths, what a larger cache buys."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 import roofline
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.run.sessions import by_place, paths, places
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate

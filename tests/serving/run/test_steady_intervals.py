@@ -1,7 +1,6 @@
 """Intervals of the long run: by brute force, by hand, and against the simulator."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from math import exp, sqrt
@@ -12,6 +11,7 @@ import pytest
 
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array
+from roofline.records import replace
 from roofline.serving.requests import Requests, requests
 from roofline.serving.run.intervals import Doubt
 from roofline.serving.run.steady_intervals import arriving_within, closed_within

@@ -1,11 +1,10 @@
 """Speculation in traffic against its closed form, and as laws."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from roofline.errors import InfeasibleError, InputError
+from roofline.records import replace
 from roofline.serving.acceptance import expected_tokens, parse
 from roofline.serving.draft_schedule import schedule
 from roofline.serving.draft_trees import best, chain

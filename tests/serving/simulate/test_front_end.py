@@ -1,11 +1,10 @@
 """The front end lets requests through one after the other, before any of them can be queued."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from roofline.cost.engine_costs import IDEAL, EngineCosts
+from roofline.records import replace
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate

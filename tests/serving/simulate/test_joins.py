@@ -1,11 +1,10 @@
 """Requests that wait for several: by hand, and as laws."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.requests import requests as made
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate

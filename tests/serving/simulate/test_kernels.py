@@ -1,7 +1,5 @@
 """Kernels that were looked up before take what they take when they are asked about alone."""
 
-from dataclasses import fields, replace
-
 import numpy as np
 import pytest
 
@@ -13,6 +11,7 @@ from roofline.cost.step import Group
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
+from roofline.records import replace
 from roofline.serving.simulate.kernels import StepKernels, StepPart, attends, rest
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.stages import laid_out, seconds_of
@@ -25,7 +24,7 @@ def measured(model: str, layout: str) -> Deployment:
 
 
 def arrays(table: StepPrices) -> list[Array]:
-    names = [each.name for each in fields(StepPrices) if each.name != "engine"]
+    names = [name for name in StepPrices.__struct_fields__ if name != "engine"]
     return [np.asarray(getattr(table, name)) for name in names]
 
 

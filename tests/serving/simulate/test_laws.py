@@ -2,12 +2,12 @@
 
 import tracemalloc
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from roofline.cost.engine_costs import EngineCosts
+from roofline.records import replace
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.run import simulate, stream

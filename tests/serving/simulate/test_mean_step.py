@@ -1,9 +1,8 @@
 """Mean steps against the tests' own reader of the prices, step by step."""
 
-from dataclasses import replace
-
 import pytest
 
+from roofline.records import replace
 from roofline.serving.simulate.dense import dense
 from roofline.serving.simulate.mean_step import SteadyLoad, mean_step_s
 from roofline.serving.simulate.prices import step_prices

@@ -1,10 +1,9 @@
 """Each policy does what it is known for."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
+from roofline.records import replace
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.server import Server

@@ -1,12 +1,12 @@
 """A pool of prefixes that replicas share: by hand, and against replicas one step at a time."""
 
 import os
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.requests import Requests, picked_rows
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.simulate.prices import step_prices

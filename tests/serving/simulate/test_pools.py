@@ -1,11 +1,10 @@
 """Prefill and decode on pools of their own, request by request."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.kv_transfer import transfer
 from roofline.serving.pools import Phases, Split
 from roofline.serving.simulate.disaggregated import Handover, Pool, disaggregated, handover

@@ -1,6 +1,6 @@
 """Prices from tables against the price of the step itself."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from roofline.cost.step import Group, step
 from roofline.cost.work import Op
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
+from roofline.records import replace
 from roofline.serving.simulate.prices import step_prices
 from tests.pricing import seconds
 from tests.serving.deployments import on

@@ -1,13 +1,14 @@
 """The simulator against a server that takes one step at a time."""
 
 import os
-from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
+from roofline.records import replace
 from roofline.serving.requests import COLUMNS, Requests
 from roofline.serving.simulate.compiled.state import Paced
 from roofline.serving.simulate.prices import step_prices
@@ -162,7 +163,9 @@ def test_where_a_stream_is_cut_makes_no_difference(part: int) -> None:
         whole = simulate(given, table, setting, **driven)
         parts = list(stream(cut(given, places), table, setting, **driven))
         again = joined(parts)
-        assert asdict(again.totals) == pytest.approx(asdict(whole.totals), rel=CLOSE)
+        assert structs.astuple(again.totals) == pytest.approx(
+            structs.astuple(whole.totals), rel=CLOSE
+        )
         for name in ("number", "arrival", "admitted", "first_token", "finish", "cached"):
             expected = getattr(whole, name)
             np.testing.assert_allclose(

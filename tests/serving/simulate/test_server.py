@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from roofline.cost.engine_costs import EngineCosts
 from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.links import host_link
+from roofline.records import replace
 from roofline.serving.quadrature import refined, spaced
 from roofline.serving.room import largest_batch
 from roofline.serving.simulate.prices import step_prices

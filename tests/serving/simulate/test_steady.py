@@ -1,7 +1,6 @@
 """The closed form against the simulator, within the error that it states."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError
+from roofline.records import replace
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.run import simulate

@@ -1,11 +1,10 @@
 """Prefixes that wait on the host: by hand, and as laws."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate

@@ -1,12 +1,12 @@
 """Steps of agents: what each reads, what it waits for, what branches add."""
 
 from collections import defaultdict
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.requests import Requests, check, first_rows, joined, picked_rows
 from roofline.serving.traffic.agents import requests_per_session
 from roofline.serving.traffic.draw import draw, stream

@@ -1,7 +1,6 @@
 """Requests as columns: made, cut and joined without loss; what cannot be is refused by row."""
 
 import math
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.requests import (
     COLUMNS,
     at_rate,

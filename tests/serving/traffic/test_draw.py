@@ -1,7 +1,6 @@
 """Requests of a workload: drawn by seed, the same in chunks, axes apart, prefixes as they are."""
 
 from collections import defaultdict
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.requests import Requests, check, joined
 from roofline.serving.traffic.draw import draw, stream
 from roofline.serving.traffic.lengths import Constant, Empirical, Lognormal, Uniform

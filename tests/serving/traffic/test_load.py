@@ -1,6 +1,5 @@
 """Clients of a service: in step or spread out, at once or ramping up, with prompts of a pool."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 from roofline import simulate
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.traffic.draw import draw, stream
 from roofline.serving.traffic.lengths import Constant, Uniform, spread
 from roofline.serving.traffic.traffic import Closed, Poisson, Shared, Traffic

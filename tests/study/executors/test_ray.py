@@ -9,13 +9,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roofline.errors import InputError, MissingEnvironmentError, PartialError
+from roofline.records import replace
 from roofline.study.executors import executor
 from roofline.study.executors.local import Local
 from roofline.study.executors.ray import LOCK, SESSION, Ray, session_folder

@@ -1,10 +1,10 @@
 """A small plan: one network, few devices, datasheet rates, few requests; made once a session."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
+from roofline.records import replace
 from roofline.serving.objectives import Objective, parse_slo
 from roofline.serving.requests import requests
 from roofline.serving.traffic.draw import draw

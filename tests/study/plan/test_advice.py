@@ -1,12 +1,12 @@
 """Advice of a plan: what it recommends to a buyer, what it shows beside, what lifts a refusal."""
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
 
 import roofline
 from roofline.bench.calibrations import calibration_of
+from roofline.records import replace
 from roofline.serving.objectives import parse_slo
 from roofline.study.plan.candidate import Kind
 from roofline.study.plan.choose import PLAIN

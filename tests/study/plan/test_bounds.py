@@ -1,11 +1,11 @@
 """An unmeasured figure is a bound: planned apart, and never recommended over a forecast."""
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from roofline.bench.calibrations import calibration_of
+from roofline.records import replace
 from roofline.serving.objectives import parse_slo
 from roofline.study.plan.candidate import Kind
 from roofline.study.plan.demand import Goal

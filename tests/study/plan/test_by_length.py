@@ -1,11 +1,10 @@
 """Pools by the length of prompts: what each is sent, and what both keep together."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.run.serve import serve
 from roofline.study.plan.by_length import by_length, parted, said, tabulated, thresholds
 from roofline.study.plan.demand import Demand, Goal

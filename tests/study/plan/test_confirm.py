@@ -1,12 +1,12 @@
 """Confirmation: objectives in simulation, their intervals, and how likely it is that they hold."""
 
-from dataclasses import replace
 from statistics import NormalDist
 from typing import get_args
 
 import numpy as np
 import pytest
 
+from roofline.records import replace
 from roofline.serving.objectives import Kept, Objective
 from roofline.study.plan import confirm as confirming
 from roofline.study.plan.candidate import PriceUncertainty

@@ -1,10 +1,9 @@
 """Curves: latencies of one replica under load, and the most that it carries."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
+from roofline.records import replace
 from roofline.serving.objectives import Objective, kept
 from roofline.study.plan.confirm import holds, run
 from roofline.study.plan.curve import SHARES, Curve, curve

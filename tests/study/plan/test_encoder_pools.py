@@ -1,7 +1,6 @@
 """Pictures on GPUs of their own: instances one prompt at a time, and what comes after them."""
 
 import heapq
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ import pytest
 import roofline
 from roofline.errors import InputError
 from roofline.model.tower import TEXT_ALONE, Media
+from roofline.records import replace
 from roofline.serving.encoders import encode_step
 from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import requests

@@ -1,11 +1,10 @@
 """A hall that is filled: its GPUs, its blocks, and ceilings of several GPUs."""
 
-from dataclasses import replace
-
 import pytest
 
 from roofline.hardware.carbon import carbon_intensity
 from roofline.hardware.catalog import node
+from roofline.records import replace
 from roofline.serving.facility import Consumption, Facility, consumption
 from roofline.serving.running_cost import Ranged
 from roofline.study.plan.demand import Goal

@@ -1,6 +1,5 @@
 """A job whose requests all wait: its time against a run, its price against every layout."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 import roofline
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.run.serve import repeated, serve
 from roofline.study.plan.demand import Goal
 from roofline.study.plan.job import BUSY, Job, tabulated

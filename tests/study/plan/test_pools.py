@@ -1,7 +1,6 @@
 """Pools of their own: what their curves promise is what they keep when they are simulated whole."""
 
 import shlex
-from dataclasses import replace
 from functools import cache
 from statistics import median
 from types import SimpleNamespace
@@ -12,6 +11,7 @@ import yaml
 
 from roofline.bench.calibrations import calibration_of
 from roofline.cli import run as cli
+from roofline.records import replace
 from roofline.serving.objectives import Objective, kept, parse_slo
 from roofline.serving.simulate import disaggregated as pooled
 from roofline.serving.simulate.prices import step_prices

@@ -1,6 +1,5 @@
 """Replicas that follow a rate curve, by hand and counted replica by replica."""
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.errors import InputError
+from roofline.records import replace
 from roofline.serving.traffic.rate_curve import DAY, RateCurve, hourly, spelled_curve
 from roofline.study.plan.day import AFTER, FIXED, FOLLOWS, Day, Fleet
 from roofline.study.plan.day_tables import said

@@ -1,10 +1,10 @@
 """Laws of a search: what costs more, what never does, and that nothing cheaper was left out."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
+from roofline.records import replace
 from roofline.study.plan.confirm import holds
 from roofline.study.plan.option import Option, Question
 from roofline.study.plan.plan import plan, probes_of

@@ -1,12 +1,12 @@
 """Plans that decode speculatively: laws of the acceptance, bounds, pools, and what is said."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
 from roofline.cost.deployment import Deployment
+from roofline.records import replace
 from roofline.serving import drafts
 from roofline.serving.acceptance import PUBLISHED, Acceptance, parse
 from roofline.serving.drafts import Draft

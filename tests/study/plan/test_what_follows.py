@@ -1,7 +1,6 @@
 """Laws of what follows from a plan: frontier, steps of the rate, sensitivity, break-even."""
 
 import math
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -9,6 +8,7 @@ import pytest
 
 from roofline.model.catalog import architecture
 from roofline.model.parameters import active
+from roofline.records import replace
 from roofline.study.plan.choose import Choice, chosen, replanned, runners_up
 from roofline.study.plan.confirm import Confirmed, confirm
 from roofline.study.plan.explain import MFU, break_even

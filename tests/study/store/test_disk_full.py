@@ -8,13 +8,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roofline.errors import PartialError
+from roofline.records import replace
 from roofline.study.executors.local import Local
 from roofline.study.store import manifest
 from roofline.study.store.folder import Progress, Task, run

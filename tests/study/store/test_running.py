@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from roofline import __version__
 from roofline.errors import DocumentError, InputError, MissingEnvironmentError
+from roofline.records import replace
 from roofline.study.executors import executor
 from roofline.study.executors.local import Local
 from roofline.study.store import manifest

@@ -1,12 +1,12 @@
 """Points priced together are what static batches of them are, one by one."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from roofline.cost.deployment import Offload, Options
+from roofline.records import replace
 from roofline.serving import room
 from roofline.serving.static import APPROXIMATE, CENTRAL, StaticBatch, static_batch, static_batches
 from roofline.study.sweep.columns import FIGURES, SPREADS, Columns, price

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.end_to_end.cases import Row, row_of
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Spreads
@@ -50,8 +51,7 @@ USUAL: Final = "deepseek-v3"
 """Network of which most was published: others are no surer than it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """Published acceptance of a chain of drafted tokens."""
 
     tree: Tree

@@ -22,11 +22,12 @@ of OpenOrca is stated nowhere at hand, and prompts are taken as long as the answ
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.end_to_end import naming
 from roofline.bench.end_to_end.cases import Row, row_of
@@ -40,6 +41,7 @@ from roofline.bench.end_to_end.replay import SEED, Known, throughput
 from roofline.cost.memory import weight_bytes
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError
+from roofline.records import replace
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.server import Asked, page_of, server_of
 from roofline.serving.simulate.steady import arriving, most, share_of
@@ -80,8 +82,7 @@ TENSORRT: Final = "TensorRT"
 """Words of notes for the engine, where the column leaves it open."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """Limits that 99 % of the requests keep."""
 
     ttft_s: float
@@ -89,8 +90,7 @@ class Limit:
     """Longest time to the first token, and mean time between the others. [s]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Dataset:
+class Dataset(Struct, frozen=True):
     """Requests of a benchmark."""
 
     name: str

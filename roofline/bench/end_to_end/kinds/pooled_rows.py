@@ -11,7 +11,7 @@ number of these within 8 % in four of five rows that have a latency.
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine
+from roofline.records import replace
 from roofline.serving.kv_transfer import SOFTWARE_SD
 from roofline.serving.requests import part
 from roofline.serving.simulate.disaggregated import (

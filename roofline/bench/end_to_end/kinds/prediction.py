@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.bench.end_to_end import held_out
 from roofline.bench.end_to_end.cases import Row
@@ -17,8 +18,7 @@ UNFITTED: Final = LONE
 """Factor on the spread of closed loops where no row of that kind was fitted to. Assumed. [1]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """A predicted row."""
 
     row: Row

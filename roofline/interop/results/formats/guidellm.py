@@ -18,7 +18,8 @@ with n the mean tokens of an answer.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from roofline.interop.results.content import Content
 from roofline.interop.results.measuring import several, spread
@@ -29,8 +30,7 @@ from roofline.units import PREFIX
 _ITL = "(last - first token) / (tokens - 1), each request weighted by its tokens"
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(Struct, frozen=True):
     """Places of a schema: strategy, model, requests; and whether its TPOT has the prefill."""
 
     strategy: tuple[str, ...]

@@ -3,13 +3,14 @@
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from roofline.model.architecture import UNQUANTISED, Architecture, Block
 from roofline.model.huggingface.storage.patterns import Place, Rule, Scheme
 from roofline.model.huggingface.storage.spellings import spellings, vocabulary
 from roofline.model.parameters import formats
+from roofline.records import replace
 
 MOST_NAMES: Final = 1000
 MOST_EXPRESSIONS: Final = 64

@@ -5,9 +5,10 @@ Lists have whole names, parts of names, wildcards and expressions (``re:``).
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
+
+from msgspec import Struct
 
 from roofline.errors import UnsupportedModelError
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from roofline.schema import Document
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A value in a document, meant to be a mapping."""
 
     document: "Document"
@@ -112,8 +112,7 @@ _FORMS: Final = ("model.", "language_model.model.", "model.language_model.")
 """Prefixes of the layers in names that expressions are written for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """One entry of a list of modules."""
 
     text: str
@@ -206,8 +205,7 @@ def _expression(place: Place, text: str) -> re.Pattern[str]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """Modules that have a format of their own: the first rule that holds decides."""
 
     pattern: Pattern
@@ -217,8 +215,7 @@ class Rule:
     would be without the rule."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scheme:
+class Scheme(Struct, frozen=True):
     """Formats of the matrices of a checkpoint."""
 
     label: str

@@ -1,9 +1,9 @@
 """An open loop in the long run: requests that come by themselves, and how many are there."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array, distinct
 from roofline.serving.quadrature import between
@@ -26,8 +26,7 @@ LOADS: Final = 64
 NEARLY: Final = 1.0 - 2.0**-6
 
 
-@dataclass(frozen=True, slots=True)
-class Alone:
+class Alone(Struct, frozen=True):
     """A server of which nobody decodes, of shape (loads,)."""
 
     together: Array
@@ -39,8 +38,7 @@ class Alone:
     """A step, and what each of its prompts takes of it. [s]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
+class Waits(Struct, frozen=True):
     """Waits by load and by sequences that decode. [s]"""
 
     rest: Array

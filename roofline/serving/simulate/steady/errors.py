@@ -1,17 +1,16 @@
 """Errors of the closed form against the simulator."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array
 from roofline.serving.static import CENTRAL
 
 
-@dataclass(frozen=True, slots=True)
-class Error:
+class Error(Struct, frozen=True):
     """Absolute errors against the simulator, as shares. [1]"""
 
     median: float

@@ -6,10 +6,10 @@ their own, x and φ are for each step that decodes.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline import special
@@ -19,8 +19,7 @@ from roofline.serving.simulate.steady.share import Share
 LEAST: Final = 2.0**-60
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """Steps of a batch while prompts come; all of one shape."""
 
     loaded: Array
@@ -149,8 +148,7 @@ SECTIONS: Final = 64
 ROUNDS: Final = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Most:
+class Most(Struct, frozen=True):
     """A server that never waits for requests."""
 
     x: float
@@ -237,8 +235,7 @@ def halved(below: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array)
     return (low + high) / 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """Steps while so many sequences take turns."""
 
     x: Array
@@ -331,8 +328,7 @@ def first_s(share: Share, batch: Array, fellows: Array) -> Array:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
+class Means(Struct, frozen=True):
     """Means of a load, of shape (loads,) where nothing else is said."""
 
     rate: Array

@@ -1,9 +1,9 @@
 """Mean work of requests, and times of a server's steps at every load of them."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from roofline.cost.work import Array, distinct
 from roofline.errors import InputError
@@ -23,8 +23,7 @@ CUTS: Final = 64
 """Least share of the token budget that is left for a chunk, beside the sequences that decode."""
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(Struct, frozen=True):
     """Means over requests, and prices of steps at the context that they decode at on average."""
 
     steps: float
