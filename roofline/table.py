@@ -311,7 +311,7 @@ class Result(Struct, frozen=True):
 
     def __getattr__(self, name: str) -> Estimate:
         """Headline figure, with or without the unit in its name."""
-        if name.startswith("_") or hasattr(Result, name):  # a result that is being made
+        if name.startswith("_") or hasattr(Result, name):
             raise AttributeError(name)
         known = self.estimates
         for spelled in (name, f"{name}_s", f"{name}_tok_s", f"{name}_tokens"):
