@@ -23,7 +23,6 @@ from roofline.cost.work import Array
 from roofline.hardware.engine import engine
 from roofline.records import replace
 from tests.bench.end_to_end.synthetic import CASE, lawful
-from tests.cases import cases
 
 NETWORKS = ("llama-3.1-8b", "llama-2-7b", "qwen3-32b", "llama-3.1-70b", "mistral-7b-v0.1", "phi-4")
 SYNC = replace(CASE, engine="vllm-sync")
@@ -87,7 +86,7 @@ def planted() -> Array:
 @pytest.fixture(scope="module")
 def recovered() -> tuple[Array, Array]:
     """Constants, and their spread, of many rows that the planted ones made."""
-    return fitted(rows(planted(), noise=0.01, each=cases(12, 24)))
+    return fitted(rows(planted(), noise=0.01, each=24))
 
 
 @pytest.mark.slow
