@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from roofline.errors import RooflineError
 from roofline.records import replace
-from roofline.serving.kv_transfer import prompt_bytes
+from roofline.serving.kv_transfer import prompt_bytes, software_s
 from roofline.serving.simulate.disaggregated import Handover, handover, wires_between
 from roofline.serving.simulate.server import Server
 from roofline.study.plan.candidate import Candidate
@@ -209,8 +209,12 @@ def _pair(
     decode = _cheapest("decode", decoding or replicas, question, tables)
     if decode is None:
         return None
+    served = decode.replica.deployment
+    # The intake of the decode instance is in its curve.
+    software = software_s(served) - served.engine_costs.request_s
+    rest = Option((decode,), question.demand.rate, handover_s=software)
     after = {
-        each.name: Option((decode,), question.demand.rate).seconds(each.name)
+        each.name: rest.seconds(each.name)
         for each in question.goal.objectives
         if each.metric == "ttft"
     }

@@ -45,18 +45,20 @@ def answered(mean: float, rate: float, requests: int = 600, seed: int = 5) -> De
 
 
 @cache
-def paired(model: str, mean: float) -> Option:
+def paired(
+    model: str, mean: float, limits: tuple[Objective, ...] = LOOSE, rate: float = 0.0
+) -> Option:
     """One layout for both phases, with measured kernels and an engine's own costs."""
     bare = cases.kind(model)
     measured = calibration_of("auto", bare.base.node.gpu, "vllm")
     known = Kind(replace(on(model, tp=8), calibration=measured), 3.0, None, bare.uncertainty)
-    demand = answered(mean, RATES[model])
+    demand = answered(mean, rate or RATES[model])
     made = screen(known, demand, 16)
     candidate = next(each for each in made if each.layout.spelled == LAYOUTS[model])
-    tables = Tables(probes_of(LOOSE))
+    tables = Tables(probes_of(limits))
     replica = tables.replica(candidate, demand)
     assert isinstance(replica, Replica)
-    (option,) = disaggregated([replica], Question(demand, Goal(LOOSE, 16)), tables)
+    (option,) = disaggregated([replica], Question(demand, Goal(limits, 16)), tables)
     return option
 
 
@@ -102,6 +104,14 @@ def test_time_to_a_first_token_by_curves_is_that_of_both_pools_together(model: s
     together = median(whole(option, each, LOOSE[0]) for each in many)
     # Percentiles of the two are added up, and they seldom come together; closed forms beside.
     assert option.seconds("ttft_p99") == pytest.approx(together, rel=0.1)
+
+
+def test_a_pool_that_prefills_leaves_time_for_the_software_of_the_handover() -> None:
+    """Two instances would prefill in time, if a request were handed over at once."""
+    limits = parse_slo("ttft_p99=250ms,tpot_p99=100ms")
+    option = paired("llama-3.1-8b", 150.0, limits, 60.0)
+    assert option.handover_s > option.pools[0].replica.deployment.engine.handover_s > 0.05
+    assert option.seconds("ttft_p99") <= 0.25
 
 
 def test_the_first_token_comes_with_a_step_of_the_decode_pool() -> None:
