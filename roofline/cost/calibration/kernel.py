@@ -275,7 +275,7 @@ def nearest(
                     foreign=device != gpu.name,
                     far=device in MEASURED and MEASURED[device].generation != generation(gpu),
                     borrowed=borrowed,
-                    vendor=generation(gpu) in FOREIGN,
+                    vendor=device != gpu.name and generation(gpu) in FOREIGN,
                     same_chip=kind == "pointwise" and {device, gpu.name} == SAME_CHIP,
                     one_library=borrowed and has,
                 )

@@ -4,7 +4,7 @@ import pytest
 
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.devices import HOST, MEASURED, carried, generation
-from roofline.cost.calibration.kernel import Label, nearest
+from roofline.cost.calibration.kernel import ELSEWHERE, Found, Label, nearest
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.hardware.catalog import gpu
 from roofline.records import replace
@@ -76,10 +76,26 @@ def test_clocks_of_one_chip_are_one_clock() -> None:
 
 @pytest.mark.parametrize("device", ["a100-pcie", "l4", "h20", "rtx-pro-6000-server", "arc-pro-b60"])
 def test_large_products_of_devices_without_rows_are_plausible(device: str) -> None:
-    """Compute within a tenth and all of the published rate; memory likewise."""
+    """Between two fifths and all of the published rate."""
     wanted = gpu(device)
     found = nearest(labels(), fit_of, wanted, "vllm", "gemm", ("bfloat16",), in_steps=True)
     assert found is not None
     assert found.foreign
     assert found.far == (generation(wanted) != MEASURED[found.fit.label.device].generation)
     assert 0.4 < found.fit.model.constants["compute"] <= 1.0
+
+
+def test_a_device_of_another_vendor_that_was_measured_itself_is_known() -> None:
+    """Nothing is carried to it, and nothing added to the spread of its own fit."""
+    wanted = gpu("arc-pro-b60")
+    mine = fit_of(PRODUCT)._replace(label=PRODUCT._replace(device=wanted.name))
+
+    def found(*known: Label) -> Found:
+        fit = nearest(
+            known, lambda _: mine, wanted, "vllm", PRODUCT.kind, (PRODUCT.variant,), in_steps=True
+        )
+        assert fit is not None
+        return fit
+
+    assert found(mine.label).spread == 0.0
+    assert found(PRODUCT).spread >= ELSEWHERE
