@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roofline.bench.calibrations import calibration_of
 from roofline.cost.memory import Memory, kv_bytes_per_sequence
 from roofline.errors import InputError, LayoutError
 from roofline.hardware.machine import Link
@@ -219,6 +220,20 @@ def test_memory_and_energy_are_explained_down_to_sources() -> None:
         derived = explain_all(pools)[name]
         assert derived.value == pytest.approx(value)
         assert derived.inputs
+
+
+@pytest.mark.parametrize(
+    ("name", "basis"), [("sglang", "measured"), ("llamacpp", "assumed"), ("ideal", None)]
+)
+def test_software_of_a_handover_is_measured_where_an_engine_has_a_figure(
+    name: str, basis: str | None
+) -> None:
+    bare = on(engine=name)
+    known = replace(bare, calibration=calibration_of("auto", bare.node.gpu, name))
+    (whole,) = explain_all(disaggregated(known, known, WORK))["transfer"].inputs
+    software = next(each for each in whole.inputs if each.name == "o")
+    handing = [each.basis for each in software.inputs if each.name == "handing over"]
+    assert handing == [basis] * (basis is not None)
 
 
 def _in_use(memory: Memory) -> float:

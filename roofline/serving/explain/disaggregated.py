@@ -90,10 +90,12 @@ def _software(pools: Disaggregated) -> Derivation:
     """Software of a hand-over."""
     decode, value = pools.decode.deployment, pools.transfer.software_s
     if not value:
-        return given("o", value, "s", "published rates: no software")
+        return given("o", value, "s", "published rates, or no engine: no software")
     intake = given("intake", decode.engine_costs.request_s, "s", decode.engine_file, "interpolated")
-    note = f"{decode.engine.title}: router, bootstrap, room for the cache in the decode instance"
-    handing = given("handing over", decode.engine.handover_s, "s", HANDOVERS, "measured", note)
+    title, seconds = decode.engine.title, decode.engine.handover_s
+    source, basis = (HANDOVERS, "measured") if seconds else ("none known", "assumed")
+    note = f"{title}: router, bootstrap, room for the cache in the decode instance"
+    handing = given("handing over", seconds, "s", source, basis, note)
     return derived("o", value, "s", "intake + handing over", (intake, handing))
 
 
