@@ -312,7 +312,8 @@ def validate_e2e(
     if smaller := len(groups) - len(order):
         said.append(f"{counted(smaller, 'smaller group')} with --format csv, or all with --by.")
     if apart := [name for name in kinds if name in READERS]:
-        said.append(f"Predicted apart, and fitted to by no constant: {', '.join(apart)}.")
+        kinds_said = ", ".join(apart)
+        said.append(f"Predicted apart from the rows that constants are fitted to: {kinds_said}.")
     refused = ((count, "not predicted", why) for why, count in reasons)
     _print(format_, answer, header, rows, said, refused)
     if report is not None:
