@@ -47,7 +47,7 @@ class _Told(event.Listener):
 
 
 LISTENER: Final = _Told()
-event.register("numba:compile", LISTENER)  # type: ignore[no-untyped-call]
+event.register("numba:compile", LISTENER)  # type: ignore[no-untyped-call]  # no types
 
 
 def compile_once(function: Compiled, digest: str = "", **options: bool) -> Compiled:

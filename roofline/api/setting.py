@@ -319,11 +319,7 @@ def deployed(
         calibration: Measured kernels to price with: see
             `roofline.bench.calibrations.calibration_of`.
     """
-    if weights is not None and mixes.spelled(weights) in mixes.FILES:
-        network, weights = mixes.mixed(network, weights), None
-    stored = precision.named(weights or default_format(network)).name
-    whole = weights is not None or stored != network.weight_format
-    checkpoint = network.stored_as(stored) if whole else network
+    checkpoint = mixes.loaded(network, weights)
     kv_format = (checkpoint.kv_format or kv) if kv == "auto" else kv
     node = box or hardware.default_node(device, int(layout.devices))
     measured = None
@@ -335,7 +331,7 @@ def deployed(
         architecture=checkpoint,
         node=node,
         precision=precision.resolve(
-            weights or default_format(network),
+            checkpoint.weight_format,
             kv_format,
             device,
             also=parameters.formats(checkpoint),

@@ -40,6 +40,17 @@ def stored(network: Architecture, name: str) -> Architecture:
     return mixed(network, mix) if mix in FILES else network.stored_as(named(name).name)
 
 
+def loaded(network: Architecture, weights: str | None = None) -> Architecture:
+    """The network as an engine loads it: `stored` in what is asked for, else fp32 in 16 bits.
+
+    Raises:
+        UnknownNameError: There is no such format.
+    """
+    if weights:
+        return stored(network, weights)
+    return network.stored_as("bf16") if network.weight_format == "fp32" else network
+
+
 def mixed(network: Architecture, mix: str) -> Architecture:
     """The network as llama.cpp quantises it.
 

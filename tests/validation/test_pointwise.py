@@ -68,7 +68,7 @@ def test_intervals_of_quantisation_hold(scores: list[tuple[Group, Score]]) -> No
 
 
 def test_intervals_of_passes_hold_over_all_families() -> None:
-    """Of a third of the token counts; every family is left out once where all cases run."""
+    """Passes of a third of the token counts; every family is left out once where all cases run."""
     every = measured("elementwise")
     counts = np.unique(every.num_tokens)[::3]
     some = every[(every.gpu == "h100") & every.num_tokens.isin(counts)]

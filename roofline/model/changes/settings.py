@@ -55,11 +55,7 @@ def setup_of(
         weights, kv: Formats asked for; empty and ``"auto"`` for those of the checkpoint.
         tp, batch: Devices that share every layer; sequences together. [1]
     """
-    if weights:
-        network = mixes.stored(network, weights)
-    elif network.weight_format == "fp32":
-        network = network.stored_as("bf16")
-    return Setup(network, gpu, weights, kv, tp, batch)
+    return Setup(mixes.loaded(network, weights), gpu, weights, kv, tp, batch)
 
 
 class Change(Struct, frozen=True):

@@ -14,7 +14,7 @@ from roofline.units import MILLION, SECONDS_PER_HOUR, count
 
 DISTSERVE: Final = "DistServe, Zhong et al. 2024 (arXiv 2401.09670)"
 ANSWERS: Final = "SGLang (issue 8210 of sgl-project/sglang), TensorRT-LLM (issue 9212), llm-d"
-HANDOVERS: Final = "hwspecs/engines: what TTFT of two pools with up to 16 clients has beside them"
+HANDOVERS: Final = "hwspecs/engines/{}.yaml, handover: TTFT of pools with few clients"
 SPLITWISE: Final = "Splitwise, Patel et al. 2024 (arXiv 2311.18677)"
 
 
@@ -93,7 +93,8 @@ def _software(pools: Disaggregated) -> Derivation:
         return given("o", value, "s", "published rates, or no engine: no software")
     intake = given("intake", decode.engine_costs.request_s, "s", decode.engine_file, "interpolated")
     title, seconds = decode.engine.title, decode.engine.handover_s
-    source, basis = (HANDOVERS, "measured") if seconds else ("none known", "assumed")
+    measured = HANDOVERS.format(decode.engine.name)
+    source, basis = (measured, "measured") if seconds else ("none known", "assumed")
     note = f"{title}: router, bootstrap, room for the cache in the decode instance"
     handing = given("handing over", seconds, "s", source, basis, note)
     return derived("o", value, "s", "intake + handing over", (intake, handing))

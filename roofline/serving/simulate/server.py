@@ -1,4 +1,4 @@
-"""Scheduling policy of a server, how it gives out the memory of its cache.
+"""Scheduling policy of a server, and the room for its cache.
 
 `Server` is what the simulator is given; `server_of` makes one from the policy of an engine and the
 room that a deployment leaves.

@@ -62,7 +62,7 @@ def test_products_keep_up_what_the_power_of_a_device_lets_them() -> None:
 
 
 def test_clocks_of_one_chip_are_one_clock() -> None:
-    """What its own fits say: a B200 and a GB200 start a product alike."""
+    """A B200 and a GB200 start a product alike in fits of their own rows."""
     start = {
         device: fit_of(PRODUCT._replace(device=device)).model.constants["start"]
         for device in ("b200-sxm", "gb200")
