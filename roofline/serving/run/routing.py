@@ -67,8 +67,6 @@ def work_of(prices: StepPrices, server: Server, requests: Requests) -> Work:
     """
     prompt = float(requests.prompt.mean())
     context = prompt + float(requests.output.mean()) / 2.0
-    others = np.interp(prompt, prices.tokens, prices.others_s) / min(prompt, prices.tokens[-1])
-    attention = np.interp(prompt, prices.chunks, prices.attention_s[:, 0])
     batch = float(np.clip(server.kv_tokens / context, 1.0, server.max_sequences))
     # Of the batches with a price, which may be hundreds, the two beside this one count.
     above = max(min(int(np.searchsorted(prices.batches, batch)), len(prices.batches) - 1), 1)
@@ -76,7 +74,7 @@ def work_of(prices: StepPrices, server: Server, requests: Requests) -> Work:
     at = [float(np.interp(context, prices.contexts, row)) for row in prices.decode_s[beside]]
     step = prices.engine.decode_step(float(np.interp(batch, prices.batches[beside], at)), batch)
     room = server.kv_tokens + server.outside
-    prefill = float(prices.engine.prefill_gain * (others + attention))
+    prefill = prices.prompt_s(prompt, prompt * prices.groups) / prompt
     return Work(prefill, float(step) / batch, room if server.sharing else 0)
 
 

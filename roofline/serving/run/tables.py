@@ -246,9 +246,7 @@ def tiers(run: "Run") -> Table:
     served, server, prices = run.served, run.fleet.server, run.fleet.prices
     totals, prompts = served.totals, float(served.prompt.sum())
     mean = float(served.prompt.mean())
-    step = np.interp(mean, prices.tokens, prices.others_s) * max(mean / prices.tokens[-1], 1.0)
-    each = np.interp(mean, prices.chunks, prices.attention_s[:, 0]) * mean
-    again = float(prices.engine.prefill_step(step + each))
+    again = float(prices.engine.prefill_step(prices.prompt_s(mean) / prices.engine.prefill_gain))
     found = float(served.cached.sum())
     read, loaded = float(totals.read_tokens), float(totals.loaded_tokens - totals.read_tokens)
     rows = [

@@ -15,7 +15,8 @@ from roofline.serving.simulate.server import BATCHED, UNLIMITED, Server
 class _Kernels(NamedTuple):
     """Tables of kernels with an entry for every integer, without an engine's overheads. [s]
 
-    ``decode``, ``alone``, ``seen`` and ``head`` begin at one sequence, ``others`` at one token.
+    ``decode``, ``alone``, ``seen`` and ``head`` begin at one sequence, the columns of ``others`` at
+    one token.
     """
 
     contexts: Array
@@ -24,7 +25,7 @@ class _Kernels(NamedTuple):
     windows: Array
     seen: Array
     others: Array
-    slope: float
+    slope: Array
     head: Array
     chunks: Array
     cached: Array
@@ -63,9 +64,10 @@ def _kernels(same: _Same, sequences: int) -> _Kernels:
         alone=straight(prices.batches, prices.alone_s, every),
         windows=windows,
         seen=straight(prices.batches, seen, every),
-        others=np.interp(whole, tokens, others),
-        slope=float((others[-1] - others[-2]) / (tokens[-1] - tokens[-2])),
-        head=straight(prices.rows, prices.head_s, every),
+        others=np.stack([np.interp(whole, tokens, row) for row in others]),
+        slope=(others[:, -1] - others[:, -2]) / (tokens[-1] - tokens[-2]),
+        # Rows of the busiest group, of decode and of prompts, each rounded up for all.
+        head=straight(prices.rows, prices.head_s, np.arange(1.0, sequences + 2.0 * prices.groups)),
         chunks=chunks,
         cached=cached,
         attention=np.ascontiguousarray(attention),
@@ -92,7 +94,8 @@ def dense(prices: StepPrices, sequences: int, server: Server) -> Prices:
         seen=np.concatenate(
             [np.zeros((1, len(kernels.windows))), engine.decode_gain * kernels.seen]
         ),
-        others=engine.prefill_gain * np.concatenate([[0.0], kernels.others]),
+        shares=prices.shares,
+        others=engine.prefill_gain * np.pad(kernels.others, ((0, 0), (1, 0))),
         others_slope=engine.prefill_gain * kernels.slope,
         head=engine.prefill_gain * np.concatenate([[0.0], kernels.head]),
         chunks=kernels.chunks,
@@ -134,6 +137,7 @@ def rules(
         pages=server.kv_tokens if contiguous else server.pages,
         page=1 if contiguous else server.page,
         contiguous=contiguous,
+        groups=prices.groups,
         region=("longest", "power", "exact").index(server.region),
         longest=server.longest,
         reservation=float(server.reservation),

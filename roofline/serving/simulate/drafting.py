@@ -196,9 +196,12 @@ def round_prices(
         alone, batches = np.interp(every, batches, prices.alone_s), every
     others = prices.others_s
     if draft.sequential:
-        count = np.maximum(prices.tokens / prompt, 1.0)
-        length = prices.tokens / count
-        others = others + pass_(draft, target, Group(count, length, length)).seconds(target)
+        # As if every group had as many prompts as the busiest: a draft is little of a step.
+        busiest = np.outer(prices.shares, prices.tokens).ravel()
+        count = np.maximum(busiest / prompt, 1.0)
+        every, length = target.layout.dp * count, busiest / count
+        beside = pass_(draft, target, Group(every, length, length)).seconds(target)
+        others = others + np.broadcast_to(beside, busiest.shape).reshape(others.shape)
     return replace(
         prices,
         batches=batches,

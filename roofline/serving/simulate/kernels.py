@@ -126,11 +126,14 @@ def alone_part(deployment: Deployment, batches: Array) -> StepPart:
     return StepPart("alone", Group(size, 1.0, np.ones_like(batches)), rest)
 
 
-def others_part(deployment: Deployment, tokens: Array) -> StepPart:
-    """All operators but attention, in steps of so many new tokens with one row of logits."""
-    layout = deployment.layout
+def others_part(deployment: Deployment, tokens: Array, groups: float) -> StepPart:
+    """All operators but attention, in steps of so many new tokens with one row of logits.
+
+    The tokens are spread evenly over so many of the groups with sequences of their own; the others
+    have none. [1]
+    """
     _, size = turns_of(tokens, deployment)
-    return StepPart("others", Group(layout.dp, size / layout.dp, size / layout.dp), rest)
+    return StepPart(f"others-{groups:g}", Group(groups, size / groups, size / groups), rest)
 
 
 def head_part(deployment: Deployment, rows: Array) -> StepPart:
@@ -141,7 +144,7 @@ def head_part(deployment: Deployment, rows: Array) -> StepPart:
 
 
 def chunk_part(deployment: Deployment, chunks: Array, cached: Array) -> StepPart:
-    """Attention of every chunk after every number of cached tokens."""
+    """Attention of every chunk after every number of cached tokens, one in each group."""
     new, before = (each.ravel() for each in np.meshgrid(chunks, cached, indexing="ij"))
     number, size = turns_of(new, deployment) if deployment.engine.micro_batch_tokens else (1.0, new)
     # Micro-batches see more of the chunk one after the other, and half of it on average.
@@ -355,10 +358,11 @@ def round_times(kernels: StepKernels, count: Array, stages: Sequence[Number]) ->
     return np.broadcast_to(through(stages, number), count.shape).copy()
 
 
-def others_times(kernels: StepKernels, ahead: int) -> Callable[[Array], Array]:
+def others_times(kernels: StepKernels, groups: float, ahead: int) -> Callable[[Array], Array]:
     """Function that gives steps of so many new tokens without attention, for one row of logits.
 
-    Tokens of so many halvings are looked up at once, whichever of them refining asks about.
+    The tokens are in so many groups [1]. Tokens of so many halvings are looked up at once,
+    whichever of them refining asks about.
     """
     deployment = kernels.deployment
     seen = np.zeros(0)
@@ -367,8 +371,8 @@ def others_times(kernels: StepKernels, ahead: int) -> Callable[[Array], Array]:
         nonlocal seen
         seen = union(seen, tokens)
         stages = kernels.seconds(
-            others_part(deployment, tokens),
-            lambda: others_part(deployment, halved(seen, tokens, ahead)).group,
+            others_part(deployment, tokens, groups),
+            lambda: others_part(deployment, halved(seen, tokens, ahead), groups).group,
         )
         return round_times(kernels, tokens, stages)
 
@@ -382,8 +386,8 @@ def head_times(kernels: StepKernels, rows: Array, price: Callable[[Array], Array
 
 
 def chunk_times(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
-    """Attention of chunks for each of their tokens, of shape (chunks, cached). [s]"""
-    shape, groups = (len(chunks), len(cached)), kernels.deployment.layout.dp
+    """Attention of a chunk for each of its tokens, of shape (chunks, cached). [s]"""
+    shape = len(chunks), len(cached)
     stages = kernels.seconds(chunk_part(kernels.deployment, chunks, cached))
     if kernels.deployment.engine.micro_batch_tokens:
         number, _ = turns_of(np.repeat(chunks, len(cached)), kernels.deployment)
@@ -391,7 +395,7 @@ def chunk_times(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
     else:
         whole = pace(stages)
     each: Array = np.broadcast_to(whole, len(chunks) * len(cached)).reshape(shape)
-    return (each / groups + encoding_times(kernels, chunks, cached)) / chunks[:, None]
+    return (each + encoding_times(kernels, chunks, cached)) / chunks[:, None]
 
 
 def encoding_times(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
@@ -404,5 +408,5 @@ def encoding_times(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
     if not tower.encoding(network, media):
         return np.zeros((len(chunks), len(cached)))
     stages = kernels.seconds(encoding_part(deployment))
-    whole = np.max(pace(stages)) / float(deployment.layout.dp)
+    whole = np.max(pace(stages))
     return np.asarray(whole * tower.share(network, media, chunks[:, None], cached))

@@ -50,9 +50,10 @@ def mean_step_s(
     # Where every step has prompts they are as many as come in its time.
     chunk = max(load.chunk, load.prompt_tokens if decode_first else 1.0)
     beside = load.batch if decode_first else 0.0
-    kernels = _entry(table.others, beside + groups * chunk, table.others_slope)
+    # Every group has as many: the first row of the table.
+    kernels = _entry(table.others[0], beside + groups * chunk, float(table.others_slope[0]))
     kernels += _entry(table.head, beside + groups * load.prompts)
-    kernels += groups * chunk * _attention(table, chunk / load.prompts, load.cached)
+    kernels += chunk * _attention(table, chunk / load.prompts, load.cached)
     if decode_first:
         kernels += _by_batch(table.contexts, table.mixed, load.batch, load.context)
         kernels += _by_batch(table.windows, table.seen, load.batch, left)

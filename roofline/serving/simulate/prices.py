@@ -11,6 +11,11 @@ for k chunks of p tokens in all, where alone(B) is what a step that only decodes
 attention, and layers with a window have their own part of decode: a long context does not make up
 for a short one there. Between their points the tables are straight lines. That is the
 definition of a step's price here; it follows `roofline.cost.roof` within half a percent.
+
+Where groups of devices have sequences of their own (attention data parallelism) a chunk is in one
+of them. The busiest group sets the pace of attention and of dense layers, while all tokens pass
+the experts: others(B + p) depends on the share of the tokens that the busiest group has, too, and
+the sum over chunks is that of the group whose sum is largest.
 """
 
 from collections import OrderedDict
@@ -24,7 +29,7 @@ from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, KernelGains
-from roofline.cost.work import Array, distinct, union
+from roofline.cost.work import Array, Number, distinct, union
 from roofline.errors import InputError
 from roofline.model.tower import encoding, media_tokens
 from roofline.records import replace
@@ -96,10 +101,12 @@ class StepPrices(Struct, frozen=True):
     [s]"""
     alone_s: Array
     """Time of such a step without attention. [s]"""
+    shares: Array
     tokens: Array
     others_s: Array
-    """New tokens of a step with prompts, and its time but attention, for one row of logits.
-    [token] [s]"""
+    """Share of the new tokens of a step with prompts that its busiest group has, from 1 / groups
+    to 1; its new tokens; and its time but attention for one row of logits, of shape (shares,
+    tokens). [1] [token] [s]"""
     rows: Array
     head_s: Array
     """Rows of logits, and what those beyond the first add. [1] [s]"""
@@ -110,6 +117,24 @@ class StepPrices(Struct, frozen=True):
     """Attention of a chunk for each of its tokens, of shape (chunks, cached). [s]"""
     engine: EngineCosts = IDEAL
     """Time that the engine's software adds."""
+
+    @property
+    def groups(self) -> int:
+        """Groups of devices that have sequences of their own. [1]"""
+        return round(1.0 / float(self.shares[0]))
+
+    def prompt_s(self, new: float, tokens: float = 0.0) -> float:
+        """Kernels of a prompt of new tokens in an idle server's step of its own. [s]
+
+        With more tokens, its part of a step of so many in all, of which every group has as many.
+        """
+        alone = tokens <= new
+        whole = max(tokens, new)
+        others = float(np.interp(whole, self.tokens, self.others_s[-1 if alone else 0]))
+        others *= max(whole / float(self.tokens[-1]), 1.0)
+        each = float(np.interp(new, self.chunks, self.attention_s[:, 0]))
+        each /= 1 if alone else self.groups
+        return float(self.engine.prefill_gain * new * (others / whole + each))
 
 
 def step_prices(
@@ -122,8 +147,7 @@ def step_prices(
 ) -> StepPrices:
     """Tabulate the steps of a deployment.
 
-    Groups with sequences of their own (attention data parallelism) are taken as evenly loaded.
-    In a pipeline a step is a round of its micro-batches, over which new tokens are spread evenly.
+    Groups with sequences of their own (attention data parallelism) decode evenly many. In a pipeline a step is a round of its micro-batches, over which new tokens are spread evenly.
 
     Args:
         deployment: Network, node, formats, layout, calibration.
@@ -240,11 +264,15 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
     seen, dense = spaced(1, max(window, 1), 2), spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN)
     beams = float(deployment.options.sampling.beams)
     decoding = beams * batches
+    loaded = loaded_groups(deployment.layout.dp)
     # All that is asked about before anything is refined, in one look-up.
     parts = [
         alone_part(deployment, union(batches, decoding)),
         attended_part(deployment, few, lengths).part,
-        others_part(deployment, union(halved(dense, dense, AHEAD), rows)),
+        *(
+            others_part(deployment, union(halved(dense, dense, AHEAD), rows), groups)
+            for groups in loaded
+        ),
         head_part(deployment, rows),
         chunk_part(deployment, lengths, np.append(0.0, _starts(deployment, most))),
     ]
@@ -259,12 +287,12 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
     busy = alone_times(kernels, decoding) if beams > 1 else alone
     contexts = refine(lambda x: (attention_times(kernels, few, x) + beside).T, lengths)
     windows = refine(lambda x: (attention_times(kernels, few, x, window) + beside).T, seen)
-    others = others_times(kernels, AHEAD)
+    every = [others_times(kernels, groups, AHEAD) for groups in loaded]
     # Points up to where every integer is one are not what refining adds.
     more = len(dense) + refine.keywords["most"]
-    tokens = refine(others, dense, most=more, rounds=ROUNDS)
-    others_s = others(tokens)
-    chunks, cached, attention = _attention(kernels, most, tokens, others_s)
+    tokens = refine(every[0], dense, most=more, rounds=ROUNDS)
+    others_s = np.stack([others(tokens) for others in every])
+    chunks, cached, attention = _attention(kernels, most, tokens, others_s[-1])
 
     def at_batches(points: Array, window: int | None = None) -> Array:
         """Attention at every batch; between fewer of them it is a straight line."""
@@ -282,14 +310,25 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
         windows=windows,
         window_s=at_batches(windows, window) if window else np.zeros((len(batches), len(windows))),
         alone_s=alone,
+        shares=1.0 / loaded,
         tokens=tokens,
         others_s=others_s,
         rows=rows,
-        head_s=head_times(kernels, rows, others),
+        head_s=head_times(kernels, rows, every[0]),
         chunks=chunks,
         cached=cached,
         attention_s=attention,
     )
+
+
+def loaded_groups(groups: Number) -> Array:
+    """Groups over which a table spreads the tokens of a step: from all to one, two an octave. [1]
+
+    >>> loaded_groups(4.0).round(3).tolist(), loaded_groups(1.0).tolist()
+    ([4.0, 2.828, 2.0, 1.414, 1.0], [1.0])
+    """
+    number = 1 + int(np.ceil(2.0 * np.log2(groups)))
+    return np.geomspace(groups, 1.0, number)
 
 
 def _rounded(deployment: Deployment) -> int:
@@ -355,14 +394,14 @@ def prices_of_lengths(
     mean = prompt + output / 2.0
     window = min(window_of(deployment), prompt + output)
     left = float(np.clip(mean, 1.0, max(window, 1)))
-    new = prompt - cached
+    new, loaded = prompt - cached, loaded_groups(deployment.layout.dp)
     budget = server.token_budget or new * server.max_sequences
     largest = max(budget, new) + server.max_sequences
     prompts = np.arange(1.0, min(max(budget // new, 1), EVERY_BATCH) + 1.0)
     whole = np.minimum(new * prompts, MOST_STEP_TOKENS)
     tokens = distinct(np.append(spaced(1, min(largest, MOST_STEP_TOKENS), 8, 16), whole))
     longest = float(np.ceil(new * (1.0 + spread)))
-    chunk = min(longest, budget)
+    chunk = min(longest, max(budget // int(deployment.layout.dp), 1))
     ends = new * np.array([1.0 - spread, 1.0, 1.0 + spread])
     chunks = distinct(np.clip(np.append(spaced(1, int(chunk), 1), ends), 1.0, chunk))
     before = distinct(np.append(np.arange(0.0, longest, chunk), longest))
@@ -371,7 +410,7 @@ def prices_of_lengths(
     parts = [
         alone_part(deployment, batches),
         attended_part(deployment, batches, contexts).part,
-        others_part(deployment, union(tokens, batches)),
+        *(others_part(deployment, union(tokens, batches), groups) for groups in loaded),
         head_part(deployment, batches),
         chunk_part(deployment, chunks, before + cached),
     ]
@@ -379,6 +418,7 @@ def prices_of_lengths(
         parts.append(attended_part(deployment, batches, windows, window).part)
     kernels.look_up(parts)
     alone = alone_times(kernels, batches)
+    every = [others_times(kernels, groups, AHEAD) for groups in loaded]
     return StepPrices(
         batches=batches,
         contexts=contexts,
@@ -387,10 +427,11 @@ def prices_of_lengths(
         windows=windows,
         window_s=attention_times(kernels, batches, windows, window),
         alone_s=alone,
+        shares=1.0 / loaded,
         tokens=tokens,
-        others_s=others_times(kernels, AHEAD)(tokens),
+        others_s=np.stack([others(tokens) for others in every]),
         rows=batches,
-        head_s=head_times(kernels, batches, others_times(kernels, AHEAD)),
+        head_s=head_times(kernels, batches, every[0]),
         chunks=chunks,
         cached=before,
         attention_s=chunk_times(kernels, chunks, before + cached),

@@ -15,6 +15,7 @@ from roofline.serving.simulate.compiled.state import (
     FUTURE,
     LISTS,
     ORDER,
+    PARTIAL,
     ROW,
     WAITING,
     Places,
@@ -32,7 +33,6 @@ WHOLE: Final = ("number", "prompt", "output", "cached", "preemptions")
 def empty(g: Rules) -> State:
     """A server at rest, and no requests."""
     counts = np.zeros(1, dtype=COUNTS)
-    counts["partial"] = -1
     counts["bins_per_s"] = BINS_PER_S
     none = np.zeros(0, dtype=np.int64)
     chains, blocks = prefix.prefixes(0)
@@ -45,6 +45,8 @@ def empty(g: Rules) -> State:
         roots=none,
         phases=np.zeros(g.page, dtype=np.int64),
         fills=np.zeros(max(g.window, 1), dtype=np.int64),
+        loads=np.zeros(g.groups, dtype=np.int64),
+        attending=np.zeros(g.groups),
         hashes=none,
         places=chains[:0],
         chains=chains,
@@ -101,10 +103,10 @@ def extended(
         (FUTURE, "future"),
         (DECODING, "decoding"),
         (ORDER, "running"),
+        (PARTIAL, "partial"),
     ):
         size = int(counts[0][name])
         lists[which, :size] = place[s.lists[which, :size]]
-    counts["partial"] = place[counts["partial"]]
     roots = np.concatenate(
         [place[s.roots[counts[0]["root"] :]], np.flatnonzero(given.after < 0) + left]
     )

@@ -232,17 +232,8 @@ class Candidate:
         """Time to a first token of a prompt alone, at an objective's percentile or the mean. [s]"""
         new = demand.new_tokens_at(objective.percentile)
         engine = self._estimate.engine
-        kernels = max(self._prompt_s(new), engine.launch_s)
+        kernels = max(self._estimate.prompt_s(new), engine.launch_s)
         return kernels + engine.prefill_step_s + engine.request_s
-
-    def _prompt_s(self, new: float, tokens: float = 0.0) -> float:
-        """Prompt in a step with so many tokens in all, or by itself; kernels alone. [s]"""
-        prices, tokens = self._estimate, max(tokens, new)
-        each = np.interp(new, prices.chunks, prices.attention_s[:, 0])
-        others = np.interp(tokens, prices.tokens, prices.others_s)
-        if tokens > prices.tokens[-1]:
-            others *= tokens / prices.tokens[-1]
-        return float((others / tokens + each) * new * prices.engine.prefill_gain)
 
     def bound(
         self,
@@ -268,7 +259,7 @@ class Candidate:
         groups, base = float(np.max(self.layout.dp)), self.kind.base
         limit = float(base.engine.step_tokens_on(base.node.gpu, groups))
         budget = limit or new * groups
-        prompt = self._prompt_s(new, budget)
+        prompt = self._estimate.prompt_s(new, budget)
         if role == "prefill" or not demand.steps:
             return SHARES[-1] / (prompt * factor * SLACK)
         tokens, prices = self.kind.round_tokens(demand), self._estimate
@@ -305,9 +296,9 @@ class Candidate:
             # Few tokens need as many experts as many do: steps are not convex in their tokens.
             return np.maximum(alone, flux * prompt)
         new = demand.mean_new_tokens
-        each = np.interp(new, prices.chunks, prices.attention_s[:, 0])
+        each = np.interp(new, prices.chunks, prices.attention_s[:, 0]) / prices.groups
         tokens = prices.batches + flux * new
-        others = np.interp(tokens, prices.tokens, prices.others_s)
+        others = np.interp(tokens, prices.tokens, prices.others_s[0])
         others = others * np.maximum(tokens / prices.tokens[-1], 1.0)
         added = (others - prices.alone_s + flux * new * each) * prices.engine.prefill_gain
         mixed: Array = alone + np.maximum(added, 0.0)

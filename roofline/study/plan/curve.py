@@ -165,7 +165,7 @@ def _handed(share: Share) -> Share:
         lengths=np.ones_like(share.lengths),
         attention_s=np.zeros_like(share.attention_s),
         others_s=np.zeros_like(share.others_s),
-        slope_s=0.0,
+        slope_s=np.zeros_like(share.slope_s),
         head_s=np.zeros_like(share.head_s),
         software_s=0.0,
         sequence_s=0.0,

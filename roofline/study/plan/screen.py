@@ -43,6 +43,8 @@ class _Columns(Struct, frozen=True):
     decode: Array
     alone: Array
     others: Array
+    lone: Array
+    """Steps with prompts but attention, in all groups and in one of them."""
     attention: Array
 
 
@@ -117,7 +119,9 @@ def _steps(
     """Steps of which `_columns` are made, of layouts that are alike but for their degrees."""
     beams = base.options.sampling.beams
 
-    def step(first: Array, second: Array, wanted: Wanted, *, prompts: bool) -> LaidOut:
+    def step(
+        first: Array, second: Array, wanted: Wanted, *, prompts: bool, lone: bool = False
+    ) -> LaidOut:
         """Some operators of steps at all pairs of two numbers, for one layout after the other."""
         tp, cp, dp, ep = (
             np.repeat(
@@ -128,7 +132,9 @@ def _steps(
         axis = replace(layouts[0], tp=tp, cp=cp, dp=dp, ep=ep)
         one = np.tile(np.repeat(first, len(second)), len(layouts))
         other = np.tile(second, len(layouts) * len(first))
-        group = Group(dp, one, one + other) if prompts else Group(one * dp, 1.0, other)
+        group = Group(one * dp, 1.0, other)
+        if prompts:
+            group = Group(1.0 if lone else dp, one, one + other)
         return laid_out(replace(base, layout=axis), group).some(wanted)
 
     steps = [
@@ -137,11 +143,18 @@ def _steps(
         step(TOKENS, cached, attends, prompts=True),
         step(TOKENS, cached[:1], rest, prompts=True),
     ]
+    if _in_groups(layouts):
+        steps.append(step(TOKENS, cached[:1], rest, prompts=True, lone=True))
     if beams > 1:
         steps.append(step(beams * BATCHES, contexts[:1], rest, prompts=False))
     if encoding(base.architecture, base.options.media):
         steps.append(step(TOKENS[1:2], cached[:1], encodes, prompts=True))
     return steps
+
+
+def _in_groups(layouts: Sequence[Layout]) -> bool:
+    """Whether any layout has groups with sequences of their own."""
+    return any(layout.dp > 1 for layout in layouts)
 
 
 def _columns(
@@ -157,17 +170,21 @@ def _columns(
         points = len(layouts) * len(first) * len(second)
         return np.broadcast_to(seconds, points).reshape(-1, len(first), len(second))
 
-    own, beside = table(found[0], BATCHES, contexts), table(found[1], BATCHES, contexts[:1])
-    attention, others = table(found[2], TOKENS, cached), table(found[3], TOKENS, cached[:1])
+    rest_of = iter(found)
+    own, beside = table(next(rest_of), BATCHES, contexts), table(next(rest_of), BATCHES, contexts[:1])
+    attention = table(next(rest_of), TOKENS, cached)
+    others = lone = table(next(rest_of), TOKENS, cached[:1])
+    if _in_groups(layouts):
+        lone = table(next(rest_of), TOKENS, cached[:1])
     beams = base.options.sampling.beams
-    busy = table(found[4], BATCHES, contexts[:1]) if beams > 1 else beside
+    busy = table(next(rest_of), BATCHES, contexts[:1]) if beams > 1 else beside
     network, media = base.architecture, base.options.media
     if encoding(network, media):
-        encoded = table(found[-1], TOKENS[1:2], cached[:1])
+        encoded = table(next(rest_of), TOKENS[1:2], cached[:1])
         attention = attention + encoded * share(network, media, TOKENS[:, None], cached)
-    dp = np.array([float(layout.dp) for layout in layouts])
-    each = dp[:, None, None] * TOKENS[:, None]
-    return _Columns(own + busy, beside[:, :, 0], others[:, :, 0], attention / each)
+    return _Columns(
+        own + busy, beside[:, :, 0], others[:, :, 0], lone[:, :, 0], attention / TOKENS[:, None]
+    )
 
 
 def _prices(
@@ -189,6 +206,12 @@ def _prices(
     _, alone = _spread(BATCHES, columns.alone[row] * uneven, spread)
     tokens, others = _spread(TOKENS, columns.others[row] * uneven, spread)
     head = np.maximum(alone - np.interp(batches, tokens, others), 0.0)
+    every = others[None]
+    if groups > 1:
+        alone_at, lone = _spread(TOKENS, columns.lone[row] * uneven, float(stages))
+        slope = (lone[-1] - lone[-2]) / (alone_at[-1] - alone_at[-2])
+        beyond = slope * np.maximum(tokens - alone_at[-1], 0.0)
+        every = np.stack([others, np.interp(tokens, alone_at, lone) + beyond])
     return StepPrices(
         batches=batches,
         contexts=contexts,
@@ -198,7 +221,8 @@ def _prices(
         window_s=np.zeros((len(batches), 1)),
         alone_s=alone,
         tokens=tokens,
-        others_s=others,
+        shares=np.array([1.0 / groups, 1.0])[-len(every) :],
+        others_s=every,
         rows=batches,
         head_s=head,
         chunks=TOKENS,

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from roofline.cost.engine_costs import IDEAL, EngineCosts
 from roofline.serving.requests import Requests
-from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.prices import StepPrices, loaded_groups
 from roofline.serving.simulate.server import Server
 
 
@@ -47,7 +47,9 @@ def chat(count: int, rate: float, seed: int = 1) -> Requests:
     return requests(np.cumsum(random.exponential(1 / rate, count)), prompt, output)
 
 
-def prices(random: np.random.Generator, engine: EngineCosts = IDEAL) -> StepPrices:
+def prices(
+    random: np.random.Generator, engine: EngineCosts = IDEAL, groups: int = 1
+) -> StepPrices:
     """Tables of no machine in particular: uneven points, rising values."""
 
     def points(first: float, count: int) -> Any:
@@ -64,6 +66,7 @@ def prices(random: np.random.Generator, engine: EngineCosts = IDEAL) -> StepPric
     window = int(random.integers(2, 50)) if random.random() < 0.5 else 0
     windows = np.unique([1, max(window // 3, 1), max(window, 1)]).astype(float)
     chunks, cached = points(1, 4), points(0, 5)
+    shares = 1.0 / loaded_groups(float(groups))
     return StepPrices(
         batches=batches,
         contexts=contexts,
@@ -72,8 +75,9 @@ def prices(random: np.random.Generator, engine: EngineCosts = IDEAL) -> StepPric
         windows=windows,
         window_s=0.3 * rising(len(batches), len(windows)) * (window > 0),
         alone_s=0.1 * rising(len(batches)),
+        shares=shares,
         tokens=tokens,
-        others_s=0.2 + rising(len(tokens)),
+        others_s=0.2 + rising(len(shares), len(tokens)),
         rows=batches,
         head_s=0.1 * rising(len(batches)),
         chunks=chunks,

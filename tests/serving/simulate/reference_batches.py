@@ -70,7 +70,13 @@ class Batches:
         chunks: list[tuple[int, int]],
     ) -> None:
         base, out = self.base, self.base.outcome
-        took = step_s(base.prices, decoding, keys[0], chunks, keys[1]) + base.start(bool(chunks))
+        loads = [0] * base.groups
+        places = []
+        for tokens, _ in chunks:
+            places.append(loads.index(min(loads)))
+            loads[places[-1]] += tokens
+        took = step_s(base.prices, decoding, keys[0], chunks, keys[1], places)
+        took += base.start(bool(chunks))
         base.pass_time(took, decoding or len(chunks))
         out.busy_s += took
         out.steps += 1

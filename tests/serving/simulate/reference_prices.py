@@ -1,5 +1,7 @@
 """The price of a step read from its tables, one step at a time, as plainly as can be."""
 
+import math
+
 import numpy as np
 
 from roofline.cost.work import Array
@@ -12,11 +14,13 @@ def step_s(
     context: float,
     chunks: list[tuple[int, int]],
     seen: float | None = None,
+    places: list[int] | None = None,
 ) -> float:
     """A step of so many decoding sequences and of chunks (new tokens, tokens before them). [s]
 
     ``context`` is the sum of what the sequences see, ``seen`` of what a window leaves of it: if
-    they are all alike where it is not given.
+    they are all alike where it is not given. ``places`` are the groups of devices of the chunks: in
+    turn, if they are not given.
     """
     engine = prices.engine
     software = engine.step_s + float(engine.sequence_s) * decoding
@@ -27,10 +31,16 @@ def step_s(
         own = decode_s(prices, decoding, mean) + window_s(prices, decoding, left)
         total += engine.decode_gain * own
     if chunks:
+        groups = round(1 / prices.shares[0])
+        own: list[list[tuple[int, int]]] = [[] for _ in range(groups)]
+        for number, chunk in enumerate(chunks):
+            own[places[number] if places else number % groups].append(chunk)
         new = sum(tokens for tokens, _ in chunks)
-        added = others_s(prices, decoding + new) - alone_s(prices, decoding)
-        added += head_s(prices, decoding + len(chunks))
-        added += sum(tokens * attention_s(prices, tokens, before) for tokens, before in chunks)
+        decoded, prompts = math.ceil(decoding / groups), math.ceil(len(chunks) / groups)
+        busiest = decoded + max(sum(tokens for tokens, _ in some) for some in own)
+        added = others_s(prices, decoding + new, busiest) - alone_s(prices, decoding)
+        added += head_s(prices, groups * (decoded + prompts))
+        added += max(sum(n * attention_s(prices, n, s) for n, s in some) for some in own)
         total = max(total + engine.prefill_gain * added, engine.launch_s)
         software += engine.prefill_s
     return total + software
@@ -60,8 +70,11 @@ def alone_s(prices: StepPrices, decoding: int) -> float:
     return line(prices.batches, prices.alone_s, decoding) if decoding else 0.0
 
 
-def others_s(prices: StepPrices, tokens: int) -> float:
-    return line(prices.tokens, prices.others_s, tokens) if tokens else 0.0
+def others_s(prices: StepPrices, tokens: int, busiest: int) -> float:
+    if not tokens:
+        return 0.0
+    by_share = np.array([line(prices.tokens, row, tokens) for row in prices.others_s])
+    return line(prices.shares, by_share, min(busiest / tokens, 1.0))
 
 
 def head_s(prices: StepPrices, rows: int) -> float:

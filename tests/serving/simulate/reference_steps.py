@@ -36,6 +36,7 @@ class Asked:
     pages: list["Page"] = field(default_factory=list)
     region: tuple[int, int] = (0, 0)
     hits: int = 0
+    place: int = 0  # group of devices in which it is prefilled
 
     @property
     def order(self) -> tuple[int, float, int]:
@@ -150,7 +151,8 @@ class Reference:
         self.cold = server.cold
         self.waiting: list[Asked] = []
         self.decoding: list[Asked] = []
-        self.partial: Asked | None = None
+        self.partial: list[Asked] = []
+        self.groups = round(1 / prices.shares[0])
         self.kept: OrderedDict[int, Page] = OrderedDict()  # by id
         self.idle: OrderedDict[int, Page] = OrderedDict()  # those nobody uses, oldest first
         self.host: OrderedDict[int, None] = OrderedDict()  # ids of pages, oldest first
@@ -215,7 +217,7 @@ class Reference:
 
     @property
     def running(self) -> list[Asked]:
-        return [*self.decoding, *([self.partial] if self.partial else []), *self.planned]
+        return [*self.decoding, *self.partial, *self.planned]
 
     def used_pages(self) -> int:
         return len({id(page) for one in self.running for page in one.pages})
@@ -386,8 +388,8 @@ class Reference:
         host = sum(
             one.stored for one in self.waiting if one.swapped and not math.isnan(one.admitted)
         )
-        if victim is self.partial:
-            self.partial = None
+        if victim in self.partial:
+            self.partial.remove(victim)
             self.outcome.recomputed += victim.stored
         else:
             self.decoding.remove(victim)
@@ -403,25 +405,30 @@ class Reference:
 
     def prefill(self, decoding: int) -> tuple[list[tuple[Asked, int, int]], bool]:
         drafted = self.drafts.lengths[decoding] if self.drafts else self.server.drafted
-        left = self.budget - decoding * (1 + drafted)
+        beside = math.ceil(decoding * (1 + drafted) / self.groups)
+        left = [max(self.budget // self.groups, 1) - beside] * self.groups
+        met = [False] * self.groups
         chunks: list[tuple[Asked, int, int]] = []
 
-        def compute(one: Asked, most: int) -> int:
+        def compute(one: Asked, most: int) -> None:
             tokens = min(one.goal - one.stored, most)
+            left[one.place] -= tokens
+            met[one.place] = True
             chunks.append((one, tokens, one.stored))
             if one.stored + tokens == one.goal and self.server.sharing:
                 self.keep(one, one.blocks, one.prompt)
-            return tokens
 
-        if self.partial:
-            one, self.partial = self.partial, None
+        for one in [one for one in self.partial if left[one.place] > 0]:
+            self.partial.remove(one)
             self.planned.append(one)
-            left -= compute(one, left)
-        while self.waiting and left > 0 and len(self.running) < self.server.max_sequences:
+            compute(one, left[one.place])
+        while self.waiting and max(left) > 0 and len(self.running) < self.server.max_sequences:
+            place = left.index(max(left))
             one = self.waiting[0]
             one.goal = one.prompt + one.made - one.swapped
             cut = self.server.policy == "chunked"
-            if not cut and chunks and not one.swapped and one.goal - self.known(one)[2] > left:
+            beyond = one.goal - self.known(one)[2] > left[place]
+            if not cut and met[place] and not one.swapped and beyond:
                 break
             if not self.admit(one):
                 return chunks, True
@@ -431,7 +438,8 @@ class Reference:
             elif one.swapped:
                 self.swapping += one.stored * self.server.swap_s_per_token
             if not one.swapped:
-                left -= compute(one, left if cut else one.goal)
+                one.place = place
+                compute(one, left[place] if cut else one.goal)
         return chunks, False
 
     def step(self) -> None:
@@ -459,7 +467,9 @@ class Reference:
         if batch or chunks:
             seen = sum(min(one.stored + 1, self.prices.window) for one in batch)
             parts = [(n, s) for _, n, s in chunks]
-            took = step_s(self.prices, len(batch), context, parts, seen) + self.start(bool(parts))
+            places = [one.place for one, _, _ in chunks]
+            took = step_s(self.prices, len(batch), context, parts, seen, places)
+            took += self.start(bool(parts))
             out.steps += 1
         else:
             took = 0.0
@@ -521,7 +531,7 @@ class Reference:
                 one.made += 1
                 self.real[one.number] += 1
             else:
-                self.partial = one
+                self.partial.append(one)
         for one in batch + prefilled:
             if math.isnan(one.first):
                 one.first = self.now + self.behind

@@ -39,7 +39,8 @@ def case(seed: int) -> tuple[Requests, Any, Any, dict[str, Any]]:
     if setting.policy not in BATCHED and random.random() < 0.1:
         given = replace(given, output=given.output + 1)
         driven["transferred"] = True
-    return given, prices(random, some_engine(random)), setting, driven
+    groups = int(random.choice([1, 1, 2, 3, 8]))
+    return given, prices(random, some_engine(random), groups), setting, driven
 
 
 def same(ours: Served, theirs: Outcome) -> None:

@@ -97,7 +97,9 @@ def _padded(p: Prices, g: Rules, s: State, count: int) -> None:
         final += r[i].prompt + r[i].output - 1
     held = count * memory.pages(g, prompt + output - 1) * g.page
     passing = p.token_s * count
-    took = lookup.step_s(p, 0, 0, 0, count * prompt, count, count * lookup.chunk_s(p, prompt, 0))
+    each = (count + g.groups - 1) // g.groups  # prompts of the busiest group
+    attention_s = each * lookup.chunk_s(p, prompt, 0)
+    took = lookup.step_s(p, 0, 0, 0, count * prompt, count, each * prompt, attention_s)
     took += queue.start(p.cold_s, s)
     n.behind = max(n.behind + passing - took, 0.0)
     _pass(s, took, 1, held, final, real)
@@ -128,16 +130,21 @@ def _padded(p: Prices, g: Rules, s: State, count: int) -> None:
 def _packed(p: Prices, g: Rules, s: State, count: int) -> None:
     """Only tokens that are asked for; each answer is returned when it is complete."""
     r, n = s.rows, s.counts[0]
-    context, held, final, attention_s, batch = 0, 0, 0, 0.0, 0
+    context, held, final, batch = 0, 0, 0, 0
+    s.loads[:] = 0
+    s.attending[:] = 0.0
     for at in range(count):
         i = s.lists[JOINING, at]
         context += r[i].prompt
         final += r[i].prompt + r[i].output - 1
         held += memory.pages(g, r[i].prompt + r[i].output - 1)
-        attention_s += lookup.chunk_s(p, r[i].prompt, 0)
+        group = s.loads.argmin()
+        s.loads[group] += r[i].prompt
+        s.attending[group] += lookup.chunk_s(p, r[i].prompt, 0)
         r[i].ends = r[i].output
         batch = heap.push(s.lists, DECODING, batch, i, r)
-    took = lookup.step_s(p, 0, 0, 0, context, count, attention_s) + queue.start(p.cold_s, s)
+    took = lookup.step_s(p, 0, 0, 0, context, count, max(s.loads), max(s.attending))
+    took += queue.start(p.cold_s, s)
     n.behind = max(n.behind + p.token_s * count - took, 0.0)
     _pass(s, took, 1, held * g.page, final, context)
     n.prefilled_tokens += context

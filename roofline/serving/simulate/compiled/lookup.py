@@ -48,21 +48,38 @@ def step_s(
     seen: float,
     new: int,
     chunks: int,
+    busiest: int,
     attention_s: float,
 ) -> float:
     """Time of a step with chunks. [s]
 
     ``context`` and ``seen`` are sums over the decoding sequences: of all their keys, and of those
-    inside their window.
+    inside their window. ``busiest`` are the new tokens of the group that has most of them.
     """
-    last = len(p.others) - 1
-    tokens = decoding + new
-    total = p.others[min(tokens, last)] + p.others_slope * max(tokens - last, 0)
-    total += p.head[decoding + chunks] + attention_s
+    groups = round(1.0 / p.shares[0])
+    beside = (decoding + groups - 1) // groups
+    rows = groups * (beside + (chunks + groups - 1) // groups)
+    total = _others_s(p, decoding + new, beside + busiest)
+    total += p.head[rows] + attention_s
     if decoding:
         total += line(p.contexts, p.mixed[decoding], context / decoding)
         total += line(p.windows, p.seen[decoding], seen / decoding)
     return float(max(total, p.launch_s) + p.step_s + p.sequence_s * decoding + p.prefill_s)
+
+
+@compiled
+def _others_s(p: Prices, tokens: int, busiest: int) -> float:
+    """Kernels of a step but attention, by its tokens and those of its busiest group. [s]"""
+    last = p.others.shape[1] - 1
+    at, beyond = min(tokens, last), max(tokens - last, 0)
+    if len(p.shares) == 1:
+        return float(p.others[0, at] + p.others_slope[0] * beyond)
+    share = min(max(busiest / tokens, p.shares[0]), 1.0)
+    i = interval(p.shares, share)
+    y = (share - p.shares[i]) / (p.shares[i + 1] - p.shares[i])
+    low = p.others[i, at] + p.others_slope[i] * beyond
+    high = p.others[i + 1, at] + p.others_slope[i + 1] * beyond
+    return float(low + y * (high - low))
 
 
 @compiled

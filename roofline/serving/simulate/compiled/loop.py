@@ -12,6 +12,7 @@ from roofline.serving.simulate.compiled.compiler import compiled, entry
 from roofline.serving.simulate.compiled.state import (
     DECODING,
     JOINING,
+    PARTIAL,
     PREFILLED,
     WAITING,
     Paced,
@@ -31,7 +32,7 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool, until: float) -> 
     n, follows = s.counts[0], len(d.lengths) > 0
     while True:
         queue.send(g, s)
-        idle = n.decoding == 0 and n.partial < 0
+        idle = n.decoding == 0 and n.partial == 0
         looks = idle or n.unseen >= g.look
         if looks:
             queue.enter(g, s)
@@ -39,7 +40,7 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool, until: float) -> 
             return True
         if looks:
             n.unseen = 0
-        if n.decoding == 0 and n.partial < 0 and n.waiting == 0:
+        if idle and n.waiting == 0:
             soonest = queue.next_arrival(g, s)
             if soonest == np.inf:
                 return False
@@ -55,12 +56,12 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool, until: float) -> 
         decoding = n.decoding if g.decode_first else 0
         # Tokens of the step that decode, or verify.
         beside = decoding * (1 + (d.lengths[decoding] if follows else g.drafted))
-        new, chunks, attention_s, blocked = 0, 0, 0.0, False
+        new, chunks, blocked = 0, 0, False
         n.prefilled, n.joining = 0, 0
         held = g.hold > 0 and not idle and _held(g, s)
         if calm and not held:
             before = n.preemptions
-            new, chunks, attention_s, blocked = _prefill(p, g, s, beside)
+            new, chunks, blocked = _prefill(p, g, s, beside)
             calm = n.preemptions == before
         if not g.decode_first and new == 0 and n.joining == 0:
             calm = _room_to_decode(g, s, d)
@@ -70,7 +71,8 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool, until: float) -> 
         steps, took, passing = 0, 0.0, p.token_s * decoding
         if new:
             steps = 1
-            took = lookup.step_s(p, decoding, n.context, n.seen, new, chunks, attention_s)
+            busiest, attention_s = max(s.loads), max(s.attending)
+            took = lookup.step_s(p, decoding, n.context, n.seen, new, chunks, busiest, attention_s)
             took += queue.start(p.cold_s, s)
             passing += p.token_s * n.prefilled
             n.behind = max(n.behind + passing - took - n.swapping, 0.0)
@@ -115,7 +117,7 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool, until: float) -> 
 def _held(g: Rules, s: State) -> bool:
     """Whether prompts wait for others, in this step."""
     n = s.counts[0]
-    if n.partial >= 0:
+    if n.partial:
         return False
     n.held += 1
     if n.waiting >= g.together or n.held >= g.hold:
@@ -145,7 +147,11 @@ def _wanted(g: Rules, s: State, ahead: int) -> int:
 def _preempt(g: Rules, s: State, d: Paced) -> None:
     """The last one by priority and time gives up its pages and waits again."""
     r, n = s.rows, s.counts[0]
-    at, victim = -1, n.partial
+    at, partial, victim = -1, -1, -1
+    for place in range(n.partial):
+        i = s.lists[PARTIAL, place]
+        if victim < 0 or heap.before(r[victim], r[i], WAITING):
+            partial, victim = place, i
     for place in range(n.decoding):
         i = s.lists[DECODING, place]
         if victim < 0 or heap.before(r[victim], r[i], WAITING):
@@ -153,7 +159,7 @@ def _preempt(g: Rules, s: State, d: Paced) -> None:
     n.preemptions += 1
     r[victim].preempted += 1
     if at < 0:
-        _stop_partial(g, s)
+        _stop_partial(g, s, partial)
     else:
         n.decoding = heap.remove(s.lists, DECODING, n.decoding, at, r)
         s.phases[(r[victim].prompt + r[victim].made - r[victim].joined) % g.page] -= 1
@@ -174,44 +180,73 @@ def _preempt(g: Rules, s: State, d: Paced) -> None:
 
 
 @compiled
-def _stop_partial(g: Rules, s: State) -> None:
-    """Take back the memory of the prompt that is partly prefilled."""
+def _stop_partial(g: Rules, s: State, at: int) -> None:
+    """Take back the memory of a prompt that is partly prefilled, by its place among them."""
     r, n = s.rows, s.counts[0]
-    i = n.partial
+    i = s.lists[PARTIAL, at]
     memory.release(g, s, i, r[i].done if g.grown else r[i].goal, r[i].done, i)
     n.recomputed_tokens += r[i].done
-    n.partial = -1
+    _drop_partial(s, at)
 
 
 @compiled
-def _prefill(p: Prices, g: Rules, s: State, beside: int) -> tuple[int, int, float, bool]:
-    """Plan the prompts of a step: tokens, chunks, their attention [s], whether memory is short."""
+def _drop_partial(s: State, at: int) -> None:
+    n = s.counts[0]
+    n.partial -= 1
+    for place in range(at, n.partial):
+        s.lists[PARTIAL, place] = s.lists[PARTIAL, place + 1]
+
+
+@compiled
+def _room(g: Rules, beside: int) -> int:
+    """Tokens of prompts for which a group has room in a step, beside those that all decode."""
+    return max(g.budget // g.groups, 1) - (beside + g.groups - 1) // g.groups
+
+
+@compiled
+def _prefill(p: Prices, g: Rules, s: State, beside: int) -> tuple[int, int, bool]:
+    """Plan the prompts of a step: tokens, chunks, whether memory is short.
+
+    A prompt goes on in the group in which it began, and begins in the one with fewest tokens.
+    """
     r, n = s.rows, s.counts[0]
-    left = g.budget - beside
-    new, chunks, attention_s = 0, 0, 0.0
-    if n.partial >= 0:
-        i = n.partial
-        tokens = min(left, r[i].goal - r[i].done)
+    room = _room(g, beside)
+    new, chunks, at = 0, 0, 0
+    s.loads[:] = 0
+    s.attending[:] = 0.0
+    while at < n.partial:
+        i = s.lists[PARTIAL, at]
+        tokens = min(room, r[i].goal - r[i].done)
+        if tokens <= 0:
+            at += 1
+            continue
         if g.grown and not memory.grow(g, s, i, tokens):
             # The last that runs has to go, which is this one, and nobody is admitted.
             n.preemptions += 1
             r[i].preempted += 1
-            _stop_partial(g, s)
+            _stop_partial(g, s, at)
             queue.enqueue(s, i)
-            return 0, 0, 0.0, True
-        attention_s += _compute(p, g, s, i, tokens)
-        new, chunks, left = tokens, 1, left - tokens
-    while n.waiting and left > 0 and n.running < g.max_sequences:
+            return new, chunks, True
+        new, chunks = new + tokens, chunks + 1
+        if _compute(p, g, s, i, tokens):
+            _drop_partial(s, at)
+        else:
+            at += 1
+    while n.waiting and n.running < g.max_sequences:
+        group = s.loads.argmin()
+        left = room - s.loads[group]
+        if left <= 0:
+            break
         i = s.lists[WAITING, 0]
         ready = r[i].swapped
         r[i].goal = r[i].prompt + r[i].made - ready
-        # A prompt that is not cut is the first of its step, or has room in what is left.
-        beside_others = chunks or (g.fits and beside)
+        # A prompt that is not cut is the first of its group's step, or has room in what is left.
+        beside_others = s.loads[group] or (g.fits and beside)
         whole = beside_others and not g.chunked and not ready
         if whole and r[i].goal - memory.matched(g, s, i)[3] > left:
             break
         if not memory.admit(g, s, i, ready, left):
-            return new, chunks, attention_s, True
+            return new, chunks, True
         n.waiting = heap.remove(s.lists, WAITING, n.waiting, 0, r)
         came = np.isnan(r[i].admitted)
         if came:
@@ -228,25 +263,28 @@ def _prefill(p: Prices, g: Rules, s: State, beside: int) -> tuple[int, int, floa
         tokens = r[i].goal - r[i].done
         if g.chunked:
             tokens = min(left, tokens)
-        attention_s += _compute(p, g, s, i, tokens)
-        new, chunks, left = new + tokens, chunks + 1, left - tokens
-    return new, chunks, attention_s, False
+        new, chunks = new + tokens, chunks + 1
+        r[i].group = group
+        if not _compute(p, g, s, i, tokens):
+            s.lists[PARTIAL, n.partial] = i
+            n.partial += 1
+    return new, chunks, False
 
 
 @compiled
-def _compute(p: Prices, g: Rules, s: State, i: int, tokens: int) -> float:
-    """Take a chunk of a prompt into the step; the time of its attention. [s]"""
+def _compute(p: Prices, g: Rules, s: State, i: int, tokens: int) -> bool:
+    """Take a chunk of a prompt into its group's step; whether it is the last one."""
     r, n = s.rows, s.counts[0]
-    attention_s = lookup.chunk_s(p, tokens, r[i].done)
+    s.attending[r[i].group] += lookup.chunk_s(p, tokens, r[i].done)
+    s.loads[r[i].group] += tokens
     r[i].done += tokens
-    n.partial = i
-    if r[i].done == r[i].goal:
-        n.partial = -1
-        s.lists[PREFILLED, n.prefilled] = i
-        n.prefilled += 1
-        if g.sharing:
-            memory.keep(g, s, i, i, r[i].prompt)
-    return attention_s
+    if r[i].done < r[i].goal:
+        return False
+    s.lists[PREFILLED, n.prefilled] = i
+    n.prefilled += 1
+    if g.sharing:
+        memory.keep(g, s, i, i, r[i].prompt)
+    return True
 
 
 @compiled
@@ -263,7 +301,7 @@ def _undisturbed(g: Rules, s: State, beside: int) -> tuple[int, float]:
             if s.fills[at]:
                 most = ahead
                 break
-    left = g.budget - beside
+    left = _room(g, beside)
     if g.hold:
         most = min(most, g.hold - n.held) if n.held else 1
     if g.look > 1:

@@ -31,6 +31,7 @@ class Rules(NamedTuple):
     decode_first: bool
     max_sequences: int
     budget: int
+    groups: int
     drafted: int
     pages: int
     page: int
@@ -90,6 +91,7 @@ ROW: Final = np.dtype(
         # Tokens to prefill, and those prefilled; whether its cache comes from elsewhere.
         ("goal", "i8"),
         ("done", "i8"),
+        ("group", "i8"),  # group of devices in which it is prefilled
         ("swapped", "i8"),
         # Pages at its start that others may use, and pages that are promised to it.
         ("shared", "i8"),
@@ -118,7 +120,7 @@ COUNTS: Final = np.dtype(
         ("prefilled", "i8"),
         ("joining", "i8"),
         ("fresh", "i8"),  # whether some that decode have no first token yet
-        ("partial", "i8"),  # row whose prompt is partly prefilled, −1 for none
+        ("partial", "i8"),  # prompts that are partly prefilled, one in a group at most
         ("running", "i8"),  # sequences that have memory
         ("open", "i8"),  # requests of clients that are not finished
         ("started", "i8"),  # clients, while they ramp up
@@ -174,7 +176,9 @@ JOINING: Final = 4
 """Sequences whose cache comes from elsewhere."""
 ORDER: Final = 5
 """Sequences that have regions, in order of their start."""
-LISTS: Final = 6
+PARTIAL: Final = 6
+"""Sequences whose prompt is partly prefilled, the oldest first."""
+LISTS: Final = 7
 
 
 class State(NamedTuple):
@@ -192,6 +196,10 @@ class State(NamedTuple):
     """Sequences that decode by where in a page their next token lies."""
     fills: Integers
     """Sequences by when they fill the window."""
+    loads: Integers
+    attending: Array
+    """Tokens of prompts of each group in the step that is being planned, and their attention.
+    [token] [s]"""
     hashes: Integers
     places: Places
     """Ids of blocks, and where those are kept that the sequence uses."""
@@ -236,9 +244,11 @@ class Prices(NamedTuple):
     one that prefills; both without layers that have a window. [s]"""
     seen: Array
     """Layers with a window, by sequences that decode. [s]"""
+    shares: Array
     others: Array
-    others_slope: float
-    """Kernels by tokens of a step with prompts; beyond the last entry, for each token. [s]"""
+    others_slope: Array
+    """Kernels of a step with prompts by the share of its tokens that the busiest group has, and by
+    tokens; beyond the last entry, for each token. [1] [s]"""
     head: Array
     """LM head by rows of logits. [s]"""
     chunks: Array

@@ -54,9 +54,11 @@ def pace(share: Share, batch: Array, beside: Array, x: Array, loaded: Array) -> 
         x, loaded: Prompts for each step, and φ. [1]
     """
     tokens, prompts = x * share.prompt / loaded, x / loaded
+    each = share.chunks(beside)
     plain = share.at(share.decode_s, batch)
-    kernels = share.kernels(beside, tokens, prompts)
-    slope = share.kernels(beside, tokens + share.prompt, prompts + 1.0) - kernels
+    kernels = share.kernels(beside, tokens, prompts, prompts * each)
+    more = tokens + share.prompt, prompts + 1.0, (prompts + 1.0) * each
+    slope = share.kernels(beside, *more) - kernels
     slope = np.maximum(slope / share.prompt, 0.0)
     spread = prompts * (share.square + x * share.prompt**2) - tokens**2
     room = share.at(share.full, beside) * share.prompt
@@ -111,6 +113,8 @@ def coming(share: Share, batch: Array, x: Array) -> Array:
     full, beyond = _cut(share, batch)
     if share.decode_first:
         return np.clip(1.0 - (1.0 - x / full) * np.exp(-x * beyond), LEAST, 1.0)
+    if share.shares[0] < 1.0:
+        return _in_groups(share, batch, x)
     each: Array = special.lambertw(np.maximum(x, LEAST))
     found: Array = np.maximum(x / full + (x / each - 1.0) * beyond, LEAST)
     return found
@@ -132,8 +136,56 @@ def turning(share: Share, batch: Array, x: Array, running: Array) -> Array:
         often = 1.0 - (1.0 - x / full) * stays ** (running * beyond)
     else:
         stay = max(1.0 - 1.0 / share.steps, 0.0)
-        often = np.maximum(x / full + (1.0 - stay**running) * beyond, x / running)
+        begun = 1.0 - stay**running
+        if share.shares[0] < 1.0:
+            often = np.maximum(_side_by_side(share, batch, x, begun), x / full)
+        else:
+            often = x / full + begun * beyond
+        often = np.maximum(often, x / running)
     return np.clip(often, LEAST, 1.0 if share.decode_first else None)
+
+
+def _side_by_side(share: Share, batch: Array, x: Array, begun: Array) -> Array:
+    """φ of `turning` where prompts have steps of their own, and are in groups side by side.
+
+    While they are prefilled nobody ends, and those that ended before are with the front end for W
+    decode steps: they join. So prompts begin every W + 1 / P steps, with P the chance that some end
+    in a step, and take c steps and as many as the last of them comes later.
+    """
+    chunks, plain = share.chunks(batch), share.at(share.decode_s, batch)
+    away = share.request_s / np.maximum(plain, LEAST)
+    cycle = away + 1.0 / np.maximum(begun, LEAST)
+    side = np.clip(x * cycle, 1.0, 1.0 / share.shares[0])
+    step = share.prefill(batch, side * share.prompt / chunks, side / chunks, side)
+    joined = x * away
+    late = joined / (1.0 + joined) * share.request_s / np.maximum(step, LEAST) + 0.5
+    late = -np.expm1(-joined) * np.maximum(late, 1.0)
+    found: Array = (chunks + late) / cycle
+    return found
+
+
+def _in_groups(share: Share, batch: Array, x: Array) -> Array:
+    """φ where prompts come at any time, have steps of their own, and are in groups side by side.
+
+    φ = (1 − e^−λD)·(e^(λTc) − 1) / (1 − e^−λT), λ = x / (D + φT)
+
+    with D a decode step and T one with prompts: the steps of a busy period of a queue in which
+    nobody waits, begun by what comes in a decode step; at least x/κ, at most c steps for each
+    prompt. Source: Takács 1962, Introduction to the Theory of Queues, M/G/∞.
+    """
+    full, chunks = share.at(share.full, batch), share.chunks(batch)
+    plain = share.at(share.decode_s, batch)
+    low, high = x / full, np.maximum(x * chunks, x / full)
+    for _ in range(BISECTIONS):
+        often = (low + high) / 2.0
+        each = np.maximum(x / np.maximum(often, LEAST), LEAST)
+        step = share.prefill(batch, each * share.prompt, each, each * chunks)
+        rate = x / (plain + often * step)
+        begun, met = -np.expm1(-rate * plain), np.maximum(-np.expm1(-rate * step), LEAST)
+        more = begun * np.expm1(np.minimum(rate * step * chunks, 300.0)) / met > often
+        low, high = np.where(more, often, low), np.where(more, high, often)
+    found: Array = np.maximum((low + high) / 2.0, LEAST)
+    return found
 
 
 def _cut(share: Share, batch: Array) -> tuple[Array, Array]:
@@ -142,6 +194,7 @@ def _cut(share: Share, batch: Array) -> tuple[Array, Array]:
     return full, np.maximum(share.chunks(batch) - 1.0 / full, 0.0)
 
 
+BISECTIONS: Final = 24
 HALVINGS: Final = 64
 SECTIONS: Final = 64
 """Parts that a range is cut into at once, in place of six halvings. [1]"""

@@ -19,6 +19,8 @@ SAMPLE: Final = 128
 """Requests whose lengths stand for those of all, spread evenly over them."""
 POINTS: Final = 32
 """Batches at which steps are priced; between them they are straight lines."""
+NEARLY: Final = 2.0**-20
+"""Chunks that a whole number of them may lack. [1]"""
 CUTS: Final = 64
 """Least share of the token budget that is left for a chunk, beside the sequences that decode."""
 
@@ -59,10 +61,12 @@ class Share(Struct, frozen=True):
     full: Array
     """Prompts for which a step has room. [1]"""
     attention_s: Array
-    """Attention of prompts for each of their tokens. [s]"""
+    """Attention of prompts for each of their tokens in one group. [s]"""
+    shares: Array
     others_s: Array
-    slope_s: float
-    """Kernels but attention by new tokens; beyond the last, for each. [s]"""
+    slope_s: Array
+    """Kernels but attention by the share of the new tokens that the busiest group of devices has,
+    and by new tokens; beyond the last, for each. [1] [s]"""
     head_s: Array
     """LM head by rows of logits. [s]"""
     software_s: float
@@ -81,9 +85,15 @@ class Share(Struct, frozen=True):
         found: Array = np.interp(batch, self.batches, column)
         return found
 
-    def prefill(self, batch: Array, tokens: Array, prompts: Array) -> Array:
-        """A step of so many sequences that decode, with tokens of so many prompts. [s]"""
-        found: Array = np.maximum(self.kernels(batch, tokens, prompts), self.launch_s)
+    def prefill(
+        self, batch: Array, tokens: Array, prompts: Array, chunks: Array | None = None
+    ) -> Array:
+        """A step of so many sequences that decode, with tokens of so many prompts. [s]
+
+        They are in as many chunks, if no other number is given.
+        """
+        kernels = self.kernels(batch, tokens, prompts, prompts if chunks is None else chunks)
+        found: Array = np.maximum(kernels, self.launch_s)
         return found + self.software(batch)
 
     def software(self, batch: Array) -> Array:
@@ -92,15 +102,47 @@ class Share(Struct, frozen=True):
         found: Array = self.software_s + self.sequence_s * beside
         return found
 
-    def kernels(self, batch: Array, tokens: Array, prompts: Array) -> Array:
-        """Kernels of such a step, however long their launches take. [s]"""
+    def kernels(self, batch: Array, tokens: Array, prompts: Array, chunks: Array) -> Array:
+        """Kernels of such a step in so many chunks, however long their launches take. [s]"""
         beside = batch if self.decode_first else np.zeros_like(batch)
-        new = beside + tokens
-        total = _between(self.others_s, new)
-        total = total + self.slope_s * np.maximum(new - (len(self.others_s) - 1.0), 0.0)
+        busiest = self._busiest(batch, tokens, chunks)
+        total = self._others(beside + tokens, beside * self.shares[0] + busiest)
         total = total + _between(self.head_s, beside + np.minimum(prompts, self.most))
-        total = total + tokens * self.at(self.attention_s, batch)
+        total = total + busiest * self.at(self.attention_s, batch)
         return total + self.at(self.beside_s, beside)
+
+    def _busiest(self, batch: Array, tokens: Array, chunks: Array) -> Array:
+        """New tokens of the group that has most of a step's chunks, which are about alike. [token]
+
+        Of k chunks that come by chance g groups have k/g each, and the busiest about (g − 1) / 2g
+        more, the mean of what is missing to the next whole number; no more than it has room for.
+        """
+        least = float(self.shares[0])
+        if least == 1.0:
+            return tokens
+        if self.uniform:
+            most = np.ceil(chunks * least - NEARLY)
+        else:
+            most = chunks * least + (1.0 - least) / 2.0
+        each = tokens / np.maximum(chunks, 1.0)
+        room = np.maximum(self.at(self.full, batch) * self.prompt * least, each)
+        return np.clip(each * np.maximum(most, 1.0), tokens * least, np.maximum(room, tokens * least))
+
+    def _others(self, new: Array, busiest: Array) -> Array:
+        """Kernels but attention, of so many tokens, and of those of the busiest group. [s]"""
+        beyond = np.maximum(new - (self.others_s.shape[1] - 1.0), 0.0)
+        rows = [
+            _between(row, new) + slope * beyond
+            for row, slope in zip(self.others_s, self.slope_s, strict=True)
+        ]
+        if len(rows) == 1:
+            return rows[0]
+        share = np.clip(busiest / np.maximum(new, 1.0), self.shares[0], 1.0)
+        i, x = between(self.shares, share)
+        every = np.stack(np.broadcast_arrays(*rows))
+        low, high = (np.take_along_axis(every, (i + end)[None], axis=0)[0] for end in (0, 1))
+        found: Array = low + x * (high - low)
+        return found
 
     def stay(self, batch: Array) -> Array:
         """Steps that a sequence runs, those of its prompt included where they decode too. [1]"""
@@ -144,7 +186,7 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
     decode_s[0] = 0.0
     evenly = (np.arange(SAMPLE) + 0.5) / SAMPLE
     lengths = np.quantile(prompt, evenly, method="nearest")
-    chunk, full = _room(server, batches, lengths, most)
+    chunk, full = _room(server, prices.groups, batches, lengths, most)
     return Share(
         steps=float(steps.mean()),
         prompt=float(prompt.mean()),
@@ -165,6 +207,7 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
         cuts=np.ceil(lengths[:, None] / chunk).mean(axis=0),
         full=full,
         attention_s=_attention_s(table, lengths, chunk),
+        shares=table.shares,
         others_s=table.others,
         slope_s=table.others_slope,
         head_s=table.head,
@@ -215,20 +258,25 @@ def sequences_at_once(given: Requests, server: Server, context: float) -> tuple[
     return min(limit, room), max(uneven, 1.0) if room < limit else 1.0
 
 
-def _room(server: Server, batches: Array, lengths: Array, most: int) -> tuple[Array, Array]:
-    """Tokens of the longest chunk, and prompts for which a step has room, by batch."""
+def _room(
+    server: Server, groups: int, batches: Array, lengths: Array, most: int
+) -> tuple[Array, Array]:
+    """Tokens of the longest chunk, and prompts for which a step has room, by batch.
+
+    Every group has its part of the step, and a prompt is in one of them.
+    """
     longest = np.full(len(batches), lengths[-1])
     if not server.token_budget:
         return longest, np.full(len(batches), float(most))
     beside = (
         batches * (1.0 + server.drafted) if server.first == "decode" else np.zeros_like(batches)
     )
-    left = np.maximum(server.token_budget - beside, server.token_budget / CUTS)
+    left = np.maximum(server.token_budget - beside, server.token_budget / CUTS) / groups
     if server.policy == "chunked":
-        return left, np.minimum(left / lengths.mean(), most)
+        return left, np.minimum(groups * left / lengths.mean(), most)
     # Prompts that come in any order, each in the step of the one before if it has room there.
     order = np.random.default_rng(0).permutation(lengths)
-    return longest, np.array([min(_packed(order, room), most) for room in left])
+    return longest, np.array([min(groups * _packed(order, room), most) for room in left])
 
 
 def _packed(lengths: Array, room: float) -> float:
