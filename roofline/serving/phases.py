@@ -185,6 +185,37 @@ def first_tokens(
     return FirstTokens(deployment.engine_costs, batch, prompts, full, rest)
 
 
+def cut_prompts(
+    deployment: Deployment, count: Number, prompt: Number, cached: Number
+) -> FirstTokens:
+    """First tokens of prompts on an idle server, in the steps that the engine cuts them into.
+
+    A prompt is in one group of attention data parallelism, which has its part of a step's tokens.
+    Chunks are taken as equally long, at the mean of the contexts that they see: attention is linear
+    in these.
+
+    Args:
+        deployment: What runs; the degrees of its layout may be a column of the grid.
+        count: Prompts side by side. [1]
+        prompt, cached: Tokens of each prompt, and how many of them are cached. [token]
+    """
+    new = prompt - cached
+    steps = chunks_of(deployment, new)
+    each = 1.0 if np.all(np.asarray(new) == 1.0) else new / steps
+    context = cached + (new + new / steps) / 2.0
+    full = grid_step(deployment, count, each, context)
+    return FirstTokens(deployment.engine_costs, count * steps, count, full, None)
+
+
+def chunks_of(deployment: Deployment, new: Number) -> Number:
+    """Steps into which an engine cuts a prompt of so many new tokens on an idle server. [1]"""
+    limit = np.asarray(deployment.step_tokens / deployment.layout.dp)
+    if deployment.engine.policy != "chunked" or not limit.any():
+        return new * 0.0 + 1.0
+    found: Number = np.ceil(new / np.maximum(limit, 1.0))[()]
+    return found
+
+
 @dataclass(eq=False)
 class DecodeSteps:
     """Decode steps of batches at contexts between which time is linear."""

@@ -30,6 +30,7 @@ from roofline.serving.static import (
     StaticBatch,
     StaticBatches,
     batch_axis,
+    lone_prompt,
     micro,
     static_batch,
     static_batches,
@@ -343,8 +344,7 @@ def _lasting(batch: StaticBatch, steady: SteadyState | None, replicas: int) -> l
     devices = replicas * batch.devices
     tpot = _Metric("tpot_s", batch.tpot_s, batch.tpot_serial_s, "s", "tpot", batch.tpot_log_sd)
     if steady is None:
-        own = replace(batch.workload, batch=1, prefill_batch=0)
-        alone = static_batch(batch.deployment, own, utilization=batch.utilization)
+        alone = lone_prompt(batch.deployment, batch.workload)
         idle = _Metric(
             "ttft_idle_s", alone.ttft_s, alone.ttft_serial_s, "s", "ttft_idle", alone.ttft_log_sd
         )

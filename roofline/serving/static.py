@@ -24,6 +24,8 @@ from roofline.serving.phases import (
     ENGINE,
     DecodeSteps,
     FirstTokens,
+    chunks_of,
+    cut_prompts,
     decode_between,
     first_tokens,
     together,
@@ -285,6 +287,14 @@ def priced(
     )
 
 
+def lone_prompt(deployment: Deployment, workload: Workload) -> StaticBatch:
+    """One prompt of a workload on an idle server, in the steps that the engine cuts it into."""
+    own = replace(workload, batch=1, prefill_batch=0, output=1)
+    first = cut_prompts(deployment, 1.0, float(own.prompt), float(own.cached))
+    batch = priced(Phases(deployment, own, first, None))
+    return replace(batch, ttft_mean_s=batch.ttft_s)
+
+
 def _mean_ttft(first: FirstTokens, work: Workload) -> float:
     """Arrival to first token, mean over the batch. [s]
 
@@ -392,7 +402,10 @@ class PromptTimes(Struct, frozen=True):
     first_s: Array
     second_s: Array
     further_s: Array
-    """Time of the first prompt in a step, of the second, and of each further one. [s]"""
+    """Time of the first chunk of a prompt in a step, of the second, and of each further one in a
+    group of devices that has one. [s]"""
+    chunks: Array
+    """Chunks of a prompt, each in a step of its own. [1]"""
 
 
 def prompt_times(
@@ -411,68 +424,91 @@ def prompt_times(
         R = (T_C − T_2) / (C − 2)
         Q = T + (C − 1)·S/p − G
 
-    with T a step of one prompt of p tokens, T_2 and T_C those of two and of C prompts, and G the
-    part of a decode step that is shared with prompts beside it: weights are read, kernels and the
-    step itself are started once. S is the time of a second prompt, S/p that of one token more, R
-    that of each prompt beyond, and Q what the first prompt adds to a step in which all other
+    with T a step of one chunk of p tokens, T_2 and T_C those of two chunks and of C prompts, and G
+    the part of a decode step that is shared with prompts beside it: weights are read, kernels and
+    the step itself are started once. S is the time of a second prompt, S/p that of one token more,
+    R that of each prompt beyond, and Q what the first prompt adds to a step in which all other
     clients decode.
 
-    Nothing is shared where prompts have steps of their own. Groups with sequences of their own
-    have a prompt each at once: all three are T_C / C there, and without decode.
+    Nothing is shared where prompts have steps of their own. A second prompt is in another group of
+    attention data parallelism where there is one, and the token more of a group takes as long as
+    one of T_C. Of prompts that are cut R is T_C / C for each chunk; without decode all three are.
     Source: the sum over the operators of a mixed step, on straight lines between T, T_2 and T_C.
 
     Args:
         deployment: What runs; degrees of its layout may be columns.
-        alone_s, two_s, all_s: T, T_2 and T_C: `FirstTokens.busy_s`. [s]
+        alone_s, two_s: Time of one prompt and of two in all of their steps, from `cut_prompts`. [s]
+        all_s: Time of all prompts in one step: `FirstTokens.busy_s`. [s]
         batch: C, as a column. [1]
-        new: p: tokens of a prompt that are not cached. [token]
+        new: Tokens of a prompt that are not cached. [token]
         decode: Decode steps of the batches; None where nothing decodes, or nothing is cached.
     """
     mean = all_s / batch
     if decode is None:
-        return PromptTimes(mean, mean, mean)
-    others = batch - 1.0
-    first = np.broadcast_to(alone_s, all_s.shape)
-    second = np.broadcast_to(two_s - alone_s, all_s.shape)
+        return PromptTimes(mean, mean, mean, np.ones_like(mean))
+    others, chunks = batch - 1.0, np.broadcast_to(chunks_of(deployment, new), all_s.shape)
+    first = alone_s / chunks
+    second = (two_s - alone_s) / chunks
     further = np.where(others > 1, (all_s - two_s) / np.maximum(others - 1.0, 1.0), second)
+    further = np.where(chunks > 1.0, mean / chunks, further)
     if deployment.engine.first == "decode":
-        beside = others / decode.number * second / new
-        first = np.maximum(alone_s + beside - decode.shared_s, 0.0)
-    apart = np.asarray(deployment.layout.dp) > 1
-    if apart.any():
-        first, second, further = (np.where(apart, mean, t) for t in (first, second, further))
-    return PromptTimes(first, second, further)
+        each = np.where(np.asarray(deployment.layout.dp) > 1, mean, second * chunks) / new
+        first = np.maximum(first + others / decode.number * each - decode.shared_s, 0.0)
+    return PromptTimes(first, second, further, chunks)
 
 
-def steady_tpot(*, decode_s: Number, prompts: PromptTimes, batch: Number, output: Number) -> Array:
+def steady_tpot(
+    *, decode_s: Number, prompts: PromptTimes, batch: Number, output: Number, groups: Number
+) -> Array:
     """Approximate time between tokens of a server that is kept full; 0 for answers of one token.
 
-        λ = (C − 1) / n
+        λ = k·(C − 1) / n
         TPOT = D + P₁·Q + P₂·S + (λ − P₁ − P₂)·R
 
-    with D the decode step of C sequences, n tokens of an answer, Q, S and R what the first prompt
-    of a step adds to it, the second, and each further one, and P₁ = 1 − e^−λ and
-    P₂ = 1 − e^−λ·(1 + λ) the chances that a step has at least one prompt, and at least two.
+    with D the decode step of C sequences, n tokens of an answer, k chunks of a prompt, Q, S and R
+    what the first chunk in a step adds to it, the second, and each further one, and P₁ and P₂ the
+    chances that a step has at least one of them, and at least two.
 
-    Every other client sends a prompt in n steps; how many come in one step is a Poisson number of
-    mean λ. Off the closed form of the simulator, `roofline.serving.steady.steady_state`, by
-    0.2 % in the median and by 2.2 % or less in nine of ten cases: 18 deployments of 6 networks
-    with the kernels and costs of three engines, 1 to 256 clients, prompts of 100 to 4,000 tokens
-    and answers of 50 to 1,000 (479 that fit). It is off by up to three times where more prompts
-    come than steps, or more tokens than the front end, have room for: they wait then.
+    Every other client sends a prompt in n steps. How many come in one step is a Poisson number of
+    mean λ; of prompts that are cut each of the g groups of devices has one chunk with chance λ / g,
+    or none. A further chunk is as a second one as long as a group is without.
+    Off the closed form of the simulator, `roofline.serving.steady.steady_state`, by 0.2 % in the
+    median and by 2.2 % or less in nine of ten cases: 18 deployments of 6 networks with the kernels
+    and costs of three engines, 1 to 256 clients, prompts of 100 to 4,000 tokens and answers of 50
+    to 1,000 (479 that fit). It is off by up to three times where more prompts come than steps, or
+    more tokens than the front end, have room for: they wait then.
     Source: Little's law, in steps.
 
     Args:
         decode_s: D. [s]
-        prompts: Q, S and R.
+        prompts: Q, S, R and k.
         batch, output: C and n. [1] [token]
+        groups: g, groups of devices that have sequences of their own. [1]
     """
-    others = (batch - 1.0) / output
-    one = -np.expm1(-others)
-    two = one - others * np.exp(-others)
-    added = one * prompts.first_s + two * prompts.second_s
-    each = decode_s + (added + (others - one - two) * prompts.further_s)
+    met = (batch - 1.0) / output * prompts.chunks
+    one, two = _chances(met, prompts.chunks, groups)
+    crowded = _crowded(met, met - one - two, groups)
+    added = one * prompts.first_s + (met - one - crowded) * prompts.second_s
+    each = decode_s + (added + crowded * prompts.further_s)
     return np.where(np.asarray(output) > 1.0, each, 0.0)
+
+
+def _chances(met: Array, chunks: Array, groups: Number) -> tuple[Array, Array]:
+    """Chances that a step has at least one chunk, and at least two, of a mean number. [1]"""
+    one = -np.expm1(-met)
+    two = one - met * np.exp(-met)
+    cut = chunks > 1.0
+    if not cut.any():
+        return one, two
+    busy = np.minimum(met / groups, 1.0)
+    none = (1.0 - busy) ** groups
+    single = groups * busy * (1.0 - busy) ** (groups - 1.0)
+    return np.where(cut, 1.0 - none, one), np.where(cut, 1.0 - none - single, two)
+
+
+def _crowded(met: Array, further: Array, groups: Number) -> Array:
+    """Chunks of a step, of those further than any number, for which no group is left. [1]"""
+    return np.where(np.asarray(groups) > 1, np.clip(met - groups, 0.0, further), further)
 
 
 @dataclass(eq=False)
@@ -493,9 +529,9 @@ class StaticBatches:
 
     @cached_property
     def few(self) -> FirstTokens:
-        """Prefill on an idle server, of one prompt and of two in one step: columns."""
+        """Prefill on an idle server, of one prompt and of two side by side: columns."""
         lengths = float(self.work.prompt), float(self.work.cached)
-        return first_tokens(self.deployment, np.array([[1.0, 2.0]]), *lengths, prefill_batch=2)
+        return cut_prompts(self.deployment, np.array([[1.0, 2.0]]), *lengths)
 
     @property
     def steps(self) -> list[GridStep]:
@@ -554,24 +590,32 @@ class StaticBatches:
     def steady(self) -> SteadyColumns:
         """Approximate figures of as many sequences that are kept full: each asks again at once.
 
-            throughput = C·n / (a + D + Q + P₁·S + (λ − P₁)·R + m·TPOT)
+            throughput = C·n / (a + k·(D + Q + P₁·S + (λ − P₁)·R) + m·TPOT)
 
         with the terms of `steady_tpot`, a the front end and m = n − 1 steps after the first token:
-        the prompts of others go through the step of one's own, too.
+        the prompts of others go through the steps of one's own, too, those that are cut in other
+        groups.
 
         Off the closed form by 0.2 % in the median and by 2.4 % or less in nine of ten cases, those
-        of `steady_tpot`. Memory, the most sequences of an engine and the most tokens of a step are
-        not looked at: what is beyond them would wait.
+        of `steady_tpot`. Memory and the most sequences of an engine are not looked at: what is
+        beyond them would wait.
         Source: Little's law.
         """
         prompts, batch, output = self.prompts, self.batch, float(self.work.output)
-        each = steady_tpot(decode_s=self.tpot_s, prompts=prompts, batch=batch, output=output)
-        met = (batch - 1.0) / (output if output > 1.0 else 1.0)
+        groups = np.ravel(np.asarray(self.deployment.layout.dp, float))
+        each = steady_tpot(
+            decode_s=self.tpot_s, prompts=prompts, batch=batch, output=output, groups=groups
+        )
+        met = (batch - 1.0) / (output if output > 1.0 else 1.0) * prompts.chunks
         # Answers of one token: prompts alone, one after the other.
         any_met = -np.expm1(-met) if output > 1.0 else np.minimum(met, 1.0)
-        others_s = any_met * prompts.second_s + (met - any_met) * prompts.further_s
-        whole = self.costs.arrival_s + self.tpot_s + prompts.first_s + others_s
-        whole += (output - 1.0) * each
+        crowded = _crowded(met, met - any_met, groups)
+        others_s = (met - crowded) * prompts.second_s + crowded * prompts.further_s
+        # A chunk fills its group's step: one of another prompt is in another group.
+        apart = np.minimum(met, groups - 1.0) * prompts.second_s
+        others_s = np.where(prompts.chunks > 1.0, apart, others_s)
+        own = prompts.chunks * (self.tpot_s + prompts.first_s + others_s)
+        whole = self.costs.arrival_s + own + (output - 1.0) * each
         return SteadyColumns(self.few.seconds[:, 0], each, batch * output / whole)
 
     @property
@@ -586,7 +630,8 @@ class StaticBatches:
             new=float(self.work.prompt - self.work.cached),
             decode=self.decode if self.work.kv_cache else None,
         )
-        return PromptTimes(found.first_s[:, 0], found.second_s[:, 0], found.further_s[:, 0])
+        columns = (found.first_s, found.second_s, found.further_s, found.chunks)
+        return PromptTimes(*(column[:, 0] for column in columns))
 
     @cached_property
     def _kernels_s(self) -> Array:

@@ -9,13 +9,14 @@ from msgspec import Struct
 from roofline.cost.engine_costs import EngineCosts
 from roofline.errors import InputError
 from roofline.records import replace
+from roofline.serving.phases import cut_prompts
 from roofline.serving.requests import Requests, requests
 from roofline.serving.simulate.prices import prices_of_lengths
 from roofline.serving.simulate.server import Asked, server_of
 from roofline.serving.simulate.steady import Share, closed, share_of
 from roofline.serving.simulate.steady.errors import CLOSED
 from roofline.serving.simulate.steady.share import sequences_at_once
-from roofline.serving.static import CENTRAL, StaticBatch, static_batch
+from roofline.serving.static import CENTRAL, StaticBatch
 from roofline.serving.workload import MOST_TOKENS, branches
 
 SPREAD: Final = 0.1
@@ -94,12 +95,11 @@ def steady_state(batch: StaticBatch, costs: EngineCosts | None = None) -> Steady
     found = closed(share, float(work.batch))
     columns = (found.ttft_s, found.tpot_s, found.latency_s, found.requests_per_s)
     first, each, whole, rate = (float(column[0]) for column in columns)
-    idle = _together(share, 1, 1)
+    lone = cut_prompts(deployment, 1.0, float(work.prompt), float(work.cached))
+    idle = float((lone if costs is None else replace(lone, costs=costs)).seconds)
     if deployment.layout.pp > 1:
-        alone = replace(work, batch=1, prefill_batch=0)
-        through = static_batch(deployment, alone, utilization=batch.utilization).ttft_s
-        through *= 1.0 if costs is None else costs.prefill_gain
-        first, whole, idle = first + through - idle, whole + through - idle, through
+        more = idle - _together(share, 1, 1)
+        first, whole = first + more, whole + more
     wave = max(floor(min(float(share.at(share.full, np.array(float(at_once)))), at_once)), 1)
     waves_per_s = rate / wave * float(share.chunks(np.array(0.0)))
     state = SteadyState(

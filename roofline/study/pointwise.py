@@ -25,7 +25,7 @@ from roofline.serving.ffn_pools import attention_of, ratios
 from roofline.serving.phases import LIMITS
 from roofline.serving.pools import Phases
 from roofline.serving.rounds import sheet
-from roofline.serving.static import CENTRAL, OpTime, static_batch
+from roofline.serving.static import CENTRAL, OpTime, lone_prompt, static_batch
 from roofline.serving.workload import Workload
 from roofline.study.scenario.scenario import Lane
 from roofline.study.sweep import points as tabular
@@ -180,9 +180,7 @@ def _branched(deployment: Deployment, work: Workload, lane: Lane) -> tuple[dict[
     """Answers or beams of each prompt, as a static batch, which has no steady state."""
     share = lane.technique.memory_utilization
     found = static_batch(deployment, work, utilization=share)
-    alone = static_batch(
-        deployment, replace(work, batch=1, prefill_batch=0), utilization=share, operators=False
-    )
+    alone = lone_prompt(deployment, work)
 
     def figures(at: float) -> dict[str, float]:
         """So many standard deviations from the median."""

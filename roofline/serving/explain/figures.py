@@ -31,11 +31,11 @@ from roofline.serving.explain.parts import (
     told_apart,
     worst,
 )
-from roofline.serving.phases import ENGINE
+from roofline.serving.phases import ENGINE, chunks_of
 from roofline.serving.room import own
-from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.static import StaticBatch, lone_prompt
 from roofline.table import Derivation
-from roofline.units import MILLION, SECONDS_PER_HOUR, show, show_binary
+from roofline.units import MILLION, SECONDS_PER_HOUR, show_binary
 
 if TYPE_CHECKING:
     from roofline.serving.steady import SteadyState
@@ -307,7 +307,7 @@ def explain_all(
         every["adapters"] = adapters(batch)
     prefix = "static_" if state else ""
     every |= {f"{prefix}throughput": rate, f"{prefix}cost": spent, f"{prefix}energy": joules}
-    every["ttft_idle"] = idle = ttft_idle(batch, state)
+    every["ttft_idle"] = idle = ttft_idle(batch)
     if state is not None:
         every["ttft_steady"] = steady = ttft_steady(state, idle)
         every["tpot_steady"] = between = tpot_steady(batch, state, first, each)
@@ -317,10 +317,13 @@ def explain_all(
     return every
 
 
-def ttft(batch: StaticBatch) -> Derivation:
-    """Arrival to first token of the prompt that is prefilled last."""
+def ttft(batch: StaticBatch, chunks: float = 0.0) -> Derivation:
+    """Arrival to first token of the prompt that is prefilled last.
+
+    Where it is a prompt alone that the engine cuts, into so many chunks. [1]
+    """
     work, stages, front = batch.workload, batch.prefill_stages, arrival(batch)
-    piped, steps = len(stages) > 1, float(work.full_steps)
+    piped, steps = len(stages) > 1, chunks or float(work.full_steps)
     one = step("prefill step" + " of the slowest stage" * piped, batch.prefill, batch)
     inputs = [front, one] if front.value else [one]
     if piped:
@@ -335,6 +338,11 @@ def ttft(batch: StaticBatch) -> Derivation:
             given("prompts of a micro-batch", work.together, "", "given, or what a step holds"),
         ]
         spent = software + sum(stages) + (steps - 1) * max(stages)
+    elif chunks:
+        formula = "chunks · prefill step"
+        told = "new tokens of the prompt over those of a step of its group, rounded up"
+        inputs.append(given("chunks", chunks, "", told))
+        spent = steps * one.value
     else:
         formula = f"{'floor' if work.left_over else 'ceil'}(batch / prefill batch) · prefill step"
         inputs.append(given("prefill batch", work.together, ""))
@@ -350,7 +358,7 @@ def ttft(batch: StaticBatch) -> Derivation:
         "arrival + " * bool(front.value) + formula,
         [
             *inputs,
-            given("batch", work.batch, ""),
+            *([] if chunks else [given("batch", work.batch, "")]),
             given("prompt", work.prompt, "token"),
             given("of it cached", work.cached, "token"),
         ],
@@ -479,14 +487,14 @@ def ridge(batch: StaticBatch) -> Derivation:
     )
 
 
-def ttft_idle(batch: StaticBatch, steady: "SteadyState | None" = None) -> Derivation:
+def ttft_idle(batch: StaticBatch) -> Derivation:
     """Arrival to first token of one prompt on an idle server."""
-    own = replace(batch.workload, batch=1, prefill_batch=0, output=1)
-    alone = ttft(static_batch(batch.deployment, own, utilization=batch.utilization))
+    new = batch.workload.prompt - batch.workload.cached
+    steps = float(chunks_of(batch.deployment, float(new)))
+    alone = ttft(lone_prompt(batch.deployment, batch.workload), steps)
     note = "of one prompt, with nobody else there"
-    if steady is not None and abs(alone.value - steady.ttft_idle_s) > 0.005 * alone.value:
-        note += f"; as one step {show(alone.value, 's')}, here in the steps of the engine"
-        alone = replace(alone, value=steady.ttft_idle_s)
+    if steps > 1:
+        note += "; in chunks of equal length, each at the mean context of all"
     return replace(alone, name="TTFT on an idle server", note=note)
 
 

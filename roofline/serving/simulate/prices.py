@@ -147,7 +147,8 @@ def step_prices(
 ) -> StepPrices:
     """Tabulate the steps of a deployment.
 
-    Groups with sequences of their own (attention data parallelism) decode evenly many. In a pipeline a step is a round of its micro-batches, over which new tokens are spread evenly.
+    Groups with sequences of their own (attention data parallelism) decode evenly many. In a
+    pipeline a step is a round of its micro-batches, over which new tokens are spread evenly.
 
     Args:
         deployment: Network, node, formats, layout, calibration.

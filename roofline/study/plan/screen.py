@@ -170,17 +170,20 @@ def _columns(
         points = len(layouts) * len(first) * len(second)
         return np.broadcast_to(seconds, points).reshape(-1, len(first), len(second))
 
-    rest_of = iter(found)
-    own, beside = table(next(rest_of), BATCHES, contexts), table(next(rest_of), BATCHES, contexts[:1])
-    attention = table(next(rest_of), TOKENS, cached)
-    others = lone = table(next(rest_of), TOKENS, cached[:1])
+    each = iter(found)
+    own, beside = (
+        table(next(each), BATCHES, contexts),
+        table(next(each), BATCHES, contexts[:1]),
+    )
+    attention = table(next(each), TOKENS, cached)
+    others = lone = table(next(each), TOKENS, cached[:1])
     if _in_groups(layouts):
-        lone = table(next(rest_of), TOKENS, cached[:1])
+        lone = table(next(each), TOKENS, cached[:1])
     beams = base.options.sampling.beams
-    busy = table(next(rest_of), BATCHES, contexts[:1]) if beams > 1 else beside
+    busy = table(next(each), BATCHES, contexts[:1]) if beams > 1 else beside
     network, media = base.architecture, base.options.media
     if encoding(network, media):
-        encoded = table(next(rest_of), TOKENS[1:2], cached[:1])
+        encoded = table(next(each), TOKENS[1:2], cached[:1])
         attention = attention + encoded * share(network, media, TOKENS[:, None], cached)
     return _Columns(
         own + busy, beside[:, :, 0], others[:, :, 0], lone[:, :, 0], attention / TOKENS[:, None]

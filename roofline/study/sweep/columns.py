@@ -155,10 +155,13 @@ def _tpot_steady(c: Columns) -> Array:
     if not c.prices.lane.kv_cache:
         return np.full((1,), np.nan)
     at_nodes = c.prices.prompts
-    times = (at_nodes.first_s, at_nodes.second_s, at_nodes.further_s)
+    times = (at_nodes.first_s, at_nodes.second_s, at_nodes.further_s, at_nodes.chunks)
     prompts = PromptTimes(*map(c.points.on, times))
     batch, _, output = c.points.axes
-    each = steady_tpot(decode_s=c.of("gap_s"), prompts=prompts, batch=batch, output=output)
+    groups = c.prices.lane.deployment.layout.dp
+    each = steady_tpot(
+        decode_s=c.of("gap_s"), prompts=prompts, batch=batch, output=output, groups=groups
+    )
     return c.decoding(each, np.nan)
 
 

@@ -1,6 +1,6 @@
 """Static batches of a lane: steps at its batches, prompts and contexts, priced when asked for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -12,14 +12,20 @@ from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array
 from roofline.model.architecture import Architecture
 from roofline.records import replace
-from roofline.serving.phases import DecodeSteps, FirstTokens, decode_between, first_tokens
+from roofline.serving.phases import (
+    DecodeSteps,
+    FirstTokens,
+    cut_prompts,
+    decode_between,
+    first_tokens,
+)
 from roofline.serving.quadrature import between_nodes
 from roofline.serving.stages import GridStep, ask_together, remembering
 from roofline.serving.static import PromptTimes, prompt_times
 from roofline.study.sweep.points import Lane
 
 FEW: Final = (1.0, 2.0)
-"""Prompts of a step on an idle server. [1]"""
+"""Prompts side by side on an idle server. [1]"""
 
 
 @dataclass(eq=False)
@@ -28,30 +34,33 @@ class Prices:
 
     lane: Lane
     """The deployment, and the numbers that are asked about."""
-    _tables: dict[str, Array] = field(default_factory=dict, repr=False)
+    _tables: dict[tuple[str, bool], Array] = field(default_factory=dict, repr=False)
 
     @cached_property
     def first(self) -> tuple[tuple[NDArray[np.bool_], FirstTokens], ...]:
-        """Masks of prompts, and first tokens of these prompts.
+        """Masks of prompts, and first tokens of these prompts at the nodes of batches.
 
-        Rows are one prompt and two in one step, on an idle server, and then the nodes of batches.
         One new token is a step of decode, whose kernels are others.
         """
-        prompts, batches = self.lane.axes.prompt.nodes, self.lane.axes.batch.nodes
+        batches, asked = self.lane.axes.batch.nodes[:, None], float(self.lane.prefill_batch)
+        return self._by_length(
+            lambda *lengths: first_tokens(self.lane.deployment, batches, *lengths, asked)
+        )
+
+    @cached_property
+    def idle(self) -> tuple[tuple[NDArray[np.bool_], FirstTokens], ...]:
+        """The same of one prompt and of two side by side, on an idle server."""
+        few = np.array(FEW)[:, None]
+        return self._by_length(lambda *lengths: cut_prompts(self.lane.deployment, few, *lengths))
+
+    def _by_length(
+        self, made: Callable[[Array, Array], FirstTokens]
+    ) -> tuple[tuple[NDArray[np.bool_], FirstTokens], ...]:
+        """Masks of prompts, and what is made of their lengths, whole and cached, as a row."""
+        prompts = self.lane.axes.prompt.nodes
         new = self.lane.new(prompts)
-        asked = np.full(len(FEW) + len(batches), float(self.lane.prefill_batch))
-        asked[: len(FEW)] = FEW
         return tuple(
-            (
-                which,
-                first_tokens(
-                    self.lane.deployment,
-                    np.append(FEW, batches)[:, None],
-                    prompts[None, which],
-                    (prompts - new)[None, which],
-                    asked[:, None],
-                ),
-            )
+            (which, made(prompts[None, which], (prompts - new)[None, which]))
             for which in (new == 1.0, new != 1.0)
             if which.any()
         )
@@ -97,25 +106,26 @@ class Prices:
 
     def table(self, name: str) -> Array:
         """A figure of `FirstTokens`, by name, at the nodes of batches × prompts."""
-        return self._whole(name)[len(FEW) :]
+        return self._whole(name, self.first)
 
     def few(self, name: str) -> Array:
-        """The same of one prompt, and of two in one step, at the nodes of prompts."""
-        return self._whole(name)[: len(FEW)]
+        """The same of one prompt, and of two side by side, at the nodes of prompts."""
+        return self._whole(name, self.idle)
 
-    def _whole(self, name: str) -> Array:
-        if name not in self._tables:
+    def _whole(self, name: str, every: tuple[tuple[NDArray[np.bool_], FirstTokens], ...]) -> Array:
+        key = name, every is self.idle
+        if key not in self._tables:
             if not self._tables:
                 ahead([self])
-            parts = [(which, getattr(first, name)) for which, first in self.first]
-            self._tables[name] = np.empty((len(parts[0][1]), len(self.lane.axes.prompt.nodes)))
+            parts = [(which, getattr(first, name)) for which, first in every]
+            self._tables[key] = np.empty((len(parts[0][1]), len(self.lane.axes.prompt.nodes)))
             for which, part in parts:
-                self._tables[name][:, which] = part
-        return self._tables[name]
+                self._tables[key][:, which] = part
+        return self._tables[key]
 
     def steps(self) -> Iterator[GridStep]:
         """All that is priced."""
-        for _, first in self.first:
+        for _, first in (*self.first, *self.idle):
             yield from first.steps
         for _, decode in self.decode:
             yield decode.step

@@ -47,9 +47,7 @@ def chat(count: int, rate: float, seed: int = 1) -> Requests:
     return requests(np.cumsum(random.exponential(1 / rate, count)), prompt, output)
 
 
-def prices(
-    random: np.random.Generator, engine: EngineCosts = IDEAL, groups: int = 1
-) -> StepPrices:
+def prices(random: np.random.Generator, engine: EngineCosts = IDEAL, groups: int = 1) -> StepPrices:
     """Tables of no machine in particular: uneven points, rising values."""
 
     def points(first: float, count: int) -> Any:
