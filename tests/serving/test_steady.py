@@ -12,6 +12,7 @@ from roofline.bench.calibrations import calibration_of
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.deployment import Deployment, Offload
 from roofline.cost.engine_costs import EngineProfile
+from roofline.cost.layout import parse as layout_of
 from roofline.cost.work import Array
 from roofline.errors import RooflineError
 from roofline.records import replace
@@ -319,6 +320,43 @@ def test_columns_of_other_engines_and_of_experts_are_near_the_closed_form(
     assert found.max() < most
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+@pytest.mark.parametrize("layout", ["dp8-ep8", "tp2-dp4-ep8"])
+def test_columns_of_attention_data_parallelism_are_near_the_closed_form(
+    engine: str, layout: str
+) -> None:
+    how = {"device": "h200-sxm", "layout": layout_of(layout), "weights": "fp8"}
+    deployment = measured("deepseek-v3", engine, **how)
+    lengths = ((4000, 1000), (1000, 500), (300, 300))
+    found = np.abs(errors(deployment, (1, 16, 128), lengths))
+    tpot, _, idle = found.max(axis=0)
+    assert tpot < 0.08
+    assert idle < 1e-12
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+@pytest.mark.parametrize("layout", ["dp8-ep8", "tp8-ep8"])
+@pytest.mark.parametrize("prompt", [500, 4000])
+def test_a_prompt_alone_has_one_price(engine: str, layout: str, prompt: int) -> None:
+    """Analysis, layouts, a sweep, a derivation and one request that is simulated."""
+    asked: dict[str, Any] = {"engine": engine, "prompt": prompt, "output": 16}
+    model, gpu = "deepseek-v3", "h200-sxm"
+    result = roofline.analyze(model, gpu, layout=layout, **asked)
+    idle = metrics(result)["ttft_idle_s"]["value"]
+    rows = roofline.layouts(model, gpu, gpus=8, **asked).tables["layouts"].rows()
+    (row,) = (row for row in rows if row["layout"] == layout)
+    assert row["ttft_idle_s"] == pytest.approx(idle, rel=1e-12)
+    told = result.derivations["ttft_idle"]
+    parts = {each.name: each.value for each in told.inputs}
+    whole = parts["arrival"] + parts["chunks"] * parts["prefill step"]
+    assert (told.value, whole) == pytest.approx((idle, idle), rel=1e-12)
+    run = roofline.simulate(
+        model, gpu, layout=layout, concurrency=1, requests=1, length_spread=0, **asked
+    )
+    assert run.ttft_mean.value == pytest.approx(idle, rel=0.02)  # between points of tables
+
+
 def test_prompts_share_the_reading_of_weights_with_those_that_decode() -> None:
     work = Workload(16, 200, 200)
     batches = np.array([1.0, 16.0])
@@ -381,7 +419,7 @@ def test_layouts_in_the_steady_state_are_what_analyze_says_of_each() -> None:
         lasting = metrics(
             roofline.analyze(gpus=2, layout=row["layout"], batch=8, prompt=1000, output=400)
         )
-        assert row["ttft_idle_s"] == pytest.approx(lasting["ttft_idle_s"]["value"], rel=0.03)
+        assert row["ttft_idle_s"] == pytest.approx(lasting["ttft_idle_s"]["value"], rel=1e-12)
         assert row["tpot_steady_s"] == pytest.approx(lasting["tpot_steady_s"]["value"], rel=0.03)
 
 
