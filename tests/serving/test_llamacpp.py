@@ -110,7 +110,7 @@ def test_a_lone_micro_batch_is_no_faster_on_a_pipeline() -> None:
     one, four = (step_prices(on(pp=stages)) for stages in (1, 4))
 
     def took(prices: StepPrices, tokens: float) -> float:
-        return float(np.interp(tokens, prices.tokens, prices.others_s))
+        return float(np.interp(tokens, prices.tokens, prices.others_s[0]))
 
     # But for wires, and the embedding and head at the ends.
     assert took(four, 512) == pytest.approx(took(one, 512), rel=0.03)
@@ -154,7 +154,7 @@ def test_prompts_take_what_was_published_of_a_4090() -> None:
     )
     prices = step_prices(found)
     cost = prices.engine
-    kernels = np.interp(512, prices.tokens, prices.others_s)
+    kernels = np.interp(512, prices.tokens, prices.others_s[0])
     kernels += 512 * np.interp(512, prices.chunks, prices.attention_s[:, 0])
     took = float(cost.prefill_step(kernels))
     assert took == pytest.approx(512 / 10358.75, rel=0.25)

@@ -74,8 +74,8 @@ def work_of(prices: StepPrices, server: Server, requests: Requests) -> Work:
     at = [float(np.interp(context, prices.contexts, row)) for row in prices.decode_s[beside]]
     step = prices.engine.decode_step(float(np.interp(batch, prices.batches[beside], at)), batch)
     room = server.kv_tokens + server.outside
-    prefill = prices.prompt_s(prompt, prompt * prices.groups) / prompt
-    return Work(prefill, float(step) / batch, room if server.sharing else 0)
+    prefill = prices.engine.prefill_gain * prices.prompt_s(prompt, prompt * prices.groups)
+    return Work(prefill / prompt, float(step) / batch, room if server.sharing else 0)
 
 
 def routed(requests: Requests, replicas: Sequence[Work], router: Router) -> Integers:

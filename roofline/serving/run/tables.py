@@ -246,7 +246,7 @@ def tiers(run: "Run") -> Table:
     served, server, prices = run.served, run.fleet.server, run.fleet.prices
     totals, prompts = served.totals, float(served.prompt.sum())
     mean = float(served.prompt.mean())
-    again = float(prices.engine.prefill_step(prices.prompt_s(mean) / prices.engine.prefill_gain))
+    again = float(prices.engine.prefill_step(prices.prompt_s(mean)))
     found = float(served.cached.sum())
     read, loaded = float(totals.read_tokens), float(totals.loaded_tokens - totals.read_tokens)
     rows = [

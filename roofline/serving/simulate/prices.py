@@ -127,6 +127,7 @@ class StepPrices(Struct, frozen=True):
         """Kernels of a prompt of new tokens in an idle server's step of its own. [s]
 
         With more tokens, its part of a step of so many in all, of which every group has as many.
+        The engine's gain is not in it.
         """
         alone = tokens <= new
         whole = max(tokens, new)
@@ -134,7 +135,7 @@ class StepPrices(Struct, frozen=True):
         others *= max(whole / float(self.tokens[-1]), 1.0)
         each = float(np.interp(new, self.chunks, self.attention_s[:, 0]))
         each /= 1 if alone else self.groups
-        return float(self.engine.prefill_gain * new * (others / whole + each))
+        return new * (others / whole + each)
 
 
 def step_prices(

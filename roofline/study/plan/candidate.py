@@ -232,8 +232,7 @@ class Candidate:
         """Time to a first token of a prompt alone, at an objective's percentile or the mean. [s]"""
         new = demand.new_tokens_at(objective.percentile)
         engine = self._estimate.engine
-        kernels = max(self._estimate.prompt_s(new), engine.launch_s)
-        return kernels + engine.prefill_step_s + engine.request_s
+        return float(engine.prefill_step(self._estimate.prompt_s(new))) + engine.request_s
 
     def bound(
         self,
@@ -259,7 +258,7 @@ class Candidate:
         groups, base = float(np.max(self.layout.dp)), self.kind.base
         limit = float(base.engine.step_tokens_on(base.node.gpu, groups))
         budget = limit or new * groups
-        prompt = self._estimate.prompt_s(new, budget)
+        prompt = self._estimate.engine.prefill_gain * self._estimate.prompt_s(new, budget)
         if role == "prefill" or not demand.steps:
             return SHARES[-1] / (prompt * factor * SLACK)
         tokens, prices = self.kind.round_tokens(demand), self._estimate

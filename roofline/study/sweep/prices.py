@@ -44,7 +44,7 @@ class Prices:
         """
         batches, asked = self.lane.axes.batch.nodes[:, None], float(self.lane.prefill_batch)
         return self._by_length(
-            lambda *lengths: first_tokens(self.lane.deployment, batches, *lengths, asked)
+            lambda whole, cached: first_tokens(self.lane.deployment, batches, whole, cached, asked)
         )
 
     @cached_property

@@ -147,7 +147,7 @@ def test_work_is_that_of_the_prices() -> None:
     made = requests(np.arange(4.0), 1024, 128)
     work = work_of(PRICES, SERVER, made)
     whole = float(
-        np.interp(1024.0, PRICES.tokens, PRICES.others_s)
+        np.interp(1024.0, PRICES.tokens, PRICES.others_s[0])
         + 1024.0 * np.interp(1024.0, PRICES.chunks, PRICES.attention_s[:, 0])
     )
     assert work.prefill_s * 1024 == pytest.approx(whole)

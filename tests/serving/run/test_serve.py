@@ -153,7 +153,7 @@ def test_saturation_is_that_of_the_closed_form(capsys: pytest.CaptureFixture[str
 
 def test_where_answers_are_one_token_saturation_is_that_of_full_steps() -> None:
     made = draw(replace(LOAD, output=Constant(1), requests=3000), 1)
-    full = float(np.interp(2048, PRICES.tokens, PRICES.others_s))
+    full = float(np.interp(2048, PRICES.tokens, PRICES.others_s[0]))
     most = 2048 / float(made.prompt.mean()) / full
     # Attention of the chunks is what a full step takes beside that.
     assert 0.9 * most < saturation(ONE, made) < most

@@ -32,15 +32,15 @@ def step_s(
         total += engine.decode_gain * own
     if chunks:
         groups = round(1 / prices.shares[0])
-        own: list[list[tuple[int, int]]] = [[] for _ in range(groups)]
+        loads: list[list[tuple[int, int]]] = [[] for _ in range(groups)]
         for number, chunk in enumerate(chunks):
-            own[places[number] if places else number % groups].append(chunk)
+            loads[places[number] if places else number % groups].append(chunk)
         new = sum(tokens for tokens, _ in chunks)
         decoded, prompts = math.ceil(decoding / groups), math.ceil(len(chunks) / groups)
-        busiest = decoded + max(sum(tokens for tokens, _ in some) for some in own)
+        busiest = decoded + max(sum(tokens for tokens, _ in load) for load in loads)
         added = others_s(prices, decoding + new, busiest) - alone_s(prices, decoding)
         added += head_s(prices, groups * (decoded + prompts))
-        added += max(sum(n * attention_s(prices, n, s) for n, s in some) for some in own)
+        added += max(sum(n * attention_s(prices, n, s) for n, s in load) for load in loads)
         total = max(total + engine.prefill_gain * added, engine.launch_s)
         software += engine.prefill_s
     return total + software

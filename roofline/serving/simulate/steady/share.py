@@ -126,7 +126,8 @@ class Share(Struct, frozen=True):
             most = chunks * least + (1.0 - least) / 2.0
         each = tokens / np.maximum(chunks, 1.0)
         room = np.maximum(self.at(self.full, batch) * self.prompt, tokens) * least
-        return np.clip(each * np.maximum(most, 1.0), tokens * least, np.maximum(room, each))
+        busiest = np.maximum(each * np.maximum(most, 1.0), tokens * least)
+        return np.minimum(busiest, np.maximum(room, each))
 
     def _others(self, new: Array, busiest: Array) -> Array:
         """Kernels but attention, of so many tokens, and of those of the busiest group. [s]"""
