@@ -108,11 +108,22 @@ def residuals(rows: Sequence[Predictable], has: Cells, logs: Array) -> Array:
     return out
 
 
-def residuals_at(rows: Sequence[Predictable], has: Cells, logs: Array) -> Array:
-    """Logarithm of predicted over measured at several constants, of shape (vectors, cells)."""
-    found = predictions_at(rows, logs)
+def residuals_at(
+    rows: Sequence[Predictable], has: Cells, logs: Array, wanted: NDArray[np.bool_] | None = None
+) -> Array:
+    """Logarithm of predicted over measured at several constants, of shape (vectors, cells).
+
+    Args:
+        rows, has: Rows and their cells.
+        logs: Logarithms of all constants, of shape (vectors, constants).
+        wanted: Rows that are predicted; None for all. Cells of the others are NaN.
+    """
+    asked = None if wanted is None else np.tile(wanted, (len(logs), 1))
+    found = predictions_at(rows, logs, asked)
     cells = list(zip(has.row.tolist(), has.metric, strict=True))
-    values = [[found[row][at][metric] for row, metric in cells] for at in range(len(logs))]
+    values = [
+        [found[row][at].get(metric, np.nan) for row, metric in cells] for at in range(len(logs))
+    ]
     return np.asarray(np.log(np.maximum(values, 1e-12)) - has.measured)
 
 
@@ -177,6 +188,7 @@ def linear(
     has: Cells,
     start: Array | None = None,
     constants: Sequence[str] = (*CONSTANTS, *KERNELS),
+    before: Linear | None = None,
 ) -> Linear:
     """Residuals of cells and their derivatives; engines are nudged all at once.
 
@@ -185,6 +197,8 @@ def linear(
         start: Logarithms of the constants there; None for the priors.
         constants: Constants to differentiate by. Derivatives by the others are 0, so that a fit
             leaves them as they are.
+        before: The same of earlier. Rows keep these derivatives if all of their residuals at the
+            same constants are still the same, to the last bit.
     """
     start = priors()[0] if start is None else start
     engine = [rows[row].engine.profile for row in has.row]
@@ -193,12 +207,21 @@ def linear(
         own = constant in CONSTANTS
         names = [f"{each}.{constant}" for each in PROFILES] if own else [constant]
         vector[[PLACE[name] for name in names]] += NUDGE
-    at, *moved = residuals_at(rows, has, nudged)
+    again = np.ones(len(rows), dtype=np.bool_)
+    if before is not None and not np.array_equal(before.start, start):
+        before = None
+    if before is not None:
+        moved = residuals(rows, has, start) != before.at
+        again = np.isin(np.arange(len(rows)), has.row[moved])
+    at, *there = residuals_at(rows, has, nudged, again)
     slopes = np.zeros((len(at), len(NAMES)))
-    for there, constant in zip(moved, constants, strict=True):
+    for each, constant in zip(there, constants, strict=True):
         own = constant in CONSTANTS
-        columns = [PLACE[f"{each}.{constant}" if own else constant] for each in engine]
-        slopes[np.arange(len(at)), columns] = (there - at) / NUDGE
+        columns = [PLACE[f"{name}.{constant}" if own else constant] for name in engine]
+        slopes[np.arange(len(at)), columns] = (each - at) / NUDGE
+    if before is not None:
+        kept = ~again[has.row]
+        at[kept], slopes[kept] = before.at[kept], before.slopes[kept]
     return Linear(start, at, slopes)
 
 
@@ -307,11 +330,12 @@ def fit(rows: Sequence[Known], near: Linear) -> tuple[Linear, Array]:
     for _ in range(STEPS):
         tried, covariance = steps(has, near)
         kernels, _ = best(has, near, tried, lambda tried: residuals_at(rows, has, tried))
-        found = linear(rows, has, each_its_own(rows, has, near, tried, kernels))
-        before, after = (loss(has, each.at, each.start) for each in (near, found))
+        moved = each_its_own(rows, has, near, tried, kernels)
+        before = loss(has, near.at, near.start)
+        after = loss(has, residuals(rows, has, moved), moved)
         if after >= before:
             break
-        near = found
+        near = linear(rows, has, moved)
         if after > before - ENOUGH:
             break
     return near, np.sqrt(np.diag(covariance))

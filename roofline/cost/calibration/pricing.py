@@ -113,11 +113,6 @@ class GpuCalibration:
         init=False, default_factory=dict, repr=False, compare=False
     )
 
-    def __post_init__(self) -> None:
-        """Sort the labels by kind: there are thousands."""
-        for label in self.labels:
-            self._kinds.setdefault(label.kind, []).append(label)
-
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of one execution of an operator; None where nothing like it was measured.
 
@@ -175,6 +170,9 @@ class GpuCalibration:
         """Fit that stands for a kernel: of any provider, the engine's first, or of one of them."""
         key = (provider, gpu.name, gpu.architecture, kind, *variants)
         if key not in self._found:
+            if not self._kinds:  # a record that only brings constants never sorts its thousands
+                for label in self.labels:
+                    self._kinds.setdefault(label.kind, []).append(label)
             labels = self._kinds.get(kind, [])
             if provider:
                 labels = [each for each in labels if each.provider == provider]

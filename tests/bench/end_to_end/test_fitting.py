@@ -89,6 +89,22 @@ def recovered() -> tuple[Array, Array]:
     return fitted(rows(planted(), noise=0.01, each=24))
 
 
+def test_rows_that_are_served_as_before_keep_their_derivatives() -> None:
+    """Those of earlier are marked by a number that no derivative is."""
+    some = rows(planted(), each=1)
+    has, mark = cells(some), 1e3
+    true = linear(some, has, planted())
+    before = replace(true, at=true.at.copy(), slopes=np.full_like(true.slopes, mark))
+    before.at[0] += 1e-9
+    first = has.row == has.row[0]
+    found = linear(some, has, planted(), before=before)
+    assert np.array_equal(found.at, true.at)
+    assert np.array_equal(found.slopes[first], true.slopes[first])
+    assert (found.slopes[~first] == mark).all()
+    elsewhere = linear(some, has, priors()[0], before=before)
+    assert np.array_equal(elsewhere.slopes, linear(some, has, priors()[0]).slopes)
+
+
 @pytest.mark.slow
 def test_planted_constants_are_recovered(recovered: tuple[Array, Array]) -> None:
     """Constants that rows can tell from others, up to what the priors still pull."""
