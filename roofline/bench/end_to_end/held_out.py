@@ -85,8 +85,9 @@ def cross_validate(
     logs = np.stack([improved(some(has, rest), at[rest], slopes[rest], start)[0] for rest in train])
     held = label == scored[:, None]
     log_sd: list[Mapping[str, float]] = [{}] * len(rows)
+    pairs: dict[frozenset[int], Array] = {}
     for fold, rest, mine in zip(scored, train, held, strict=True):
-        missed = _nested(has, at, slopes, np.where(used, where, -1), int(fold), start)
+        missed = _nested(has, at, slopes, np.where(used, where, -1), int(fold), start, pairs)
         spreads = spread(rows, some(has, rest), missed[rest])
         for place in np.flatnonzero(mine).tolist():
             each = rows[place]
@@ -97,15 +98,27 @@ def cross_validate(
 
 
 def _nested(
-    has: Cells, at: Array, slopes: Array, where: Integers, scored: int, start: Array
+    has: Cells,
+    at: Array,
+    slopes: Array,
+    where: Integers,
+    scored: int,
+    start: Array,
+    pairs: dict[frozenset[int], Array],
 ) -> Array:
-    """Residuals of the other folds by constants that saw neither them nor the scored one."""
+    """Residuals of the other folds by constants that saw neither them nor the scored one.
+
+    `pairs` has the constants of each two folds that were left out together before, and now these.
+    """
     out = np.full(len(at), np.nan)
-    for other in np.unique(where[where >= 0]):
+    for other in np.unique(where[where >= 0]).tolist():
         if other != scored:
-            seen, held = (where != other) & (where != scored) & (where >= 0), where == other
-            logs, _ = improved(some(has, seen), at[seen], slopes[seen], start)
-            out[held] = at[held] + slopes[held] @ (logs - start)
+            two = frozenset((other, scored))
+            if two not in pairs:
+                seen = (where != other) & (where != scored) & (where >= 0)
+                pairs[two], _ = improved(some(has, seen), at[seen], slopes[seen], start)
+            held = where == other
+            out[held] = at[held] + slopes[held] @ (pairs[two] - start)
     return out
 
 
