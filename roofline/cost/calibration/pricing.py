@@ -171,8 +171,10 @@ class GpuCalibration:
         key = (provider, gpu.name, gpu.architecture, kind, *variants)
         if key not in self._found:
             if not self._kinds:  # a record that only brings constants never sorts its thousands
+                by_kind: dict[str, list[Label]] = {}
                 for label in self.labels:
-                    self._kinds.setdefault(label.kind, []).append(label)
+                    by_kind.setdefault(label.kind, []).append(label)
+                self._kinds.update(by_kind)  # at once: other threads ask, too
             labels = self._kinds.get(kind, [])
             if provider:
                 labels = [each for each in labels if each.provider == provider]
