@@ -8,6 +8,7 @@ third of a second of processor time is marked slow.
 
 import gc
 import os
+import re
 import shutil
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -31,26 +32,42 @@ hypothesis.settings.load_profile("roofline")
 SLOW = ("tests/validation/", "tests/stress/", "tests/microbench/")
 """Folders in which nearly every test fits, simulates or compiles."""
 SLOW_MARKS = ("browser", "ray", "stress")
+MARKED = re.compile(rf"mark\.({'|'.join(('slow', *SLOW_MARKS))})\b")
 FIRST = ("tests/validation/", "tests/study/executors/test_ray.py", "tests/stress/", "tests/bench/")
 """Files of which some take minutes: begun first, none is left for one core while others wait."""
 
 
-class _Examples:
-    """Modules are searched for doctests where they have any: it takes a tenth of collecting."""
+class _Files:
+    """Files are read where they may have something: it takes most of collecting.
+
+    Modules are searched for doctests where they have any. Where slow tests alone are wanted, or all
+    others, files that have none are left out.
+    """
+
+    def __init__(self, wanted: str) -> None:
+        self.wanted = wanted
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collect_file(
-        self, file_path: Path
+        self, file_path: Path, parent: pytest.Collector
     ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
         found = yield
-        if b">>> " in file_path.read_bytes():
+        if not found:
+            return found
+        text = file_path.read_text(encoding="utf-8")
+        apart = file_path.relative_to(parent.config.rootpath).as_posix().startswith(SLOW)
+        if self.wanted == "not slow" and apart:
+            return []
+        if self.wanted == "slow" and not apart and not MARKED.search(text):
+            return []
+        if ">>> " in text:
             return found
         return [each for each in found if not isinstance(each, DoctestModule)]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Hold for every folder, where hooks of this file are of its own alone."""
-    config.pluginmanager.register(_Examples())
+    config.pluginmanager.register(_Files(config.option.markexpr))
 
 
 def pytest_collection_finish() -> None:
