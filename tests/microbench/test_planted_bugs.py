@@ -12,8 +12,8 @@ from tests.cases import cases
 from tests.microbench.planted import BUGS, Bug
 
 ROOT = Path(__file__).resolve().parents[2]
-SOME = {(bug.source, bug.cases): name for name, bug in BUGS.items()}
-"""A bug of each source and list of cases."""
+SOME = {bug.source: name for name, bug in BUGS.items()}
+"""A bug of each source."""
 NAMES = cases(tuple(SOME.values()), tuple(BUGS))
 
 
