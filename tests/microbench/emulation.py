@@ -5,6 +5,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -76,24 +77,27 @@ class Emulator:
         key = hashlib.sha256(repr((program, sorted(self.edits.items()))).encode()).hexdigest()[:12]
         library = self.folder / f"{program.source}-{key}.so"
         if not library.exists():
-            place = self.folder / key
+            place = Path(tempfile.mkdtemp(dir=self.folder))  # others may build the same
             self._write(place, program)
-            command = [
-                compiler() or "g++",
-                *OPTIONS,
-                *program.options(),
-                "-o",
-                library.name,
-                "all.cpp",
-            ]
-            done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise RuntimeError(done.stderr)
+            headers = ["-include", str(self._headers())]
+            _translated(place, [*program.options(), *headers, "-o", library.name, "all.cpp"])
             (place / library.name).rename(library)
         return library
 
+    def _headers(self) -> Path:
+        """Standard headers of the emulator, which take the compiler longest: translated once."""
+        header = self.folder / "standard.h"
+        if not header.exists():
+            place = Path(tempfile.mkdtemp(dir=self.folder))
+            text = (EMULATOR / "device.cuh").read_text(encoding="utf-8")
+            includes = "\n".join(re.findall(r"^#include <.*>$", text, re.MULTILINE))
+            (place / header.name).write_text(f"{includes}\n", encoding="utf-8")
+            _translated(place, ["-x", "c++-header", header.name, "-o", f"{header.name}.gch"])
+            for made in (f"{header.name}.gch", header.name):
+                (place / made).rename(self.folder / made)
+        return header
+
     def _write(self, place: Path, program: Program) -> None:
-        place.mkdir()
         code = sources()
         for name, (old, new) in self.edits.items():
             if code[name].count(old) != 1:
@@ -107,6 +111,14 @@ class Emulator:
         text = code[f"{program.source}.cu"]
         exports = "\n".join(f"EXPORT({name})" for name in kernels(text))
         (place / "all.cpp").write_text(f"{text}\n{exports}\n", encoding="utf-8")
+
+
+def _translated(place: Path, arguments: list[str]) -> None:
+    """Run the compiler in a folder."""
+    command = [compiler() or "g++", *OPTIONS, *arguments]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
 
 
 def kernels(text: str) -> list[str]:

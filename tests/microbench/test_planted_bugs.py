@@ -19,7 +19,6 @@ NAMES = cases(tuple(SOME.values()), tuple(BUGS))
 
 def outcome(bug: Bug, folder: Path) -> str:
     """Verdict of the cases on a source with the bug; a process that dies says so too."""
-    folder.mkdir()
     edits = json.dumps({bug.source: (bug.written, bug.planted)})
     command = [sys.executable, "-m", "tests.microbench.check", str(folder), edits]
     done = subprocess.run(
@@ -34,10 +33,7 @@ def outcome(bug: Bug, folder: Path) -> str:
 def outcomes(libraries: Path) -> dict[str, Future[str]]:
     """Bugs, two at a time."""
     with ThreadPoolExecutor(2) as pool:
-        return {
-            name: pool.submit(outcome, BUGS[name], libraries / f"bug-{index}")
-            for index, name in enumerate(NAMES)
-        }
+        return {name: pool.submit(outcome, BUGS[name], libraries) for name in NAMES}
 
 
 @pytest.mark.parametrize("name", NAMES)

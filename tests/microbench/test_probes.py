@@ -40,8 +40,8 @@ def near(found: Array, expected: Array) -> None:
 
 @pytest.mark.parametrize("name", ["paged-decode", "paged-decode-fp8"])
 @pytest.mark.parametrize(("new", "context"), [(1, 33), (1, 200), (3, 90)])
-def test_paged_decoding_finds_the_pages(tmp_path: Path, name: str, new: int, context: int) -> None:
-    a = ran(tmp_path, name, {"count": 2, "new": new, "context": context, **NARROW})
+def test_paged_decoding_finds_the_pages(libraries: Path, name: str, new: int, context: int) -> None:
+    a = ran(libraries, name, {"count": 2, "new": new, "context": context, **NARROW})
     for row in range(2):
         flat = [
             widen(a[n])[a["table"][row]].reshape(-1, 2, 64)[:context] for n in ("keys", "values")
@@ -49,24 +49,24 @@ def test_paged_decoding_finds_the_pages(tmp_path: Path, name: str, new: int, con
         near(a["output"][row], reference(widen(a["query"])[row], *flat, causal=True))
 
 
-def test_a_prompt_and_a_chunk_are_causal(tmp_path: Path) -> None:
+def test_a_prompt_and_a_chunk_are_causal(libraries: Path) -> None:
     for new, context in ((40, 40), (20, 70)):
-        a = ran(tmp_path, "flash-prefill", {"count": 1, "new": new, "context": context, **NARROW})
+        a = ran(libraries, "flash-prefill", {"count": 1, "new": new, "context": context, **NARROW})
         q, k, v = (widen(a[name])[0] for name in ("query", "keys", "values"))
         near(a["output"][0], reference(q, k, v, causal=True))
 
 
-def test_the_small_kernels_of_a_layer(tmp_path: Path) -> None:
-    a = ran(tmp_path, "rmsnorm-bf16", {"m": 3, "width": 256})
+def test_the_small_kernels_of_a_layer(libraries: Path) -> None:
+    a = ran(libraries, "rmsnorm-bf16", {"m": 3, "width": 256})
     x = widen(a["values"])
     root = np.sqrt((x**2).mean(axis=1, keepdims=True) + 1e-5)
     near(a["output"], x / root * widen(a["weight"]))
-    a = ran(tmp_path, "silu-mul-bf16", {"m": 3, "width": 64})
+    a = ran(libraries, "silu-mul-bf16", {"m": 3, "width": 64})
     gate, up = np.split(widen(a["gate_up"]), 2, axis=1)
     near(a["output"], gate / (1.0 + np.exp(-gate)) * up)
-    a = ran(tmp_path, "add-bf16", {"m": 3, "width": 64})
+    a = ran(libraries, "add-bf16", {"m": 3, "width": 64})
     near(a["output"], widen(a["residual"]) + widen(a["update"]))
-    a = ran(tmp_path, "w4a16-gemm", {"m": 2, "n": 32, "k": 256})
+    a = ran(libraries, "w4a16-gemm", {"m": 2, "n": 32, "k": 256})
     places = [0, 16, 4, 20, 8, 24, 12, 28]  # of neighbours along k
     nibbles = a["weight"][:, :, None] >> np.array(places, np.uint32) & 15
     weight = nibbles.reshape(32, 2, 4, 4, 8).swapaxes(2, 3).reshape(32, 256)
@@ -74,15 +74,15 @@ def test_the_small_kernels_of_a_layer(tmp_path: Path) -> None:
     near(a["output"], widen(a["values"]) @ ((weight.T - spread[0]) * spread[1]))
 
 
-def test_memory_is_copied_and_read(tmp_path: Path) -> None:
-    a = ran(tmp_path, "copy", {"size": 4096})
+def test_memory_is_copied_and_read(libraries: Path) -> None:
+    a = ran(libraries, "copy", {"size": 4096})
     np.testing.assert_array_equal(a["out"], a["x"])
-    ran(tmp_path, "read", {"size": 65536})
+    ran(libraries, "read", {"size": 65536})
 
 
-def test_heads_are_turned_by_the_angle_of_their_position(tmp_path: Path) -> None:
+def test_heads_are_turned_by_the_angle_of_their_position(libraries: Path) -> None:
     """All ones, as room is: cosine less sine in the first half, their sum in the second."""
-    a = ran(tmp_path, "rope-bf16", {"m": 5, "heads": 2, "head_dim": 64})
+    a = ran(libraries, "rope-bf16", {"m": 5, "heads": 2, "head_dim": 64})
     cos, sin = np.split(widen(a["cos_sin"])[a["places"]][:, None], 2, axis=2)
     ones = widen(np.ones(5 * 2 * 32, np.float32).view(np.uint16)).reshape(5, 2, 64)
     first, second = np.split(ones, 2, axis=2)
