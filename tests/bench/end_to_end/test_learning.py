@@ -68,12 +68,16 @@ def test_runs_as_predicted_move_nothing() -> None:
     assert not found.better or errors(found)[0] < 1e-6
 
 
-@pytest.mark.slow
-def test_a_slower_host_is_found_and_held_out_runs_say_so() -> None:
-    """Steps of 1.6 times the time, sequences of 30 µs more: beyond the priors."""
+def slower() -> dict[str, float]:
+    """Factors of a host beyond the priors: 1.6 times the time a step, 30 µs more a sequence."""
     logs, _ = profiles.load()
     more = 1.0 + 30e-6 / float(np.exp(logs[PLACE["vllm.sequence_s"]]))
-    found = learnt(len(LOADS), step_s=1.6, sequence_s=more)
+    return {"step_s": 1.6, "sequence_s": more}
+
+
+@pytest.mark.slow
+def test_a_slower_host_is_found_and_held_out_runs_say_so() -> None:
+    found = learnt(len(LOADS), **slower())
     before, after = errors(found)
     assert found.better
     assert after < before / 2
@@ -85,14 +89,14 @@ def test_a_slower_host_is_found_and_held_out_runs_say_so() -> None:
 @pytest.mark.slow
 def test_fewer_runs_move_constants_less() -> None:
     every = cases((3, len(LOADS)), (3, 4, 6, len(LOADS)))
-    moved = [constant(learnt(runs, sequence_s=2.0), "sequence_s") for runs in every]
-    assert all(few < more for few, more in pairwise([*moved, 2.0]))
+    moved = [constant(learnt(runs, **slower()), "sequence_s") for runs in every]
+    assert all(few < more for few, more in pairwise([*moved, slower()["sequence_s"]]))
     assert moved[0] >= 1.0
 
 
 @pytest.mark.slow
 def test_what_the_runs_tell_of_a_constant_is_between_nothing_and_all() -> None:
-    few, many = learnt(3, sequence_s=2.0), learnt(len(LOADS), sequence_s=2.0)
+    few, many = learnt(3, **slower()), learnt(len(LOADS), **slower())
     for one, other in zip(few.moved, many.moved, strict=True):
         assert 0 <= one.learnt <= other.learnt + 1e-9 < 1
         assert one.low <= one.after <= one.high
@@ -123,7 +127,7 @@ def test_spreads_are_shrunk_towards_those_shipped() -> None:
 
 @pytest.mark.slow
 def test_a_learnt_profile_goes_before_the_shipped_one(tmp_path: Any) -> None:
-    found = learnt(len(LOADS), sequence_s=2.0)
+    found = learnt(len(LOADS), **slower())
     told = Told(found.runs, "0", "own runs", (), found.spreads)
     path = profiles.write("vllm", found.logs, found.sd, told, tmp_path / "vllm.yaml")
     logs, spreads = profiles.load(path)
