@@ -24,7 +24,7 @@ from tests.bench.gpu.fake_nvml import NvmlError
 from tests.bench.gpu.planted import seconds
 from tests.cases import cases
 
-FAULTS: Final = cases(250, 1000)
+FAULTS: Final = cases(120, 1000)
 RATES: Final = {
     "allocate": 0.03,
     "launch": 0.004,
@@ -161,7 +161,10 @@ def test_a_lost_device_ends_a_campaign_and_its_point_comes_last_when_it_goes_on(
 def test_a_campaign_takes_the_time_that_was_planned(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Every probe, on a device whose times scatter and which large products take to its limit."""
+    """On a device whose times scatter and which large products take to its limit.
+
+    Every other probe takes part, or every probe.
+    """
     gpu = FakeGpu(seconds, fill_bytes_per_s=2e11, jitter=0.03)
     limit: dict[str, Any] = {
         "nvmlDeviceGetCurrentClocksEventReasons": lambda _: 0x04 * (gpu.took_s > LONG_S)
@@ -175,7 +178,7 @@ def test_a_campaign_takes_the_time_that_was_planned(
         return plans[-1]
 
     monkeypatch.setattr(campaign, "plan", planned)
-    chosen = [entry for entry in probes() if "cupy" in entry.probe.backends]
+    chosen = [entry for entry in probes() if "cupy" in entry.probe.backends][:: cases(2, 1)]
     run = measured(chosen, gpu, EIGHT_MINUTES_S, tmp_path)
     took = f"planned {plans[0].seconds:.0f} s, took {run.seconds:.0f} s"
     sys.stdout.write(f"\n{took} of {EIGHT_MINUTES_S:.0f}\n")
