@@ -148,8 +148,10 @@ def test_growth_with_the_batch_is_recovered_where_constants_cannot_be_told_apart
 
 
 @pytest.mark.slow
-def test_constants_that_no_row_speaks_of_stay_at_their_priors() -> None:
-    logs, spread = fitted(rows(planted(), each=4))
+def test_constants_that_no_row_speaks_of_stay_at_their_priors(
+    recovered: tuple[Array, Array],
+) -> None:
+    logs, spread = recovered
     before, sd = priors()
     silent = [PLACE[f"sglang.{name}"] for name in CONSTANTS]
     assert logs[silent] == pytest.approx(before[silent])
