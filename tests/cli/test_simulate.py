@@ -222,7 +222,9 @@ def test_prefixes_of_a_trace_are_found_in_the_cache(cli: Any, tmp_path: Path) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("name", preset_names())
 def test_every_workload_runs(cli: Any, name: str) -> None:
-    result = cli(f"simulate --workload {name} --requests 40 --format json").result
+    """On a server of few sequences, which is full soon: its saturation is simulated as well."""
+    line = f"simulate --workload {name} --requests 40 --max-sequences 32 --format json"
+    result = cli(line).result
     assert result["requests"] == 40
     assert result["metrics"]["latency_s"]["mean"] > 0
 
