@@ -61,7 +61,7 @@ def test_encoders_of_heads_left_out_are_known(device: str) -> None:
 
 @needs(file("mhc"))
 def test_hyper_connections_of_an_octave_left_out_are_known() -> None:
-    found = validated("mhc", measured("mhc"), 0)
+    found = validated("mhc", measured("mhc"))
     for key, figures in found.grouped(["gpu", "backend"]):
         assert figures["median"] <= 5.0, key
         assert figures["p90"] <= 15.0, key
