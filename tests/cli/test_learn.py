@@ -2,13 +2,16 @@
 
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import roofline
-from roofline.api import Given
+from roofline.api import Given, learning
+from roofline.bench.end_to_end.learning import Learnt, learn
+from roofline.bench.end_to_end.replay import Known
 from roofline.cli import run
 from roofline.errors import InputError
 from tests.interop.results.test_formats import DATA
@@ -19,6 +22,22 @@ Captured = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROOFLINE_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _learnt_once() -> Iterator[None]:
+    """Searches of the same runs are made once."""
+    found: dict[str, Learnt] = {}
+
+    def once(rows: list[Known]) -> Learnt:
+        key = repr([each.row for each in rows])
+        if key not in found:
+            found[key] = learn(rows)
+        return found[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning, "learn", once)
+        yield
 
 
 def shifted(path: Path, seconds: float) -> Path:
