@@ -3,6 +3,7 @@
 import inspect
 import re
 import sys
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, get_type_hints
 
@@ -17,7 +18,7 @@ from roofline.report import render
 from roofline.report.notebook import MOST_ROWS, _interactive, html, sliders
 from roofline.table import Derivation, Result, Table, table
 from roofline.view.block import Figure, Key
-from tests.report.hostile import HOSTILE, poisoned
+from tests.report.hostile import HOSTILE, harmless, in_turn, poisoned
 from tests.report.pages import Page, taken_apart
 
 ALLOWED = {
@@ -59,16 +60,16 @@ def test_every_table_and_note_and_figure_of_a_result_is_there(result: Result) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_hostile_text_is_inert(result: Result, text: str) -> None:
-    named = replace(poisoned(result, [text]), tables={text: result.tables["memory"]})
-    plain = replace(poisoned(result, ["harmless"]), tables={"harmless": result.tables["memory"]})
-    for hostile, harmless in (
-        (poisoned(result, [text]), poisoned(result, ["harmless"])),
-        (named, plain),
-    ):
-        shown = taken_apart(html(hostile))
-        assert _shape(shown) == _shape(taken_apart(html(harmless)))
+@pytest.mark.parametrize("texts", in_turn(9))
+def test_hostile_texts_are_inert(result: Result, texts: list[str]) -> None:
+    def named(words: list[str]) -> Result:
+        return replace(
+            poisoned(result, words), tables=dict.fromkeys(words, result.tables["memory"])
+        )
+
+    for made in (partial(poisoned, result), named):
+        shown = taken_apart(html(made(texts)))
+        assert _shape(shown) == _shape(taken_apart(html(made(harmless(texts)))))
         assert {entry.tag for entry in shown.elements} <= ALLOWED
 
 
