@@ -70,7 +70,12 @@ def test_figures_by_place_are_those_of_its_requests() -> None:
     assert table["prefix_hits"][0] == pytest.approx(hits)
 
 
-ASKED: dict[str, Any] = {"workload": "agent-coding", "requests": 200, "with_intervals": False}
+ASKED: dict[str, Any] = {
+    "workload": "agent-coding",
+    "requests": 200,
+    "max_sequences": 64,
+    "with_intervals": False,
+}
 
 
 @pytest.mark.slow
