@@ -29,7 +29,7 @@ READERS: Final = {
 """By the file that the rows are in."""
 ROWS: Final = 600
 """Rows of a group that a test fits: a random sample, from a fixed seed."""
-EXPERT_ROWS: Final = cases(300, ROWS)
+EXPERT_ROWS: Final = cases(400, ROWS)
 """The same of experts, whose loads are drawn row by row."""
 FOLDS: Final = 4
 SCORE: Final = cases(2, FOLDS)
