@@ -17,6 +17,7 @@ from roofline.cost.kernels.gemm import GEMM, PRODUCTS
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
+from roofline.records import replace
 from tests.validation.measurements import measured
 
 if TYPE_CHECKING:
@@ -44,6 +45,17 @@ class Group:
 
     def __len__(self) -> int:
         return len(self.measured)
+
+
+def every_other(group: Group, name: str) -> Group:
+    """Rows of every other size in a dimension: families and their neighbours are all there."""
+    keep = np.isin(group.dims[name], np.unique(group.dims[name])[::2])
+    return replace(
+        group,
+        dims=take(group.dims, keep),
+        measured=group.measured[keep],
+        families=group.families[keep],
+    )
 
 
 @dataclass(frozen=True, slots=True)
