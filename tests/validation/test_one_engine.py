@@ -19,9 +19,9 @@ ROWS = FOLDER / "v2" / "e2e.csv.gz"
 def test_simulate_told_a_measured_row_gives_what_is_compared_with_it() -> None:
     """To the last bit, for visible rows of closed loops whose quality is ok.
 
-    Every one of them where all cases run, else of each GPU, engine and kind of network one
-    deployment: its row with the fewest clients and that with a middling number, and of every fourth
-    that with the most, which take longest.
+    Every one of them where all cases run, else of each engine and kind of network one deployment:
+    its row with the fewest clients and that with a middling number, and of every fourth that with
+    the most, which take longest.
     """
     import pandas as pd
 
@@ -31,9 +31,9 @@ def test_simulate_told_a_measured_row_gives_what_is_compared_with_it() -> None:
     assert len(found) > 1500
     assert not refused
     if not ALL:
-        kinds: dict[tuple[str, str, str], list[Known]] = {}
+        kinds: dict[tuple[str, str], list[Known]] = {}
         for each in sorted(found, key=lambda each: each.row.batch):
-            mine = kinds.setdefault((each.row.case.gpu, each.row.case.engine, each.kind), [])
+            mine = kinds.setdefault((each.row.case.engine, each.kind), [])
             if not mine or each.row.case == mine[0].row.case:
                 mine.append(each)
         every = list(kinds.values())
