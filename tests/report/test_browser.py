@@ -1,6 +1,7 @@
 """The page in headless Chromium, where playwright and a Chromium are installed."""
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from roofline.cli import run
 from roofline.report import write
 from roofline.report.page import pack
 from roofline.table import Result
+from tests.cases import cases
 from tests.report.hostile import HOSTILE, poisoned
 
 pytestmark = pytest.mark.browser
@@ -91,10 +93,12 @@ def test_a_real_page_is_quiet_and_every_figure_is_drawn(
     visit.context.close()
 
 
-@pytest.mark.parametrize("width", [390, 768, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+WIDTHS = [*product(("light", "dark"), (390, 768, 1280))]
+
+
+@pytest.mark.parametrize(("scheme", "width"), cases(WIDTHS[::2], WIDTHS))
 def test_nothing_is_wider_than_the_window(
-    browser: Any, tmp_path: Path, width: int, scheme: str
+    browser: Any, tmp_path: Path, scheme: str, width: int
 ) -> None:
     path = tmp_path / "report.html"
     write(roofline.analyze(tp=8), path)
