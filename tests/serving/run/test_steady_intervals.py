@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from roofline.cost.engine_costs import EngineCosts
+from roofline.cost.layout import parse
 from roofline.cost.work import Array
 from roofline.records import replace
 from roofline.serving.requests import Requests, requests
@@ -26,7 +27,11 @@ from tests.serving.deployments import on
 NORMAL = NormalDist()
 SURE = Doubt(0.0, 0.0, 0.0, {})
 SERVER = Server(max_sequences=64, token_budget=2048)
-LENGTHS = {"chat": (1100, 0.6, 210, 1.0), "documents": (4000, 0.5, 300, 0.5)}
+LENGTHS = {
+    "chat": (1100, 0.6, 210, 1.0),
+    "documents": (4000, 0.5, 300, 0.5),
+    "short answers": (2000, 0.5, 20, 0.5),
+}
 
 
 @cache
@@ -160,19 +165,22 @@ def test_many_loads_are_those_of_a_few() -> None:
 
 
 FRESH = (
-    ("llama-3.1-8b", "vllm", 1, "chat"),
-    ("llama-3.1-70b", "vllm", 2, "chat"),  # memory for few
-    ("qwen3-30b-a3b", "trtllm", 1, "documents"),
-    ("deepseek-v2-lite", "vllm", 1, "documents"),
-    ("gemma-3-12b", "sglang", 1, "chat"),
+    ("llama-3.1-8b", "vllm", "tp1", "chat"),
+    ("llama-3.1-70b", "vllm", "tp2", "chat"),  # memory for few
+    ("qwen3-30b-a3b", "trtllm", "tp1", "documents"),
+    ("deepseek-v2-lite", "vllm", "tp1", "documents"),
+    ("gemma-3-12b", "sglang", "tp1", "chat"),
+    ("qwen3-30b-a3b", "sglang", "tp1", "short answers"),
+    ("qwen3-30b-a3b", "vllm", "dp2-ep2", "short answers"),
 )
 """Deployments that no figure of the closed form's errors was taken from."""
 
 
 def simulated() -> Iterator[tuple[str, float]]:
     """By figure, the logarithm of what is simulated over the closed form, in its deviations."""
-    for model, engine, tp, name in FRESH:
-        deployment, given = on(model, tp=tp, engine=engine), chats(3000, 11, name)
+    for model, engine, layout, name in FRESH:
+        deployment = on(model, layout=parse(layout), engine=engine)
+        given = chats(3000, 11, name)
         server = server_of(deployment, Asked(sharing=False), given, None)
         table = step_prices(
             deployment, sequences=server.max_sequences, longest=server.longest, engine=ENGINE

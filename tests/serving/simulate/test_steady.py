@@ -244,6 +244,19 @@ def test_more_load_is_never_faster() -> None:
             assert (np.diff(getattr(steady, name)) >= -1e-9).all(), (policy, name)
 
 
+@pytest.mark.parametrize("policy", SERVERS)
+@pytest.mark.parametrize("name", ["chat", "documents"])
+def test_a_limit_that_no_load_reaches_changes_nothing(name: str, policy: str) -> None:
+    """An engine's default is often a thousand sequences and more."""
+    table, rates = step_prices(on(), sequences=2049), np.array([0.02, 0.1, 0.3])
+    few, many = (
+        arriving(share_of(mix(name), table, replace(SERVERS[policy], max_sequences=most)), rates)
+        for most in (64, 2048)
+    )
+    assert many.tpot_s == pytest.approx(few.tpot_s, rel=0.02)
+    assert many.ttft_s == pytest.approx(few.ttft_s, rel=0.02)
+
+
 def test_an_overloaded_server_is_not_called_stable() -> None:
     share = shared("chat", "ideal", "chunked")
     most = float(arriving(share, 1e-3).saturation_per_s[0])

@@ -127,8 +127,11 @@ def _batches(share: Share, most: Most) -> Array:
 
 def _prompts(share: Share, batches: Array, rate: Array) -> Array:
     """Prompts for each step at rates and batches, no more than it has room for. [1]"""
-    most = share.at(share.full, batches) if share.decode_first else 4.0 * share.most
-    some = np.linspace(0.0, 1.0, LOADS)[:, None] ** 2 * most
+    evenly = np.linspace(0.0, 1.0, LOADS)[:, None]
+    if share.decode_first:
+        some = evenly**2 * share.at(share.full, batches)
+    else:  # few at most loads, and any number where prompts take nearly all of the time
+        some = evenly**8 * (4.0 * share.most)
     some = np.maximum(some, 2.0**-30)
     grid = np.broadcast_to(batches, np.broadcast_shapes(some.shape, batches.shape))
     some = np.broadcast_to(some, grid.shape)
