@@ -30,7 +30,7 @@ ROOMS = (
     {"__main__"},
 )
 DOOR = "the front door"
-REPORT_SEES = {"table", "view", "units", "content", "errors", "files", "sources", "records"}
+REPORT_SEES = {"table", "view", "units", "content", "errors", "files", "kept", "sources", "records"}
 HEAVY = {"pandas", "plotly", "scipy", "cupy", "ray", "pyarrow", "rich"}
 ROOT = Path(roofline.__file__).parent
 

@@ -5,7 +5,7 @@ import gzip
 import hashlib
 import json
 import re
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from msgspec import Struct
 from roofline.content import shipped
 from roofline.errors import MissingEnvironmentError
 from roofline.files import check, output
+from roofline.kept import kept
 from roofline.report import sections
 from roofline.table import Result
 from roofline.view.questions import view_of
@@ -37,7 +38,7 @@ class Library(Struct, frozen=True):
 
 @cache
 def library() -> Library:
-    """Read and pack plotly.js; plotly itself is not imported, which would take a second.
+    """Read and pack plotly.js, once for all runs; plotly itself is not imported for it.
 
     Raises:
         MissingEnvironmentError: plotly is not installed, or without its script.
@@ -47,12 +48,16 @@ def library() -> Library:
     for folder in folders:
         path = Path(folder) / "package_data" / "plotly.min.js"
         if path.is_file():
-            source = path.read_bytes()
-            return Library(pack(source), digest(source))
+            return kept(partial(_packed, path), "library", [path])
     raise MissingEnvironmentError(
         "plotly.js is not installed, and the report draws with it",
         hint="install it again: pip install --force-reinstall plotly",
     )
+
+
+def _packed(path: Path) -> Library:
+    source = path.read_bytes()
+    return Library(pack(source), digest(source))
 
 
 def pack(source: bytes) -> str:
@@ -139,8 +144,9 @@ def _unbroken(typed: str) -> Markup:
     return Markup("<code>{}</code>").format(words) if typed.startswith("`") else words
 
 
+@cache
 def environment() -> Environment:
-    """Templates, in which every text is escaped and cleaned."""
+    """Templates, in which every text is escaped and cleaned; each is compiled once."""
     environment = Environment(
         loader=FileSystemLoader(shipped("reports") / "templates"),
         autoescape=True,
