@@ -76,7 +76,9 @@ def test_gated_mlps_of_an_octave_left_out_are_known() -> None:
 
 @needs(file("quantize"))
 def test_conversions_of_a_width_left_out_are_known() -> None:
+    """Of every other token count, or of all."""
     every = measured("quantize")
+    every = every[every.m.isin(np.unique(every.m)[:: cases(2, 1)])]
     # Three rows are all that one engine has of finding a scale.
     some = every[(every.backend != "sglang") | (every.op == "scale_matrix")]
     found = validated("quantize", some.reset_index(drop=True))
