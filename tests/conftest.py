@@ -77,11 +77,21 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what the README's command leaves out, besides the tests that are marked one by one."""
+    """Mark what the README's command leaves out, besides the tests that are marked one by one.
+
+    Raises:
+        UsageError: A slow test is in a file that does not say so, which no run of slow tests reads.
+    """
     items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+    marked = set()
     for item in items:
         if item.nodeid.startswith(SLOW) or any(map(item.get_closest_marker, SLOW_MARKS)):
             item.add_marker("slow")
+        if item.get_closest_marker("slow") and not item.nodeid.startswith(SLOW):
+            marked.add(item.path)
+    for path in marked:
+        if not MARKED.search(path.read_text(encoding="utf-8")):
+            raise pytest.UsageError(f"{path} has slow tests: mark them there, as pytest.mark.slow")
 
 
 def absent(why: str) -> NoReturn:
