@@ -136,13 +136,14 @@ class Share(Struct, frozen=True):
             _between(row, new) + slope * beyond
             for row, slope in zip(self.others_s, self.slope_s, strict=True)
         ]
+        found: Array = rows[0]
         if len(rows) == 1:
-            return rows[0]
+            return found
         share = np.clip(busiest / np.maximum(new, 1.0), self.shares[0], 1.0)
         i, x = between(self.shares, share)
         every = np.stack(np.broadcast_arrays(*rows))
         low, high = (np.take_along_axis(every, (i + end)[None], axis=0)[0] for end in (0, 1))
-        found: Array = low + x * (high - low)
+        found = low + x * (high - low)
         return found
 
     def stay(self, batch: Array) -> Array:
