@@ -12,7 +12,7 @@ from tests.cases import cases
 from tests.validation.kernels import thinned
 from tests.validation.measurements import file, measured, needs
 
-DONOR = 3000
+DONOR = cases(1500, 3000)
 """Rows that the sibling's fit is made of here."""
 SAMPLED = 250
 """Rows that a sample has."""
