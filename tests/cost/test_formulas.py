@@ -21,6 +21,7 @@ from roofline.model import catalog
 from roofline.model.parameters import formats as stored
 from roofline.model.precision import resolve
 from roofline.records import replace
+from tests.cases import cases
 from tests.formulas import worth
 
 NETWORKS = (
@@ -88,21 +89,29 @@ _SECONDS = {
 
 
 def deployments(name: str) -> Iterator[Deployment]:
-    """The network in every layout that it allows, counted in several ways and formats."""
+    """The network in every layout that it allows, counted in several ways and formats.
+
+    Each layout in the usual way and in one of the others, which take turns from network to network;
+    in all of them where all cases run.
+    """
     network, box = catalog.architecture(name), machines.node("hgx-h200-8")
     kept_there = stored(network)
     own = [resolve(network.weight_format, "auto", box.gpu, also=kept_there)]
     own += [
         resolve(weights, "fp8", box.gpu, also=kept_there) for weights in ("int4-awq", "fp8", "int8")
     ]
-    cases = [(layout, options, own[0], Offload()) for layout in LAYOUTS for options in OPTIONS]
-    cases += [(LAYOUTS[0], OPTIONS[0], formats, Offload()) for formats in own[1:]]
-    cases += [(LAYOUTS[1], OPTIONS[0], own[0], Offload(weights=0.5, kv=0.25, to="nvme"))]
+    usual, *others = OPTIONS
+    asked = []
+    for turn, layout in enumerate(LAYOUTS, NETWORKS.index(name)):
+        counted = cases((usual, others[turn % len(others)]), OPTIONS)
+        asked += [(layout, options, own[0], Offload()) for options in counted]
+    asked += [(LAYOUTS[0], usual, formats, Offload()) for formats in own[1:]]
+    asked += [(LAYOUTS[1], usual, own[0], Offload(weights=0.5, kv=0.25, to="nvme"))]
     assert box.link is not None
     links = [replace(box.link, topology=joined, reduces=False) for joined in ("ring", "mesh")]
-    boxes = [(box, *case) for case in cases]
+    boxes = [(box, *each) for each in asked]
     boxes += [
-        (replace(box, link=link), layout, OPTIONS[0], own[0], Offload())
+        (replace(box, link=link), layout, usual, own[0], Offload())
         for link in links
         for layout in LAYOUTS[1:-1]
     ]
