@@ -10,6 +10,7 @@ import pytest
 from roofline.errors import DocumentError
 from roofline.interop.engine_logs import EngineLog, read_logs
 from roofline.interop.engine_logs.log import MOST_STEPS
+from tests.cases import cases
 from tests.interop.engine_logs.simulated import CACHE, Planted, loops, sglang_lines, written
 
 V1 = (
@@ -309,13 +310,14 @@ def test_a_simulated_log_tells_the_steps_that_were_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_log_of_a_hundred_megabytes_is_read_in_little_memory(tmp_path: Path) -> None:
+def test_a_log_is_read_in_less_memory_than_it_has_bytes(tmp_path: Path) -> None:
+    least = cases(60_000_000, 100_000_000)
     path = tmp_path / "long.log"
     other = f"INFO Received request: prompt: {'word ' * 400}\n"
     block = "".join(
         f"{v1(running=4 + n % 2, output=400 + n)}\n{other}" for n in range(100)
     ).encode()
-    count = 100_000_000 // len(block) + 1
+    count = least // len(block) + 1
     with path.open("wb") as file:
         for _ in range(count):
             file.write(block)
@@ -323,7 +325,7 @@ def test_a_log_of_a_hundred_megabytes_is_read_in_little_memory(tmp_path: Path) -
     found = read_logs([path])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert path.stat().st_size >= 100_000_000
+    assert path.stat().st_size >= least
     assert found.lines == 200 * count
     assert MOST_STEPS / 2 <= len(found.steps) <= MOST_STEPS
     assert peak < 40_000_000
