@@ -44,6 +44,12 @@ UNFUSED: Final = "default"
 GRAPHS: Final = 512.0
 """Sequences of the largest step that engines keep as a graph of kernels (SGLang
 ``cuda_graph_max_bs``, vLLM ``max_cudagraph_capture_size``)."""
+TILED: Final = (64, 128)
+"""Multiples that outputs and depth of a matrix must be for DeepGEMM. vLLM multiplies others, as the
+weights of an index of 32 heads, by CUTLASS. Source: vLLM, ``vllm/utils/deep_gemm.py``,
+``should_use_deepgemm_for_fp8_linear``."""
+SHORT: Final = "FLASHINFER_MLA_SPARSE"
+"""vLLM's kernel whose blocks are of few heads, where a device has few."""
 COPIES: Final = "msa_fmha"
 """TensorRT-LLM's kernel that decodes from a copy of the cache where a device has one key head."""
 PAGED: Final = "paged"
@@ -125,7 +131,12 @@ def form_of(op: str, name: dict[str, str]) -> Form:
         return sparse.UNFUSED_MODULE
     if name["phase"] == "decode":
         return sparse.COPIED_MODULE if COPIES in name["kernel"] else sparse.STEP_MODULE
-    return sparse.FOLDED_MODULE if op == "msa" else sparse.MODULE
+    if op == "msa":
+        return sparse.FOLDED_MODULE
+    blocks = (op, name["backend"], name["gemm_dtype"]) == ("dsa", "vllm", "fp8_block")
+    if name["kernel"] == SHORT:
+        return sparse.SHORT_UNALIGNED_MODULE if blocks else sparse.SHORT_MODULE
+    return sparse.UNALIGNED_MODULE if blocks else sparse.MODULE
 
 
 def _columns(
@@ -144,6 +155,9 @@ def _columns(
     own["hosted"] = (eager & whole).astype(np.float64)
     if whole:
         own |= _projections(name["gemm_dtype"], part, d, own, heads, op, device, dense=dense)
+    if "unaligned" in {each.name for each in form_of(op, name).constants}:
+        (wide, deep), linears = TILED, part.linears(d)
+        own["unaligned"] = own["unaligned"] + sum(m.n % wide + m.k % deep > 0 for m in linears)
     if (whole and "skip" not in op) or op.endswith(("topk", "logits")):
         own |= _index(part, own, heads, low)
         if op.endswith("topk"):

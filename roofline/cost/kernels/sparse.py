@@ -26,7 +26,9 @@ from roofline.cost.kernels.form import (
     longest,
     soft_maximum,
 )
+from roofline.cost.kernels.latent import PADDED, WIDE
 from roofline.cost.work import Array
+from roofline.records import replace
 
 START: Final = 3e-6
 """Launch of a projection, beside the other launches of a module; assumed, after fits of linear
@@ -166,7 +168,7 @@ def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Kernels one after the other, or the host that launches them where that takes longer. [s]"""
     launches = dims["launches"] * (constants["launch"] + constants["each"] * dims["batch"])
     before = launches + projected(dims, machine, constants) + indexed(dims, machine, constants)
-    host = constants["host"] * dims["hosted"]
+    host = dims["hosted"] * (constants["host"] + constants["unaligned"] * dims["unaligned"])
     return soft_maximum(HOST, host, before + attended(dims, machine, constants))
 
 
@@ -188,6 +190,7 @@ CONSTANTS: Final = (
     Constant("launch", 1e-6, 3e-4, 2e-5, "s", "small kernels around"),
     Constant("each", 1e-12, 5e-6, 1e-9, "s", "what is planned sequence by sequence"),
     Constant("host", 1e-6, 1e-2, 5e-4, "s", "launching of eager kernels, beside the device"),
+    Constant("unaligned", 1e-7, 2e-3, 1e-4, "s", "more of it where a width is not aligned"),
     Constant("gemm", 0.1, 1.0, 0.6, "1", "share of the tensor rate that projections reach"),
     Constant("weights", 0.1, 1.0, 0.6, "1", "share of memory bandwidth that their weights reach"),
     Constant("passes", 0.2, 10.0, 1.5, "1", "times that their inputs and outputs are passed over"),
@@ -249,6 +252,33 @@ STEP_MODULE: Final = _form(MODULE_KIND, ("host", *WHOLE), ("context", "batch", "
 """A token of each sequence, as a graph of kernels."""
 MODULE: Final = _form(MODULE_KIND, ("host", "beyond", *WHOLE), GRID)
 """Several tokens, launched one by one or as a graph."""
+UNALIGNED_MODULE: Final = _form(MODULE_KIND, ("host", "unaligned", "beyond", *WHOLE), GRID)
+"""The same of an engine that launches other kernels for widths its usual one has no tiles for."""
+
+
+def short(form: Form) -> Form:
+    """Form of kernels on Blackwell whose blocks have few rows for few heads, as in `latent`.
+
+    Each of two blocks of 16 heads gathers the keys itself, so that 32 heads take longer than 64.
+    """
+
+    def blocks(dims: Dims) -> Dims:
+        few = (dims["heads"] <= WIDE) & (dims["attends"] > 0.0)
+        rows = np.where(few, np.minimum(dims["heads"], PADDED), dims["rows"])
+        groups = np.where(few, np.ceil(dims["heads"] / PADDED), dims["groups"])
+        return {**dims, "rows": rows, "groups": groups}
+
+    def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+        return form.seconds(blocks(dims), machine, constants)
+
+    def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+        return form.regime(blocks(dims), machine, constants)
+
+    return replace(form, seconds=seconds, regime=regime)
+
+
+SHORT_MODULE: Final = short(MODULE)
+SHORT_UNALIGNED_MODULE: Final = short(UNALIGNED_MODULE)
 FOLDED_MODULE: Final = _form(MODULE_KIND, ("host", "fold", *WHOLE), GRID)
 """The same where neighbouring queries may share the keys of a block."""
 DENSE_MODULE: Final = _form(
@@ -274,6 +304,9 @@ SCORING: Final = _form(
 FORMS: Final = {
     "sparse-step": STEP_MODULE,
     "sparse-module": MODULE,
+    "sparse-unaligned": UNALIGNED_MODULE,
+    "sparse-short": SHORT_MODULE,
+    "sparse-short-unaligned": SHORT_UNALIGNED_MODULE,
     "sparse-folded": FOLDED_MODULE,
     "sparse-dense": DENSE_MODULE,
     "sparse-unfused": UNFUSED_MODULE,

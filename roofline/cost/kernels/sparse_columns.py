@@ -30,6 +30,7 @@ def tokens(batch: Array, new: Array, context: Array, width: float = 2.0) -> dict
         "width": one * width,
         "launches": one,
         "hosted": zero,
+        "unaligned": zero,
         "heads": one,
         **dict.fromkeys(INDEX, zero),
         **dict.fromkeys(ATTENTION, zero),
