@@ -60,6 +60,19 @@ def test_a_module_has_all_its_matrices_of_a_device() -> None:
     assert group.dims["entries"][0] == 8192
 
 
+def test_vllm_multiplies_the_weights_of_an_index_of_32_heads_by_another_kernel() -> None:
+    """GLM-5's are 32 columns, no multiple of 64; all widths of DeepSeek-V3.2 are."""
+    base = {"backend": "vllm", "phase": "prefill", "gemm_dtype": "fp8_block", "n_heads": 64}
+    (both,) = groups(base, base | {"model": "zai-org/GLM-5"})
+    assert both.form is sparse.UNALIGNED_MODULE
+    assert both.dims["unaligned"].tolist() == [0.0, 1.0]
+    short = base | {"kernel": "FLASHINFER_MLA_SPARSE"}
+    (blocks,), (plain,) = groups(short), groups(short | {"gemm_dtype": "nvfp4"})
+    assert blocks.form is sparse.SHORT_UNALIGNED_MODULE
+    assert plain.form is sparse.SHORT_MODULE
+    assert not plain.dims["unaligned"].any()
+
+
 def test_a_layer_that_takes_over_a_choice_has_no_index() -> None:
     (group,) = groups({"op": "dsa_skip_indexer", "model": "zai-org/GLM-5.2"})
     assert not group.dims["entries"].any()

@@ -62,6 +62,11 @@ def projected(own: Columns) -> Columns:
 CASES: Final[Mapping[str, tuple[Form, Callable[[], Columns]]]] = {
     "step": (sparse.STEP_MODULE, lambda: projected(latent(index(tokens(new=np.ones(COUNT)))))),
     "module": (sparse.MODULE, lambda: projected(latent(index(tokens())))),
+    "unaligned": (
+        sparse.UNALIGNED_MODULE,
+        lambda: projected(latent(index(tokens()))) | {"unaligned": np.ones(COUNT)},
+    ),
+    "short": (sparse.SHORT_MODULE, lambda: projected(latent(index(tokens())))),
     "folded": (sparse.FOLDED_MODULE, lambda: projected(grouped(index(tokens())))),
     "dense": (sparse.DENSE_MODULE, lambda: projected(dense(tokens()))),
     "unfused": (
@@ -181,3 +186,28 @@ def test_a_host_that_is_slow_hides_a_short_module_and_not_a_long_one() -> None:
     found = times(sparse.MODULE, eager, host=2e-3)
     assert (found >= np.maximum(device, 2e-3) * (1 - 1e-12)).all()
     assert (found <= np.maximum(device, 2e-3) * 2 ** (1 / sparse.HOST) * (1 + 1e-12)).all()
+
+
+def test_only_the_host_launches_more_for_a_width_that_is_not_aligned() -> None:
+    dims = projected(latent(index(tokens())))
+    uneven = dims | {"unaligned": 2.0 * np.ones(COUNT)}
+    eager = {"hosted": np.ones(COUNT)}
+    module = sparse.UNALIGNED_MODULE
+    np.testing.assert_array_equal(times(module, uneven), times(sparse.MODULE, dims))
+    found = times(module, uneven | eager, host=1e-3, unaligned=4e-4)
+    np.testing.assert_allclose(found, times(sparse.MODULE, dims | eager, host=1.8e-3), rtol=1e-12)
+
+
+def test_two_short_blocks_gather_keys_twice_and_a_tall_one_once() -> None:
+    """Long prompts that are bound by keys from the last-level cache, which each block gathers."""
+    own = tokens(np.array([4.0]), np.array([8192.0]), np.array([8192.0]))
+    bound = {"l2": 0.02, "step": 1e-9, "unit": 1e-7, "launch": 1e-6, "sharpness": 16.0}
+    sixteen, twice, tall = (
+        times(sparse.SHORT_MODULE, latent(own, np.array([heads])), **bound)[0]
+        for heads in (16.0, 32.0, 64.0)
+    )
+    assert twice == pytest.approx(2.0 * sixteen, rel=0.02)
+    assert tall == pytest.approx(sixteen, rel=0.02)
+    for heads in (8.0, 16.0, 64.0, 128.0):
+        dims = latent(own, np.array([heads]))
+        assert times(sparse.SHORT_MODULE, dims) == times(sparse.MODULE, dims)
