@@ -23,6 +23,7 @@ from roofline.cost.engine_costs import (
 )
 from roofline.cost.layout import parse
 from roofline.cost.measured import Measured
+from roofline.cost.moe import Routing
 from roofline.cost.roof import roof
 from roofline.cost.step import Group, step
 from roofline.cost.work import ACTIVATED, SHARED, Op, Work
@@ -168,6 +169,20 @@ def test_norms_write_16_bits_for_shared_experts_and_activations_no_nvfp4(
 ) -> None:
     op = Op("one", "gemm", Work(), formats={"weights": stored, "inputs": inputs})
     assert gains_on(op, "") == ("dense", "start_low" if fused else "start")
+
+
+def test_experts_over_groups_of_devices_take_longer_unless_copies_even_them_out() -> None:
+    """6·1.2·1.5 + 4·0.8 = 14 µs of 64 of 256 experts; all 256 on every device take 10.4."""
+    gains = replace(GAINS, apart=1.5)
+    held = np.array([64.0, 256.0])
+    op = Op("one", "moe", Work(), dims={"local": held, "experts": np.full(2, 256.0)})
+    both = replace(TEN, seconds=np.full(2, 10e-6), start_s=np.full(2, 4e-6))
+    assert gains.seconds(op, both) == pytest.approx([14e-6, 10.4e-6])
+    assert gains.seconds(Op("one", "moe", Work()), TEN) == pytest.approx(10.4e-6)
+    known = replace(on(), calibration=HalfStart(EngineProfile(experts_apart=1.5)))
+    assert known.kernel_gains.apart == 1.5
+    even = replace(known, options=replace(known.options, routing=Routing(redundant=32)))
+    assert even.kernel_gains.apart == 1.0
 
 
 def test_a_kernel_whose_start_nobody_knows_gains_as_a_whole() -> None:

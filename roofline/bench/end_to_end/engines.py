@@ -57,6 +57,7 @@ KERNELS: Final[Mapping[str, Constant]] = {
     "start_pass": Constant(0.8, 0.3, "1", "on the start of a pass over activations, part fused"),
     "experts_start": Constant(0.4, 0.4, "1", "on what is around the products of routed experts"),
     "experts_all": Constant(1.0, 0.1, "1", "on routed experts of every engine"),
+    "experts_apart": Constant(1.0, 0.3, "1", "on routed experts spread over groups of devices"),
     "experts_prompts": Constant(1.0, 0.3, "1", "on prompts of mixtures, whose experts are uneven"),
     "interconnect": Constant(1.0, 0.1, "1", "on collectives"),
 }

@@ -13,7 +13,8 @@ from roofline.records import replace
 from tests.bench.end_to_end.test_cases import GOOD
 from tests.bench.end_to_end.test_learning import at, planted
 
-MIXTURES = {"cold_s", "launch_s", "mixture_s", "experts", "experts_all", "experts_prompts"}
+MIXTURES = {"cold_s", "launch_s", "mixture_s"}
+MIXTURES |= {"experts", "experts_all", "experts_apart", "experts_prompts"}
 
 
 @pytest.fixture(scope="module")
