@@ -257,8 +257,11 @@ class Deployment(Struct, frozen=True):
         gains = self.calibration.profile.gains
         if self.fusion == "none":  # part of what engines save is that they fuse
             gains = replace(gains, passes=1.0, start_pass=1.0)
-        if self.options.routing.redundant:  # copies of experts even the groups' loads out
-            gains = replace(gains, apart=1.0)
+        if not self.options.routing.redundant:  # copies of experts even the groups' loads out
+            apart = self.calibration.profile.experts_apart
+            gains = replace(
+                gains, experts=gains.experts * np.where(self.layout.ep > 1, apart, 1.0)[()]
+            )
         return gains if self.options.cuda_graphs else eager(gains)
 
     @property

@@ -201,14 +201,11 @@ class KernelGains(Struct, frozen=True):
 
     dense: float = 1.0
     passes: float = 1.0
-    experts: float = 1.0
+    experts: Number = 1.0
     attention: float = 1.0
     interconnect: float = 1.0
     """On products and look-ups, norms and other passes over activations, routed experts, attention,
     collectives."""
-    apart: float = 1.0
-    """On routed experts beside ``experts``, where they are spread over groups of devices: the group
-    that a gate loads most has more to do than any that was measured."""
     start: float = 1.0
     start_low: float = 1.0
     start_pass: float = 1.0
@@ -225,10 +222,8 @@ class KernelGains(Struct, frozen=True):
             op: What runs.
             known: Its time alone, and what of that is the kernel's start.
         """
-        whole_gain, start_gain, *apart = gains_on(op, known.kind)
+        whole_gain, start_gain = gains_on(op, known.kind)
         gain, start = getattr(self, whole_gain), getattr(self, start_gain)
-        if apart and self.apart != 1.0 and "local" in op.dims:
-            gain = gain * np.where(op.dims["local"] < op.dims["experts"], self.apart, 1.0)[()]
         whole: Number = known.seconds * gain
         if not isinstance(known.start_s, float) or known.start_s:
             whole = whole + known.start_s * (start - gain)
@@ -241,8 +236,8 @@ ALONE: Final = KernelGains()
 """Kernels as measured, each by itself."""
 
 
-def gains_on(op: Op, fused: str) -> tuple[str, ...]:
-    """Names of the gains on the time of an operator, on what of it is the kernel's start, and more.
+def gains_on(op: Op, fused: str) -> tuple[str, str]:
+    """Names of the gains on the time of an operator, and on what of it is the kernel's start.
 
     Args:
         op: What runs.
@@ -250,7 +245,7 @@ def gains_on(op: Op, fused: str) -> tuple[str, ...]:
     """
     kind = fused or op.kind
     if kind == "moe":
-        return "experts", "start_experts", "apart"
+        return "experts", "start_experts"
     if kind == "collective":
         return "interconnect", "interconnect"
     if kind in ATTENTION:
@@ -304,7 +299,8 @@ class EngineProfile(Struct, frozen=True):
     experts_all: float = 1.0
     """On routed experts of every engine. [1]"""
     experts_apart: float = 1.0
-    """``apart`` of `KernelGains`, of all engines. [1]"""
+    """On routed experts beside those, where they are spread over groups of devices: a gate loads
+    one group more than any that was measured. [1]"""
     experts_prompts: float = 1.0
     """On prompts of mixtures, whose experts are unevenly loaded. [1]"""
     interconnect: float = 1.0
@@ -324,7 +320,6 @@ class EngineProfile(Struct, frozen=True):
         return KernelGains(
             passes=self.passes,
             experts=self.experts * self.experts_all,
-            apart=self.experts_apart,
             interconnect=self.interconnect,
             start=self.start,
             start_low=self.start_low if self.fused_inputs else self.start,

@@ -172,17 +172,13 @@ def test_norms_write_16_bits_for_shared_experts_and_activations_no_nvfp4(
 
 
 def test_experts_over_groups_of_devices_take_longer_unless_copies_even_them_out() -> None:
-    """6·1.2·1.5 + 4·0.8 = 14 µs of 64 of 256 experts; all 256 on every device take 10.4."""
-    gains = replace(GAINS, apart=1.5)
-    held = np.array([64.0, 256.0])
-    op = Op("one", "moe", Work(), dims={"local": held, "experts": np.full(2, 256.0)})
-    both = replace(TEN, seconds=np.full(2, 10e-6), start_s=np.full(2, 4e-6))
-    assert gains.seconds(op, both) == pytest.approx([14e-6, 10.4e-6])
-    assert gains.seconds(Op("one", "moe", Work()), TEN) == pytest.approx(10.4e-6)
-    known = replace(on(), calibration=HalfStart(EngineProfile(experts_apart=1.5)))
-    assert known.kernel_gains.apart == 1.5
-    even = replace(known, options=replace(known.options, routing=Routing(redundant=32)))
-    assert even.kernel_gains.apart == 1.0
+    profile = EngineProfile(experts=0.8, experts_apart=1.5)
+    known = replace(on("mixtral-8x7b", tp=2), calibration=HalfStart(profile))
+    assert known.kernel_gains.experts == pytest.approx(0.8)
+    spread = replace(known, layout=replace(known.layout, ep=2))
+    assert spread.kernel_gains.experts == pytest.approx(1.2)
+    even = replace(spread, options=replace(spread.options, routing=Routing(redundant=2)))
+    assert even.kernel_gains.experts == pytest.approx(0.8)
 
 
 def test_a_kernel_whose_start_nobody_knows_gains_as_a_whole() -> None:
