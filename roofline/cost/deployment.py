@@ -257,7 +257,7 @@ class Deployment(Struct, frozen=True):
         gains = self.calibration.profile.gains
         if self.fusion == "none":  # part of what engines save is that they fuse
             gains = replace(gains, passes=1.0, start_pass=1.0)
-        if not self.options.routing.redundant:  # copies of experts even the groups' loads out
+        if not self.options.routing.redundant:  # copies even the groups out
             apart = self.calibration.profile.experts_apart
             gains = replace(
                 gains, experts=gains.experts * np.where(self.layout.ep > 1, apart, 1.0)[()]

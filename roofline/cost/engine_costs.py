@@ -299,8 +299,8 @@ class EngineProfile(Struct, frozen=True):
     experts_all: float = 1.0
     """On routed experts of every engine. [1]"""
     experts_apart: float = 1.0
-    """On routed experts beside those, where they are spread over groups of devices: a gate loads
-    one group more than any that was measured. [1]"""
+    """On routed experts beside those, where they are spread over groups of devices: servers take
+    longer there than kernels alone. That uneven groups are the reason is assumed. [1]"""
     experts_prompts: float = 1.0
     """On prompts of mixtures, whose experts are unevenly loaded. [1]"""
     interconnect: float = 1.0
