@@ -136,15 +136,13 @@ class Share(Struct, frozen=True):
             _between(row, new) + slope * beyond
             for row, slope in zip(self.others_s, self.slope_s, strict=True)
         ]
-        found: Array = rows[0]
         if len(rows) == 1:
-            return found
+            return np.asarray(rows[0])
         share = np.clip(busiest / np.maximum(new, 1.0), self.shares[0], 1.0)
         i, x = between(self.shares, share)
         every = np.stack(np.broadcast_arrays(*rows))
         low, high = (np.take_along_axis(every, (i + end)[None], axis=0)[0] for end in (0, 1))
-        found = low + x * (high - low)
-        return found
+        return np.asarray(low + x * (high - low))
 
     def stay(self, batch: Array) -> Array:
         """Steps that a sequence runs, those of its prompt included where they decode too. [1]"""
