@@ -88,8 +88,8 @@ def conventions(
     if limit and work.together * (work.prompt - work.cached) > limit:
         step = "one step" if batch.deployment.layout.pp == 1 else "steps of whole prompts"
         out.append(
-            f"Prefill is priced as {step}; the memory of its activations is that of the "
-            f"{limit / batch.deployment.layout.dp:,.0f}-token chunks "
+            f"Prefill of the static batch is priced as {step}; the memory of its activations is "
+            f"that of the {limit / batch.deployment.layout.dp:,.0f}-token chunks "
             f"{batch.deployment.engine.title} cuts it into."
         )
     if batch.deployment.architecture.is_encoder:

@@ -100,7 +100,8 @@ def steady_state(batch: StaticBatch, costs: EngineCosts | None = None) -> Steady
     if deployment.layout.pp > 1:
         more = idle - _together(share, 1, 1)
         first, whole = first + more, whole + more
-    wave = max(floor(min(float(share.at(share.full, np.array(float(at_once)))), at_once)), 1)
+    fit = floor(min(float(share.at(share.full, np.array(float(at_once)))), at_once))
+    wave = max(fit, min(prices.groups, at_once))
     waves_per_s = rate / wave * float(share.chunks(np.array(0.0)))
     state = SteadyState(
         clients=work.batch,

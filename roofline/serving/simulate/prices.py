@@ -126,10 +126,10 @@ class StepPrices(Struct, frozen=True):
     def prompt_s(self, new: float, tokens: float = 0.0) -> float:
         """Kernels of a prompt of new tokens in an idle server's step of its own. [s]
 
-        With more tokens, its part of a step of so many in all, of which every group has as many.
-        The engine's gain is not in it.
+        Where a number of tokens is given: its part of a step of so many in all, or of those of the
+        prompt if they are more, of which every group has as many. The engine's gain is not in it.
         """
-        alone = tokens <= new
+        alone = not tokens
         whole = max(tokens, new)
         others = float(np.interp(whole, self.tokens, self.others_s[-1 if alone else 0]))
         others *= max(whole / float(self.tokens[-1]), 1.0)

@@ -295,7 +295,15 @@ class Candidate:
             # Few tokens need as many experts as many do: steps are not convex in their tokens.
             return np.maximum(alone, flux * prompt)
         new = demand.mean_new_tokens
-        each = np.interp(new, prices.chunks, prices.attention_s[:, 0]) / prices.groups
+        if prices.groups > 1:
+            # Few prompts are in a group each, whose steps take as long as those of all groups.
+            base = self.kind.base
+            budget = float(base.engine.step_tokens_on(base.node.gpu, prices.groups))
+            steps = max(np.ceil(new * prices.groups / budget), 1.0) if budget else 1.0
+            lone = prices.engine.prefill_gain * prices.prompt_s(new)
+            guess: Array = alone + np.maximum(np.minimum(flux, 1.0 / steps) * lone, flux * prompt)
+            return guess
+        each = np.interp(new, prices.chunks, prices.attention_s[:, 0])
         tokens = prices.batches + flux * new
         others = np.interp(tokens, prices.tokens, prices.others_s[0])
         others = others * np.maximum(tokens / prices.tokens[-1], 1.0)

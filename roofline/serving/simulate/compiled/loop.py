@@ -221,7 +221,9 @@ def _prefill(p: Prices, g: Rules, s: State, beside: int) -> tuple[int, int, bool
             at += 1
             continue
         if g.grown and not memory.grow(g, s, i, tokens):
-            # The last that runs has to go, which is this one, and nobody is admitted.
+            # One has to go, the last of those that are still to come, and nobody is admitted.
+            at = n.partial - 1
+            i = s.lists[PARTIAL, at]
             n.preemptions += 1
             r[i].preempted += 1
             _stop_partial(g, s, at)

@@ -111,10 +111,10 @@ def coming(share: Share, batch: Array, x: Array) -> Array:
     prompt follow each other. In steps of their own y prompts come in each, x = y·exp(y).
     """
     full, beyond = _cut(share, batch)
-    if share.decode_first:
-        return np.clip(1.0 - (1.0 - x / full) * np.exp(-x * beyond), LEAST, 1.0)
     if share.shares[0] < 1.0:
         return _in_groups(share, batch, x)
+    if share.decode_first:
+        return np.clip(1.0 - (1.0 - x / full) * np.exp(-x * beyond), LEAST, 1.0)
     each: Array = special.lambertw(np.maximum(x, LEAST))
     found: Array = np.maximum(x / full + (x / each - 1.0) * beyond, LEAST)
     return found
@@ -165,24 +165,30 @@ def _side_by_side(share: Share, batch: Array, x: Array, begun: Array) -> Array:
 
 
 def _in_groups(share: Share, batch: Array, x: Array) -> Array:
-    """φ where prompts come at any time, have steps of their own, and are in groups side by side.
+    """φ of `coming` where prompts are in groups side by side. [1]
 
-    φ = (1 − e^−λD)·(e^(λTc) − 1) / (1 − e^−λT), λ = x / (D + φT)
+    r = (1 − e^−λD)·(e^(λTc) − 1) / (1 − e^−λT)
 
-    with D a decode step and T one with prompts: the steps of a busy period of a queue in which
-    nobody waits, begun by what comes in a decode step; at least x/κ, at most c steps for each
-    prompt. Source: Takács 1962, Introduction to the Theory of Queues, M/G/∞.
+    steps with prompts for each without, with D a step without and T one with them: the steps of a
+    busy period of a queue in which nobody waits, begun by what comes in a step without. Where
+    prompts have steps of their own φ = r and λ = x / (D + φT), at most c steps for each prompt;
+    else φ = r / (1 + r) and λ = x / ((1 − φ)D + φT). Steps have room for κ prompts: φ ≥ x/κ.
+    Source: Takács 1962, Introduction to the Theory of Queues, M/G/∞.
     """
     full, chunks = share.at(share.full, batch), share.chunks(batch)
     plain = share.at(share.decode_s, batch)
-    low, high = x / full, np.maximum(x * chunks, x / full)
+    most = 1.0 - NEARLY if share.decode_first else np.inf
+    low = np.minimum(x / full, most)
+    high = np.clip(x * chunks, low, most)
     for _ in range(BISECTIONS):
         often = (low + high) / 2.0
-        each = np.maximum(x / np.maximum(often, LEAST), LEAST)
+        each = x / np.maximum(often, LEAST)
         step = share.prefill(batch, each * share.prompt, each, each * chunks)
-        rate = x / (plain + often * step)
+        without = 1.0 - often if share.decode_first else np.ones_like(often)
+        rate = x / (without * plain + often * step)
         begun, met = -np.expm1(-rate * plain), np.maximum(-np.expm1(-rate * step), LEAST)
-        more = begun * np.expm1(np.minimum(rate * step * chunks, 300.0)) / met > often
+        busy = begun * np.expm1(np.minimum(rate * step * chunks, 300.0)) / met
+        more = busy * without > often
         low, high = np.where(more, often, low), np.where(more, high, often)
     found: Array = np.maximum((low + high) / 2.0, LEAST)
     return found
@@ -195,6 +201,8 @@ def _cut(share: Share, batch: Array) -> tuple[Array, Array]:
 
 
 BISECTIONS: Final = 24
+NEARLY: Final = 2.0**-30
+"""Share of steps without prompts that is always left. [1]"""
 HALVINGS: Final = 64
 SECTIONS: Final = 64
 """Parts that a range is cut into at once, in place of six halvings. [1]"""

@@ -124,7 +124,7 @@ class Share(Struct, frozen=True):
             most = np.ceil(chunks * least - NEARLY)
         else:
             most = chunks * least + (1.0 - least) / 2.0
-        each = tokens / np.maximum(chunks, 1.0)
+        each = np.minimum(tokens / np.maximum(chunks, 1.0), self.at(self.chunk, batch))
         room = np.maximum(self.at(self.full, batch) * self.prompt, tokens) * least
         busiest = np.maximum(each * np.maximum(most, 1.0), tokens * least)
         return np.minimum(busiest, np.maximum(room, each))
