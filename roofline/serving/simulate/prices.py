@@ -126,11 +126,11 @@ class StepPrices(Struct, frozen=True):
     def prompt_s(self, new: float, tokens: float = 0.0) -> float:
         """Kernels of a prompt of new tokens in an idle server's step of its own. [s]
 
-        Where a number of tokens is given: its part of a step of so many in all, or of those of the
-        prompt if they are more, of which every group has as many. The engine's gain is not in it.
+        Where a number of tokens is given: its part of steps of so many in all, of which every group
+        has as many; without groups no fewer than the prompt's. The engine's gain is not in it.
         """
         alone = not tokens
-        whole = max(tokens, new)
+        whole = tokens if tokens and self.groups > 1 else max(tokens, new)
         others = float(np.interp(whole, self.tokens, self.others_s[-1 if alone else 0]))
         others *= max(whole / float(self.tokens[-1]), 1.0)
         each = float(np.interp(new, self.chunks, self.attention_s[:, 0]))

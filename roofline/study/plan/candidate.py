@@ -296,12 +296,8 @@ class Candidate:
             return np.maximum(alone, flux * prompt)
         new = demand.mean_new_tokens
         if prices.groups > 1:
-            # Few prompts are in a group each, whose steps take as long as those of all groups.
-            base = self.kind.base
-            budget = float(base.engine.step_tokens_on(base.node.gpu, prices.groups))
-            steps = max(np.ceil(new * prices.groups / budget), 1.0) if budget else 1.0
-            lone = prices.engine.prefill_gain * prices.prompt_s(new)
-            guess: Array = alone + np.maximum(np.minimum(flux, 1.0 / steps) * lone, flux * prompt)
+            # As if a prompt were alone in its group's steps: most are, at the loads of an objective.
+            guess: Array = alone + flux * prices.engine.prefill_gain * prices.prompt_s(new)
             return guess
         each = np.interp(new, prices.chunks, prices.attention_s[:, 0])
         tokens = prices.batches + flux * new
