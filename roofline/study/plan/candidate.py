@@ -296,7 +296,7 @@ class Candidate:
             return np.maximum(alone, flux * prompt)
         new = demand.mean_new_tokens
         if prices.groups > 1:
-            # As if a prompt were alone in its group's steps: most are, at the loads of an objective.
+            # As if a prompt were alone in its steps: most are, at the loads of an objective.
             guess: Array = alone + flux * prices.engine.prefill_gain * prices.prompt_s(new)
             return guess
         each = np.interp(new, prices.chunks, prices.attention_s[:, 0])

@@ -87,8 +87,8 @@ LOADS: Final = (0.05, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9)
 there a queue is so long that it depends on chance."""
 OPEN: Final[Mapping[str, tuple[float, ...]]] = {
     "ttft_s": (0.006, 0.024, 0.062, 0.13, 0.28, 0.35, 0.45),
-    "tpot_s": (0.009, 0.037, 0.064, 0.086, 0.14, 0.18, 0.205),
-    "latency_s": (0.004, 0.022, 0.052, 0.098, 0.16, 0.175, 0.24),
+    "tpot_s": (0.012, 0.055, 0.06, 0.10, 0.14, 0.19, 0.23),
+    "latency_s": (0.007, 0.03, 0.06, 0.11, 0.165, 0.19, 0.24),
 }
 CLOSED: Final[Mapping[str, float]] = {
     "requests_per_s": 0.025,
