@@ -127,7 +127,7 @@ class Share(Struct, frozen=True):
         each = np.minimum(tokens / np.maximum(chunks, 1.0), self.at(self.chunk, batch))
         room = np.maximum(self.at(self.full, batch) * self.prompt, tokens) * least
         busiest = np.maximum(each * np.maximum(most, 1.0), tokens * least)
-        return np.minimum(busiest, np.maximum(room, each))
+        return np.asarray(np.minimum(busiest, np.maximum(room, each)))
 
     def _others(self, new: Array, busiest: Array) -> Array:
         """Kernels but attention, of so many tokens, and of those of the busiest group. [s]"""
