@@ -53,7 +53,7 @@ def datasheet(op: str, payload: Array, ranks: Array, gpu: str, *, across: int = 
 class Report:
     held_out: Errors
     alpha_beta: Errors | None
-    """Of all-reduces, which are compared with it; of all where all cases run."""
+    """Errors of start and rate alone: on all-reduces, or on all where every case runs."""
     datasheet: Errors
     ranks: dict[str, Errors]
     inside: float

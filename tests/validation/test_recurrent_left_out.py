@@ -76,7 +76,7 @@ def test_gated_mlps_of_an_octave_left_out_are_known() -> None:
 
 @needs(file("quantize"))
 def test_conversions_of_a_width_left_out_are_known() -> None:
-    """Of every other token count, or of all."""
+    """Fits to every other token count, or to all where all cases run."""
     every = measured("quantize")
     every = every[every.m.isin(np.unique(every.m)[:: cases(2, 1)])]
     # Three rows are all that one engine has of finding a scale.

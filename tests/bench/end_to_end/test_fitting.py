@@ -90,7 +90,7 @@ def recovered() -> tuple[Array, Array]:
 
 
 def test_rows_that_are_served_as_before_keep_their_derivatives() -> None:
-    """Those of earlier are marked by a number that no derivative is."""
+    """Derivatives of an earlier fit are marked here by a number that none has by itself."""
     some = rows(planted(), each=1)
     has, mark = cells(some), 1e3
     true = linear(some, has, planted())
