@@ -24,17 +24,8 @@ from roofline.serving.explain.figures import explain_all
 from roofline.serving.explain.operators import outside_facts
 from roofline.serving.explain.parts import worst
 from roofline.serving.notes import latent_forms, notes, steady_notes
-from roofline.serving.static import (
-    CENTRAL,
-    OpTime,
-    StaticBatch,
-    StaticBatches,
-    batch_axis,
-    lone_prompt,
-    micro,
-    static_batch,
-    static_batches,
-)
+from roofline.serving.static import CENTRAL, OpTime, StaticBatch, lone_prompt, micro, static_batch
+from roofline.serving.static_batches import StaticBatches, batch_axis, static_batches
 from roofline.serving.steady import SteadyState, steady_state
 from roofline.table import Derivation, Result, Table, table, units_of
 from roofline.units import MILLION, SECONDS_PER_HOUR

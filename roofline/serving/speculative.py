@@ -26,12 +26,12 @@ from roofline.serving.static import (
     CENTRAL,
     OpTime,
     StaticBatch,
-    batch_axis,
     check_context,
     engine_time,
     operator_times,
     static_batch,
 )
+from roofline.serving.static_batches import batch_axis
 from roofline.serving.workload import Workload
 
 BUDGETS: Final = (1, 2, 4, 8, 16, 32, 64, 128)

@@ -19,7 +19,8 @@ from roofline.records import replace
 from roofline.serving.phases import together
 from roofline.serving.room import step_tokens
 from roofline.serving.stages import ask_together
-from roofline.serving.static import StaticBatches, check_context, static_batches
+from roofline.serving.static import check_context
+from roofline.serving.static_batches import StaticBatches, static_batches
 from roofline.serving.workload import MOST_SEQUENCES, Workload
 
 Degrees: TypeAlias = NDArray[np.int64]

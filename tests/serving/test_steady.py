@@ -24,7 +24,8 @@ from roofline.serving.explain.figures import explain_all
 from roofline.serving.paged import paged
 from roofline.serving.phases import ENGINE
 from roofline.serving.speculative import speculate
-from roofline.serving.static import static_batch, static_batches
+from roofline.serving.static import static_batch
+from roofline.serving.static_batches import static_batches
 from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload
 from roofline.study.layouts import price

@@ -16,7 +16,7 @@ from roofline.errors import RooflineError
 from roofline.records import replace
 from roofline.serving.ffn_pools import ffn_memory
 from roofline.serving.simulate.prices import step_prices
-from roofline.serving.static import static_batches
+from roofline.serving.static_batches import static_batches
 from roofline.serving.workload import MOST_SEQUENCES, Workload
 from roofline.study.plan.candidate import Candidate, FeedForward, Kind
 from roofline.study.plan.demand import Demand

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array, root_sum_square
 from roofline.serving.phases import DecodeSteps
-from roofline.serving.static import APPROXIMATE, CENTRAL, PromptTimes, steady_tpot
+from roofline.serving.static import CENTRAL
+from roofline.serving.static_batches import APPROXIMATE, PromptTimes, steady_tpot
 from roofline.study.sweep.points import Points, room
 from roofline.study.sweep.prices import Prices
 from roofline.table import BASES

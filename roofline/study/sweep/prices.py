@@ -21,7 +21,7 @@ from roofline.serving.phases import (
 )
 from roofline.serving.quadrature import between_nodes
 from roofline.serving.stages import GridStep, ask_together, remembering
-from roofline.serving.static import PromptTimes, prompt_times
+from roofline.serving.static_batches import PromptTimes, prompt_times
 from roofline.study.sweep.points import Lane
 
 FEW: Final = (1.0, 2.0)

@@ -8,7 +8,8 @@ import pytest
 from roofline.cost.deployment import Offload, Options
 from roofline.records import replace
 from roofline.serving import room
-from roofline.serving.static import APPROXIMATE, CENTRAL, StaticBatch, static_batch, static_batches
+from roofline.serving.static import CENTRAL, StaticBatch, static_batch
+from roofline.serving.static_batches import APPROXIMATE, static_batches
 from roofline.study.sweep.columns import FIGURES, SPREADS, Columns, price
 from roofline.study.sweep.points import Axes, Axis, Lane
 from roofline.study.sweep.prices import priced, within
