@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from roofline.bench.end_to_end.cases import Row
 from roofline.bench.end_to_end.deploying import deployment
-from roofline.bench.end_to_end.driving import CLOSED, traffic_of, waiting_clients
+from roofline.bench.end_to_end.driving import CLOSED, reading, traffic_of, waiting_clients
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineProfile, kind_of
 from roofline.cost.work import Array
@@ -87,7 +87,7 @@ class Known(Struct, frozen=True):
     def served(self, prices: StepPrices) -> Served:
         """Every request of the row, served on all replicas."""
         fleet = Fleet(prices, self.server, int(self.row.replicas))
-        ramp_s = traffic_of(self.row).ramp_s if self.row.mode == CLOSED else 0.0
+        ramp_s = reading(self.row).ramp_s if self.row.mode == CLOSED else 0.0
         return serve(fleet, self.requests, concurrency=self.clients, ramp_s=ramp_s)
 
     def prices(self, profile: EngineProfile) -> StepPrices:

@@ -97,7 +97,7 @@ def routed(requests: Requests, replicas: Sequence[Work], router: Router) -> Inte
         [0, 1, 1]
     """
     sessions = turn(requests)
-    if router == "turns" or len(replicas) == 1:
+    if router == "turns":
         return sessions % len(replicas)
     heads = np.flatnonzero(requests.after < 0)
     prompts, counts = (

@@ -280,6 +280,8 @@ def sent(fleet: Fleet, requests: Requests) -> Integers:
     """Replica that each request is sent to, those of the first kind first. [1]"""
     if fleet.schedule is not None:
         return scheduled(requests, fleet.schedule)
+    if fleet.replicas == 1:
+        return np.zeros(len(requests), np.int64)
     works: list[Work] = []
     for prices, server, number in fleet.kinds:
         works += [work_of(prices, server, requests)] * number

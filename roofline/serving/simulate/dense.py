@@ -13,10 +13,9 @@ from roofline.serving.simulate.server import BATCHED, UNLIMITED, Server
 
 
 class _Kernels(NamedTuple):
-    """Tables of kernels with an entry for every integer, without an engine's overheads. [s]
+    """Tables of kernels with an entry for every integer from 0, without an engine's overheads. [s]
 
-    ``decode``, ``alone``, ``seen`` and ``head`` begin at one sequence, the columns of ``others`` at
-    one token.
+    Entries are of sequences, in the columns of ``others`` of tokens.
     """
 
     contexts: Array
@@ -60,14 +59,16 @@ def _kernels(same: _Same, sequences: int) -> _Kernels:
     cached, attention = _two(prices.cached, attention.T)
     return _Kernels(
         contexts=contexts,
-        decode=straight(prices.batches, decode, every),
-        alone=straight(prices.batches, prices.alone_s, every),
+        decode=_after_none(straight(prices.batches, decode, every)),
+        alone=_after_none(straight(prices.batches, prices.alone_s, every)),
         windows=windows,
-        seen=straight(prices.batches, seen, every),
-        others=np.stack([np.interp(whole, tokens, row) for row in others]),
+        seen=_after_none(straight(prices.batches, seen, every)),
+        others=np.stack([_after_none(np.interp(whole, tokens, row)) for row in others]),
         slope=(others[:, -1] - others[:, -2]) / (tokens[-1] - tokens[-2]),
         # Rows of the busiest group, of decode and of prompts, each rounded up for all.
-        head=straight(prices.rows, prices.head_s, np.arange(1.0, sequences + 2.0 * prices.groups)),
+        head=_after_none(
+            straight(prices.rows, prices.head_s, np.arange(1.0, sequences + 2.0 * prices.groups))
+        ),
         chunks=chunks,
         cached=cached,
         attention=np.ascontiguousarray(attention),
@@ -81,23 +82,19 @@ def dense(prices: StepPrices, sequences: int, server: Server) -> Prices:
     together, and whether it has just started.
     """
     engine, kernels = prices.engine, _kernels(_Same(prices), sequences)
-    every = np.arange(1.0, sequences + 1.0)
     decode = engine.decode_gain * kernels.decode
-    software = engine.step_s + engine.sequence_s * every
+    software = engine.step_s + engine.sequence_s * np.arange(sequences + 1.0)
     beside = engine.prefill_gain * kernels.alone
-    nobody = np.zeros((1, len(kernels.contexts)))
     return Prices(
         contexts=kernels.contexts,
-        alone=np.concatenate([nobody + engine.step_s, decode + software[:, None]]),
-        mixed=np.concatenate([nobody, decode - beside[:, None]]),
+        alone=decode + software[:, None],
+        mixed=decode - beside[:, None],
         windows=kernels.windows,
-        seen=np.concatenate(
-            [np.zeros((1, len(kernels.windows))), engine.decode_gain * kernels.seen]
-        ),
+        seen=engine.decode_gain * kernels.seen,
         shares=prices.shares,
-        others=engine.prefill_gain * np.pad(kernels.others, ((0, 0), (1, 0))),
+        others=engine.prefill_gain * kernels.others,
         others_slope=engine.prefill_gain * kernels.slope,
-        head=engine.prefill_gain * np.concatenate([[0.0], kernels.head]),
+        head=engine.prefill_gain * kernels.head,
         chunks=kernels.chunks,
         cached=kernels.cached,
         attention=engine.prefill_gain * kernels.attention,
@@ -159,6 +156,11 @@ def rules(
         uniform=uniform,
         window=prices.window,
     )
+
+
+def _after_none(values: Array) -> Array:
+    """Values, or rows of a table, after one for none: it takes no time. [s]"""
+    return np.concatenate([np.zeros((1, *values.shape[1:])), values])
 
 
 def _two(points: Array, values: Array) -> tuple[Array, Array]:
