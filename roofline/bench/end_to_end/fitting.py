@@ -148,8 +148,12 @@ def improved(
     """
     center, spread = priors() if believed is None else believed
     moved = logs.copy()
-    inverse: Array = np.diag(spread**2)
     tether = (trust * spread) ** -2.0
+    precision = spread**-2.0 + tether
+    inverse: Array = np.diag(1.0 / precision)
+    # Of a constant that no cell depends on nothing is known but what was believed.
+    told = np.flatnonzero(slopes.any(axis=0))
+    slopes = slopes[:, told]
     order = np.argsort(has.group, kind="stable")
     first = np.flatnonzero(np.diff(has.group[order], prepend=-1))
     tau = has.group_sd[order][first] ** 2
@@ -159,16 +163,14 @@ def improved(
         return np.asarray(np.add.reduceat(cells[order], first, axis=0))
 
     for scale in ROBUST:
-        left = at + slopes @ (moved - logs)
+        left = at + slopes @ (moved - logs)[told]
         weight = 1.0 / (1.0 + (left / (scale * has.row_sd)) ** 2) / has.row_sd**2
         weighed = slopes * weight[:, None]
         mean, share = grouped(weighed), tau / (1.0 + tau * grouped(weight))
-        normal = (
-            np.diag(spread**-2.0 + tether) + weighed.T @ slopes - (mean * share[:, None]).T @ mean
-        )
-        pull = (moved - center) / spread**2 + (moved - logs) * tether + weighed.T @ left
-        pull -= mean.T @ (share * grouped(weight * left))
-        inverse = np.asarray(np.linalg.inv(normal), dtype=np.float64)
+        normal = np.diag(precision[told]) + weighed.T @ slopes - (mean * share[:, None]).T @ mean
+        pull = (moved - center) / spread**2 + (moved - logs) * tether
+        pull[told] += weighed.T @ left - mean.T @ (share * grouped(weight * left))
+        inverse[np.ix_(told, told)] = np.linalg.inv(normal)
         moved = moved - np.clip(inverse @ pull, -LONGEST, LONGEST)
     return moved, inverse
 
