@@ -25,9 +25,9 @@ def prefixes(most: int) -> tuple[Places, Records]:
     while size < 2 * most:
         size *= 2
     blocks = np.zeros(most + 1, dtype=BLOCK)
-    blocks["older"], blocks["newer"] = most, most
-    blocks["next"] = (np.arange(most + 1) + 1) % (most + 1)
-    blocks["users"][most] = most
+    blocks["next"][:most] = np.arange(1, most + 1, dtype=np.int32)
+    # A block has neighbours once nobody uses it: of the empty list only the ends have some.
+    blocks[most] = (0, most, 0, most, most)
     return np.full(size, -1, dtype=np.int32), blocks
 
 
