@@ -33,7 +33,10 @@ SLOW = ("tests/validation/", "tests/stress/", "tests/microbench/")
 """Folders in which nearly every test fits, simulates or compiles."""
 SLOW_MARKS = ("browser", "ray", "stress")
 MARKED = re.compile(rf"mark\.({'|'.join(('slow', *SLOW_MARKS))})\b")
-FIRST = ("tests/validation/", "tests/study/executors/test_ray.py", "tests/stress/", "tests/bench/")
+FIRST = (
+    *("tests/validation/", "tests/study/executors/", "tests/stress/", "tests/bench/"),
+    *("tests/test_readme.py", "tests/test_compiling.py", "tests/test_architecture.py"),
+)
 """Files of which some take minutes: begun first, none is left for one core while others wait."""
 
 
