@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from roofline.bench.gpu.launch import Launch, Program, sources
+from tests.cases import cases
 
 EMULATOR: Final = Path(__file__).parent / "emulator"
 """Headers that take the place of those of the same name."""
@@ -27,6 +29,12 @@ OPTIONS: Final = (
     "-U_FORTIFY_SOURCE",
     "-fno-stack-protector",
 )
+
+
+def schedules_of(name: str, names: Iterable[str]) -> Iterable[int]:
+    """Schedules under which a case runs: one of them in turn, each where all cases run."""
+    place = [*names].index(name) % len(SCHEDULES)
+    return cases(SCHEDULES[place : place + 1], SCHEDULES)
 
 
 def compiler() -> str | None:

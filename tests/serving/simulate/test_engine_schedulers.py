@@ -20,7 +20,7 @@ from tests.serving.simulate.engine_schedulers import (
     Vllm,
 )
 
-TRACES: Final = int(os.environ.get("ROOFLINE_TRACES", "150"))
+TRACES: Final = int(os.environ.get("ROOFLINE_TRACES", "75"))
 CUT: Final[dict[str, Any]] = {"policy": "chunked"}
 WHOLE: Final[dict[str, Any]] = {"policy": "continuous"}
 LONG, SHORT = 60, 12
@@ -107,7 +107,7 @@ def test_random_traces_are_served_as_the_engine_serves_them(name: str) -> None:
         assert ours.totals.preemptions == theirs.preemptions
         preempted += theirs.preemptions
         cut += bool((given.prompt > sizes["budget"]).any())
-    assert preempted > 100 or kind is not Vllm or "short" not in traces
+    assert 3 * preempted > 2 * TRACES or kind is not Vllm or "short" not in traces
     assert cut > TRACES // 4 or traces["longest"] == SHORT or "oversized" in policy
 
 

@@ -14,6 +14,7 @@ from roofline.study.sweep.columns import FIGURES, SPREADS, Columns, price
 from roofline.study.sweep.points import Axes, Axis, Lane
 from roofline.study.sweep.prices import priced, within
 from roofline.table import BASES
+from tests.cases import cases
 from tests.study.sweep.lanes import alone, lane, numbers
 
 CASES: dict[str, dict[str, Any]] = {
@@ -96,12 +97,12 @@ def told(batch: StaticBatch) -> dict[str, float]:
 
 
 def some_of(where: Lane) -> tuple[Columns, Any, list[int]]:
-    """A lane's points inside the network's context, and ten of them."""
+    """A lane's points inside the network's context, and four of them, or ten."""
     asked = numbers(where)
     inside = within(where.deployment.architecture, asked["prompt"], asked["output"])
     asked = {name: column[inside] for name, column in asked.items()}
     count = len(asked["batch"])
-    rows = np.random.default_rng(count).choice(count, min(10, count), replace=False)
+    rows = np.random.default_rng(count).choice(count, min(cases(4, 10), count), replace=False)
     return price(priced(where), asked), asked, rows.tolist()
 
 
