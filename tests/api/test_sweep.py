@@ -16,6 +16,7 @@ from roofline.errors import InputError, LayoutError, UnknownNameError
 from roofline.records import replace
 from roofline.study.sweep_result import Sweep
 from roofline.table import Result
+from tests.cases import cases
 from tests.study.scenario.documents import BATCH, TRAFFIC, scenario
 
 ENDED = ("ttft_s", "tpot_s", "latency_s", "throughput_tok_s", "user_tok_s", "usd_per_mtok")
@@ -39,7 +40,7 @@ def static(result: Result) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("calibration", ["auto", "none"])
+@pytest.mark.parametrize("calibration", cases(["auto"], ["auto", "none"]))
 @pytest.mark.parametrize(
     ("model", "gpu", "layout", "weights", "technique"),
     [

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from functools import cache
+from itertools import product
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -30,6 +31,7 @@ from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload
 from roofline.study.layouts import price
 from roofline.table import Result
+from tests.cases import cases
 from tests.serving.deployments import on
 
 Lengths: TypeAlias = tuple[int, int]
@@ -323,8 +325,13 @@ def test_columns_of_other_engines_and_of_experts_are_near_the_closed_form(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
-@pytest.mark.parametrize("layout", ["dp8-ep8", "tp2-dp4-ep8"])
+@pytest.mark.parametrize(
+    ("engine", "layout"),
+    cases(
+        [("vllm", "dp8-ep8"), ("sglang", "tp2-dp4-ep8"), ("trtllm", "dp8-ep8")],
+        list(product(("vllm", "sglang", "trtllm"), ("dp8-ep8", "tp2-dp4-ep8"))),
+    ),
+)
 def test_columns_of_attention_data_parallelism_are_near_the_closed_form(
     engine: str, layout: str
 ) -> None:

@@ -1,5 +1,7 @@
 """Kernels, and their shapes, that operators ask measurements for."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,7 @@ from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
 from roofline.records import replace
 from roofline.serving.stages import through
+from tests.cases import cases
 
 
 def deployment(model: str, device: str, layout: Layout = SINGLE) -> Deployment:
@@ -137,10 +140,17 @@ def test_a_ring_of_keys_takes_as_long_as_its_wires() -> None:
     assert float(np.asarray(roof(op, given).seconds)) >= float(np.asarray(op.wire_s)) > 0.0
 
 
+FITTED = [
+    *product(
+        ("a100-sxm", "h100-sxm", "l40s", "rtx-4090", "b200-sxm"),
+        ("llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"),
+        ("bf16", "fp8", "int8", "int4-awq"),
+    )
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("device", ["a100-sxm", "h100-sxm", "l40s", "rtx-4090", "b200-sxm"])
-@pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])
-@pytest.mark.parametrize("weights", ["bf16", "fp8", "int8", "int4-awq"])
+@pytest.mark.parametrize(("device", "model", "weights"), FITTED[:: cases(3, 1)])
 def test_no_fit_multiplies_or_reads_faster_than_was_published(
     device: str, model: str, weights: str
 ) -> None:
