@@ -82,5 +82,8 @@ def _by_batch(points: Array, rows: Array, batch: float, x: float) -> float:
 
 def _attention(table: Prices, chunk: float, cached: float) -> float:
     """Attention of a chunk for each of its tokens. [s]"""
-    each = [np.interp(cached, table.cached, row) for row in table.attention]
-    return float(np.interp(chunk, table.chunks, each))
+    above = int(np.searchsorted(table.chunks, chunk, side="right"))
+    low = min(max(above - 1, 0), len(table.chunks) - 2)
+    beside = slice(low, low + 2)
+    each = [np.interp(cached, table.cached, row) for row in table.attention[beside]]
+    return float(np.interp(chunk, table.chunks[beside], each))
