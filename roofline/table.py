@@ -1,7 +1,8 @@
 """Table of named columns with units, and a result made of tables, which all rooms share."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from msgspec import Struct
 
@@ -11,6 +12,16 @@ if TYPE_CHECKING:
 
 BASES = ("measured", "interpolated", "extrapolated", "transferred", "datasheet", "assumed")
 """Bases of figures, from best to worst; a figure built from others has the worst of theirs."""
+
+
+def worst(bases: Iterable[str]) -> str:
+    """Basis of a figure built from others: the worst one wins.
+
+    >>> worst(["measured", "assumed", "datasheet"])
+    'assumed'
+    """
+    known = [BASES.index(basis) for basis in bases if basis]
+    return BASES[max(known)] if known else ""
 
 
 class Notebook(Protocol):
@@ -275,6 +286,83 @@ class Derivation(Struct, frozen=True):
         return _notebook().html(self)
 
 
+Entry = TypeVar("Entry")
+
+
+class OnDemand(Mapping[str, Entry]):
+    """Mapping that is made when it is first read, and its entries when they are asked for.
+
+    >>> rows = OnDemand(lambda: {"seen": 1, "costly": lambda: 6 * 7})
+    >>> list(rows), rows["costly"]
+    (['seen', 'costly'], 42)
+    """
+
+    def __init__(self, make: Callable[[], Mapping[str, Entry | Callable[[], Entry]]]) -> None:
+        """Take what makes it: entries, or functions that make one, each of which runs once."""
+        self._make = make
+
+    @cached_property
+    def _entries(self) -> dict[str, Any]:
+        return dict(self._make())
+
+    def __getitem__(self, name: str) -> Entry:
+        """Entry of a name."""
+        found: Any = self._entries[name]
+        if callable(found):
+            found = self._entries[name] = found()
+        return found  # type: ignore[no-any-return]
+
+    def __contains__(self, name: object) -> bool:
+        """True where there is such an entry, made or not."""
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        """Names in order."""
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        """Entries."""
+        return len(self._entries)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies for other processes have all entries made."""
+        return dict, (dict(self),)
+
+
+class Sentences(Sequence[str]):
+    """Sentences that are made when one of them is first read."""
+
+    def __init__(self, make: Callable[[], Iterable[str]]) -> None:
+        """Take what makes them."""
+        self._make = make
+
+    @cached_property
+    def _made(self) -> tuple[str, ...]:
+        return tuple(self._make())
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, place: int | slice) -> str | tuple[str, ...]:
+        """Sentence of a place, or several."""
+        return self._made[place]
+
+    def __len__(self) -> int:
+        """Sentences."""
+        return len(self._made)
+
+    def __eq__(self, other: object) -> bool:
+        """True of the same sentences in the same order."""
+        return isinstance(other, Sequence) and self._made == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies for other processes have been made."""
+        return tuple, (self._made,)
+
+
 class Result(Struct, frozen=True):
     """Answer to one question: tables, the derivation of headline figures, and how it was asked.
 
@@ -291,36 +379,40 @@ class Result(Struct, frozen=True):
     kind: str
     tables: Mapping[str, Table]
     derivations: Mapping[str, Derivation] = {}
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
     metadata: Mapping[str, Any] = {}
 
     @property
     def estimates(self) -> dict[str, Estimate]:
         """Headline figures by name: ``"tpot_s"``, of traffic also ``"tpot_s_p99"``."""
         found: dict[str, Estimate] = {}
-        for entry in self.tables.values():
-            if {"metric", "unit"} <= set(entry.columns):
-                for row in entry.rows():
-                    for name, figure in _estimates(row).items():
-                        found.setdefault(name, figure)  # the headline comes first
+        for figures in self._figures():
+            found |= figures | found  # the headline comes first
+        return found
+
+    def _figures(self) -> Iterator[dict[str, Estimate]]:
+        """Figures of one table after the other."""
         if verdict := self.tables.get("verdict"):
             for name, column in verdict.columns.items():
                 for value in column.values:
-                    found[name] = Estimate(value, unit=column.unit, basis=column.basis)
-        return found
+                    yield {name: Estimate(value, unit=column.unit, basis=column.basis)}
+        for entry in self.tables.values():
+            if {"metric", "unit"} <= set(entry.columns):
+                for row in entry.rows():
+                    yield _estimates(row)
 
     def __getattr__(self, name: str) -> Estimate:
         """Headline figure, with or without the unit in its name."""
         if name.startswith("_") or hasattr(Result, name):
             raise AttributeError(name)
-        known = self.estimates
-        for spelled in (name, f"{name}_s", f"{name}_tok_s", f"{name}_tokens"):
-            if spelled in known:
-                return known[spelled]
         stem, _, percentile = name.rpartition("_")
-        if f"{stem}_s_{percentile}" in known:
-            return known[f"{stem}_s_{percentile}"]
-        raise AttributeError(f"a result of {self.kind} has no {name!r}; it has {', '.join(known)}")
+        endings = (f"{name}_s", f"{name}_tok_s", f"{name}_tokens", f"{stem}_s_{percentile}")
+        for figures in self._figures():
+            for spelled in (name, *endings):
+                if spelled in figures:
+                    return figures[spelled]
+        known = ", ".join(self.estimates)
+        raise AttributeError(f"a result of {self.kind} has no {name!r}; it has {known}")
 
     def __dir__(self) -> list[str]:
         """Attributes, and the headline figures by their short names."""

@@ -183,17 +183,15 @@ def analyze(asked: Analysis) -> Result:
     if automatic:
         deployment = enough(deployment, workload, asked.memory_utilization)
     batch_priced = static_batch(deployment, workload, utilization=asked.memory_utilization)
-    result = result_of(batch_priced, replicas, reason, facility)
+    remarks = [tower.said(options.media) for tower in encoding(network, options.media)]
+    if asked.profile:
+        middle = asked.prompt + asked.output / 2.0
+        remarks.append(profile_note(deployment, float(batch_priced.sequences), middle))
+    result = result_of(batch_priced, replicas, reason, facility, remarks)
     result = in_characters(result, "headline", asked.characters_per_token)
-    told = (tower.said(options.media) for tower in encoding(network, options.media))
-    result = replace(result, notes=(*result.notes, *told))
     if not asked.profile:
         return result
-    note = profile_note(
-        deployment, float(batch_priced.sequences), asked.prompt + asked.output / 2.0
-    )
-    own = {"profile": str(asked.profile)}
-    return replace(result, notes=(*result.notes, note), metadata={**result.metadata, **own})
+    return replace(result, metadata={**result.metadata, "profile": str(asked.profile)})
 
 
 def _share(asked: float | str) -> float:

@@ -5,7 +5,7 @@ YAML have them. Everything that a command prints or writes goes through here.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeVar, cast
 
@@ -124,6 +124,7 @@ def in_flags(value: T) -> T:
         )
     elif isinstance(value, Mapping):
         new = {key: in_flags(each) for key, each in value.items()}
-    elif isinstance(value, (tuple, list)):
-        new = type(value)(in_flags(each) for each in value)
+    elif isinstance(value, Sequence):
+        made = [in_flags(each) for each in value]
+        new = made if isinstance(value, list) else tuple(made)
     return cast(T, new)

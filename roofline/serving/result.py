@@ -3,7 +3,9 @@
 Metrics, operators, room, and the assumptions behind them are tables of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from math import exp
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,12 +24,19 @@ from roofline.serving.advice import Change
 from roofline.serving.asking import asked_of
 from roofline.serving.explain.figures import explain_all
 from roofline.serving.explain.operators import outside_facts
-from roofline.serving.explain.parts import worst
 from roofline.serving.notes import latent_forms, notes, steady_notes
-from roofline.serving.static import CENTRAL, OpTime, StaticBatch, lone_prompt, micro, static_batch
+from roofline.serving.static import (
+    CENTRAL,
+    OpTime,
+    Phases,
+    StaticBatch,
+    lone_prompt,
+    micro,
+    static_batch,
+)
 from roofline.serving.static_batches import StaticBatches, batch_axis, static_batches
 from roofline.serving.steady import SteadyState, steady_state
-from roofline.table import Derivation, Result, Table, table, units_of
+from roofline.table import Derivation, OnDemand, Result, Sentences, Table, table, units_of, worst
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
@@ -138,120 +147,198 @@ def curve(batch: StaticBatch, most: int, found: StaticBatches | None = None) -> 
 
 
 def result_of(
-    batch: StaticBatch, replicas: int, reason: str = "", facility: "Facility | None" = None
+    batch: StaticBatch,
+    replicas: int,
+    reason: str = "",
+    facility: "Facility | None" = None,
+    remarks: Iterable[str] = (),
 ) -> Result:
     """Tables, derivations, notes and inputs of a static batch in so many replicas. [1]
 
-    The reason is why the layout was taken, where it was chosen. With a facility there is a table
-    ``facility`` of what the replicas draw.
+    Each is made when it is asked for: whoever wants the time of an operator need not wait for the
+    steady state, for what other deployments would do, or for derivations.
+
+    Args:
+        batch, replicas: What was priced, and how many there are. [1]
+        reason: Why the layout was taken, where it was chosen.
+        facility: Hall that the replicas are in; with one there is a table ``facility`` of what
+            they draw.
+        remarks: Notes that follow all others.
     """
     deployment, work = batch.deployment, batch.workload
-    steady, no_steady = None, ""
-    try:
-        steady = steady_state(batch)
-    except RooflineError as error:
-        no_steady = error.message
-    most = room.largest_batch(deployment, work, batch.utilization)
-    batches, forms = batches_of(batch, most), latent_forms(batch)
-    beside = [step for form in forms.values() for step in form.steps]
-    changes = advice.changes(batch, [*batches.steps, *beside])
-    derivations = explain_all(batch, replicas, steady) | adapter_derivations(batch)
-    prefix = "static_" if steady else ""
-    sampling = deployment.options.sampling
-    least = at_published_rates(batch) if batch.calibrated else None
-    metrics = headline(batch, steady, replicas, derivations, least)
-    lora = deployment.options.lora
-    drawn, drawn_notes = ({}, ()) if facility is None else _drawn(batch, steady, replicas, facility)
-    given = {
-        "GPU": f"{replicas * deployment.devices} × {deployment.node.gpu.title}",
-        "layout": str(deployment.layout) + (f" × {replicas} replicas" if replicas > 1 else ""),
-        "weights, KV cache": f"{deployment.weights_name}, {deployment.precision.kv.name}",
-        "batch": f"{work.batch} (prefill {work.together})",
-        "prompt → output": f"{work.prompt} → {work.output} tokens",
-        "prefix hit": f"{work.prefix_hit:.0%}",
-        "engine": deployment.engine.title,
-        "node": deployment.node.title,
-        "overlap of the interconnect": f"{deployment.options.overlap:.0%}",
-    }
+    sampling, lora = deployment.options.sampling, deployment.options.lora
+    answer = _Answer(batch, replicas, reason, facility)
     return Result(
         kind="analyze",
-        tables={
-            "headline": metrics,
-            "static_batch": static_table(batch, replicas, derivations, prefix, least),
-            "memory": room.memory_table(batch.memory),
-            "capacity": capacity(batch, most),
-            "ops": operators(batch),
-            **({"adapters": adapter_table(batch, metrics["value"][0])} if lora.adapters else {}),
-            "what_if": what_if(changes),
-            "batch_curve": curve(batch, most, batches),
-            "roofs": roofs(batch),
-            "assumptions": assumptions(batch, given),
-            "kernels": kernels(batch),
-            **drawn,
-        },
-        derivations=derivations,
-        notes=(
-            *steady_notes(batch, steady, no_steady),
-            *notes(batch, replicas, forms),
-            *load_notes(deployment, float(batch.sequences)),
-            *drawn_notes,
-            *deployment.precision.notes,
-            *deployment.architecture.notes,
+        tables=OnDemand(answer.tables),
+        derivations=OnDemand(lambda: answer.derivations),
+        notes=Sentences(lambda: (*answer.notes(), *remarks)),
+        metadata=OnDemand(
+            lambda: {
+                **asked_of(deployment),
+                "node": deployment.node.name,
+                "gpus": replicas * deployment.devices,
+                "tp": int(deployment.tp),
+                "layout_title": str(deployment.layout),
+                "replicas": replicas,
+                "arithmetic": deployment.precision.linear_arithmetic,
+                "batch": work.batch,
+                "prefill_batch": work.together,
+                "prompt": work.prompt,
+                "output": work.output,
+                "prefix_hit": work.prefix_hit,
+                "kv_cache": work.kv_cache,
+                **({"samples": work.samples} if work.samples > 1 else {}),
+                **(structs.asdict(sampling) if sampling.given else {}),
+                **(structs.asdict(lora) if lora.adapters else {}),
+                "convention": "engine",
+                "basis": "calibrated" if batch.calibrated else "datasheet",
+                "calibration": deployment.calibration.name if deployment.calibration else "none",
+                "fits": room.fits(deployment, batch.memory, replicas),
+                "offload_weights": deployment.offload.weights,
+                "offload_kv": deployment.offload.kv,
+                "host_bytes": batch.memory.host,
+                "summary": lambda: advice.sentences(batch, answer.changes, answer.most, reason),
+            }
         ),
-        metadata={
-            **asked_of(deployment),
-            "node": deployment.node.name,
-            "gpus": replicas * deployment.devices,
-            "tp": int(deployment.tp),
-            "layout_title": str(deployment.layout),
-            "replicas": replicas,
-            "arithmetic": deployment.precision.linear_arithmetic,
-            "batch": work.batch,
-            "prefill_batch": work.together,
-            "prompt": work.prompt,
-            "output": work.output,
-            "prefix_hit": work.prefix_hit,
-            "kv_cache": work.kv_cache,
-            **({"samples": work.samples} if work.samples > 1 else {}),
-            **(structs.asdict(sampling) if sampling.given else {}),
-            **(structs.asdict(lora) if lora.adapters else {}),
-            "convention": "engine",
-            "basis": "calibrated" if batch.calibrated else "datasheet",
-            "calibration": deployment.calibration.name if deployment.calibration else "none",
-            "fits": room.fits(deployment, batch.memory, replicas),
-            "offload_weights": deployment.offload.weights,
-            "offload_kv": deployment.offload.kv,
-            "host_bytes": batch.memory.host,
-            "summary": advice.sentences(batch, changes, most, reason),
-        },
     )
 
 
-def _drawn(
-    batch: StaticBatch, steady: SteadyState | None, replicas: int, facility: "Facility"
-) -> tuple[dict[str, Table], tuple[str, ...]]:
-    """Table of power and energy of replicas that are kept full, by its name, and its notes.
+@dataclass(eq=False)
+class _Answer:
+    """Parts of a result; those that several of its tables need are computed once."""
 
-    Without a steady state they are of the batch.
-    """
-    from roofline.serving.facility import Consumption, consumption
-    from roofline.serving.facility import notes as facility_notes
-    from roofline.serving.running_cost import request_energy
+    batch: StaticBatch
+    replicas: int
+    reason: str
+    facility: "Facility | None"
 
-    energy, work = request_energy(batch), batch.workload
-    each = batch.throughput_tok_s if steady is None else steady.output_tok_s
-    rate = each / (work.output * work.samples)
-    drawn = Consumption(
-        facility,
-        batch.deployment.node,
-        energy.power(rate),
-        replicas * batch.devices,
-        replicas * rate,
-        replicas * each,
-        batch.latency_log_sd if steady is None else steady.rate_log_sd,
-    )
-    found = consumption([drawn], energy.phases)
-    return {"facility": found}, facility_notes(facility, batch.deployment)
+    def tables(self) -> dict[str, Callable[[], Table]]:
+        """Functions that make the tables, in the order in which they are read."""
+        batch = self.batch
+        made: dict[str, Callable[[], Table]] = {
+            "headline": lambda: self.headline,
+            "static_batch": lambda: static_table(
+                batch, self.replicas, self.derivations, "static_" * bool(self.steady), self.least
+            ),
+            "memory": lambda: room.memory_table(batch.memory),
+            "capacity": lambda: capacity(batch, self.most),
+            "ops": lambda: operators(batch),
+            "adapters": lambda: adapter_table(batch, self.headline["value"][0]),
+            "what_if": lambda: what_if(self.changes),
+            "batch_curve": lambda: curve(batch, self.most, self.batches),
+            "roofs": lambda: roofs(batch),
+            "assumptions": lambda: assumptions(batch, self._given()),
+            "kernels": lambda: kernels(batch),
+            "facility": lambda: self._drawn,
+        }
+        if not batch.deployment.options.lora.adapters:
+            del made["adapters"]
+        if self.facility is None:
+            del made["facility"]
+        return made
+
+    def notes(self) -> Iterator[str]:
+        """Notes on the figures, in the order in which they are read."""
+        batch, deployment = self.batch, self.batch.deployment
+        yield from steady_notes(batch, *self._steady)
+        yield from notes(batch, self.replicas, self.forms)
+        yield from load_notes(deployment, float(batch.sequences))
+        if self.facility is not None:
+            from roofline.serving.facility import notes as facility_notes
+
+            yield from facility_notes(self.facility, deployment)
+        yield from deployment.precision.notes
+        yield from deployment.architecture.notes
+
+    @cached_property
+    def _steady(self) -> tuple[SteadyState | None, str]:
+        """Steady state, or why there is none."""
+        try:
+            return steady_state(self.batch), ""
+        except RooflineError as error:
+            return None, error.message
+
+    @property
+    def steady(self) -> SteadyState | None:
+        """Steady state of a replica, if there is one."""
+        return self._steady[0]
+
+    @cached_property
+    def least(self) -> StaticBatch | None:
+        """The batch at published rates, where it is calibrated."""
+        return at_published_rates(self.batch) if self.batch.calibrated else None
+
+    @cached_property
+    def headline(self) -> Table:
+        """Metrics of the deployment."""
+        return headline(self.batch, self.steady, self.replicas, self.derivations, self.least)
+
+    @cached_property
+    def derivations(self) -> dict[str, Derivation]:
+        """Derivations of every metric."""
+        told = explain_all(self.batch, self.replicas, self.steady)
+        return told | adapter_derivations(self.batch)
+
+    @cached_property
+    def most(self) -> int:
+        """Largest batch that fits. [1]"""
+        return room.largest_batch(
+            self.batch.deployment, self.batch.workload, self.batch.utilization
+        )
+
+    @cached_property
+    def batches(self) -> StaticBatches:
+        """Batches of the curve."""
+        return batches_of(self.batch, self.most)
+
+    @cached_property
+    def forms(self) -> Mapping[str, Phases]:
+        """Forms of latent attention that are compared."""
+        return latent_forms(self.batch)
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """What would help, whose kernels are looked up with those of the curve and the forms."""
+        beside = [step for form in self.forms.values() for step in form.steps]
+        return advice.changes(self.batch, [*self.batches.steps, *beside])
+
+    def _given(self) -> dict[str, str]:
+        """Inputs as they are written among the assumptions."""
+        deployment, work, replicas = self.batch.deployment, self.batch.workload, self.replicas
+        return {
+            "GPU": f"{replicas * deployment.devices} × {deployment.node.gpu.title}",
+            "layout": str(deployment.layout) + (f" × {replicas} replicas" if replicas > 1 else ""),
+            "weights, KV cache": f"{deployment.weights_name}, {deployment.precision.kv.name}",
+            "batch": f"{work.batch} (prefill {work.together})",
+            "prompt → output": f"{work.prompt} → {work.output} tokens",
+            "prefix hit": f"{work.prefix_hit:.0%}",
+            "engine": deployment.engine.title,
+            "node": deployment.node.title,
+            "overlap of the interconnect": f"{deployment.options.overlap:.0%}",
+        }
+
+    @property
+    def _drawn(self) -> Table:
+        """Power and energy of replicas that are kept full; of the batch without a steady state."""
+        from roofline.serving.facility import Consumption, consumption
+        from roofline.serving.running_cost import request_energy
+
+        assert self.facility is not None, "the table is there with a facility"
+        batch, steady, work = self.batch, self.steady, self.batch.workload
+        energy = request_energy(batch)
+        each = batch.throughput_tok_s if steady is None else steady.output_tok_s
+        rate = each / (work.output * work.samples)
+        drawn = Consumption(
+            self.facility,
+            batch.deployment.node,
+            energy.power(rate),
+            self.replicas * batch.devices,
+            self.replicas * rate,
+            self.replicas * each,
+            batch.latency_log_sd if steady is None else steady.rate_log_sd,
+        )
+        return consumption([drawn], energy.phases)
 
 
 def headline(

@@ -29,12 +29,11 @@ from roofline.serving.explain.parts import (
     outside_share,
     parted,
     told_apart,
-    worst,
 )
 from roofline.serving.phases import ENGINE, chunks_of
 from roofline.serving.room import own
 from roofline.serving.static import StaticBatch, lone_prompt
-from roofline.table import Derivation
+from roofline.table import Derivation, worst
 from roofline.units import MILLION, SECONDS_PER_HOUR, show_binary
 
 if TYPE_CHECKING:

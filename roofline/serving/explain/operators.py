@@ -14,11 +14,10 @@ from roofline.serving.explain.parts import (
     given,
     mentions,
     parted,
-    worst,
     worst_of,
 )
 from roofline.serving.static import OpTime, StaticBatch
-from roofline.table import BASES, Derivation
+from roofline.table import BASES, Derivation, worst
 from roofline.units import show
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from roofline.hardware.machine import Fact, Gpu
 from roofline.part import Part
 from roofline.records import replace
 from roofline.serving.static import StaticBatch
-from roofline.table import BASES, Derivation
+from roofline.table import Derivation, worst
 from roofline.units import show, show_binary, significant
 
 ROUNDING: Final = 2e-9
@@ -25,16 +25,6 @@ _SYMBOLS: Final = re.compile(r"( [·/+−] |\^|, |\)|(?:max|min|ceil|log2)?\()")
 _PART: Final = re.compile(r"\[([^\]]*)\]")
 _BARE: Final = re.compile(r"ceil\(([^()/]*)\)|(?<=· )\(([^()+−,]*)\)")
 """Rounding of what is whole, and products in parentheses."""
-
-
-def worst(bases: Iterable[str]) -> str:
-    """Basis of a figure built from others: the worst one wins.
-
-    >>> worst(["measured", "assumed", "datasheet"])
-    'assumed'
-    """
-    known = [BASES.index(basis) for basis in bases if basis]
-    return BASES[max(known)] if known else ""
 
 
 def worst_of(entries: Iterable[Derivation]) -> str:
