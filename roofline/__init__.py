@@ -68,7 +68,8 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         from roofline import api
 
-        return getattr(api, name)
+        globals()[name] = found = getattr(api, name)  # which is asked for once
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -8,11 +8,10 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from roofline.bench.calibrations import calibration_of
+from roofline.bench.calibrations import calibration_of, folders
 from roofline.bench.gpu import nvml
 from roofline.bench.gpu.environment import WHEELS, installed, require_device
 from roofline.bench.gpu.sku import called
-from roofline.bench.own import folders
 from roofline.bench.profile_file import load
 from roofline.content import Folder, home, shipped
 from roofline.cost.calibration.pricing import GpuCalibration

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from roofline.api.lanes import Lanes
-from roofline.bench.calibrations import own_files
+from roofline.bench.calibrations import find, own_files
 from roofline.bench.engine_profiles import shipped_profile
-from roofline.bench.own import find
 from roofline.cost.measured import AUTO, NONE
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.catalog import gpu

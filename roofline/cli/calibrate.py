@@ -254,8 +254,8 @@ def fitted(records: "Records", out: Path | None) -> "tuple[Profile, list[str], P
         InputError: Too little was measured to fit anything.
     """
     from roofline.bench.calibrating import fit_records
+    from roofline.bench.calibrations import folders
     from roofline.bench.capacity import as_measured
-    from roofline.bench.own import folders
     from roofline.bench.profile import profile, write
     from roofline.bench.profile_file import load
     from roofline.bench.published import of_run

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from roofline.bench.calibrating import fit_probe, fit_records
+from roofline.bench.calibrations import find as find_profile
 from roofline.bench.clock import OTHERS
 from roofline.bench.engine import Measurement
-from roofline.bench.own import find as find_profile
 from roofline.bench.probe import Point, find, points
 from roofline.bench.profile import Fitted, Profile, profile, text, write
 from roofline.bench.profile_file import load

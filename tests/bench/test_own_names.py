@@ -2,7 +2,7 @@
 
 import pytest
 
-from roofline.bench.own import find
+from roofline.bench.calibrations import find
 from roofline.errors import UnknownNameError
 
 

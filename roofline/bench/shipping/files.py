@@ -21,7 +21,6 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from roofline.bench.own import FOLDER
 from roofline.content import shipped
 from roofline.cost.calibration.kernel import Kernel, Label
 from roofline.cost.kernels.calibrated import Calibrated
@@ -35,6 +34,8 @@ from roofline.kept import fingerprint, kept
 if TYPE_CHECKING:
     from zipfile import ZipFile
 
+FOLDER: Final = "calibrations"
+"""Folder of calibrations, those shipped and the user's own alike."""
 INDEX: Final = "index.csv"
 COMMON: Final = "common"
 """Member of an archive that has what its fits have in common."""

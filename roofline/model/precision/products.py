@@ -178,7 +178,7 @@ def resolve(
             hint=f"cache formats: {', '.join(KV_FORMATS)}",
         )
     notes = [each.note for each in products.values() if each.note]
-    if cache.bits < activations.bits:
+    if cache.width < activations.width:
         notes.append(f"the {cache.name} KV cache is converted and multiplied in {activations.name}")
     return Precision(
         weights=stored,

@@ -13,9 +13,9 @@ import pytest
 
 from roofline.bench import campaign
 from roofline.bench.calibrating import fit_records
+from roofline.bench.calibrations import find as find_profile
 from roofline.bench.forms import columns, form_of, needed
 from roofline.bench.gpu.backend import SPAN_S
-from roofline.bench.own import find as find_profile
 from roofline.bench.planner import plan
 from roofline.bench.probe import Loaded, Point, find, points, probes
 from roofline.bench.profile import Fitted, profile, text, write
