@@ -1,8 +1,8 @@
 """Costs of a deployment and their derivation, and the sequences that it holds."""
 
 from roofline.api import setting
-from roofline.api.parameters import Analysis, Paging, shared
-from roofline.api.question import question
+from roofline.api.parameters import Analysis, Paging
+from roofline.api.question import question, shared
 from roofline.api.setting import in_characters
 from roofline.bench.engine_notes import profile_note
 from roofline.cost.deployment import Offload

@@ -3,8 +3,8 @@
 from typing import Final
 
 from roofline.api import setting
-from roofline.api.parameters import Comparison, Layouts, shared
-from roofline.api.question import question
+from roofline.api.parameters import Comparison, Layouts
+from roofline.api.question import question, shared
 from roofline.bench.calibrations import calibration_of
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named

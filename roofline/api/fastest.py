@@ -3,7 +3,8 @@
 from typing import Any, Final
 
 from roofline.api.analysis import analyze
-from roofline.api.parameters import Analysis, Serving, parameters_of
+from roofline.api.parameters import Analysis, Serving
+from roofline.api.question import parameters_of
 from roofline.errors import InfeasibleError, InputError, RooflineError
 from roofline.interop.commands import targets
 

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from roofline.api.error_groups import error_groups
 from roofline.api.measured_rows import METRICS, check, completed, row
-from roofline.api.parameters import Measured, shared
-from roofline.api.question import question
+from roofline.api.parameters import Measured
+from roofline.api.question import question, shared
 from roofline.bench.end_to_end.comparing import SPREAD_OF, Compared, compare
 from roofline.bench.end_to_end.rules import reason
 from roofline.errors import InputError

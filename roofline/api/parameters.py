@@ -1,17 +1,16 @@
 """Parameters of the questions, each stated once: for Python and for the command line.
 
-`roofline.api.question.question` makes signatures and docstrings of functions from a record,
+`roofline.api.question` says what a parameter is and makes functions of records,
 `roofline.cli.options.takes` the options of a command. Nothing heavy is imported here, so that
 help stays light.
 """
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, dataclass_transform
+from typing import TYPE_CHECKING, Final, Literal
 
-from msgspec import Struct
+from roofline.api.question import Question, network, parameter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,83 +36,6 @@ Objective = Literal["latency", "throughput", "cost"]
 Policy = Literal["static", "packed", "dynamic", "continuous", "chunked"]
 Wires = Literal["network", "link"]
 Router = Literal["turns", "load", "prefix"]
-
-REQUIRED: Final = inspect.Parameter.empty
-
-
-class Parameter(Struct, frozen=True):
-    """A parameter of a question.
-
-    Attributes:
-        help, text: Meaning on the command line; in Python, where it is worded otherwise.
-        default, factory: Value where none is given, `REQUIRED` where one must be; its maker.
-        unit: Such as ``"token"``.
-        called: Name on the command line, where it is another.
-        usual, kind: Default and type on the command line, where they are others.
-        metavar, show_default: Value and default as the help shows them.
-        completes: Function of `roofline.cli.completing` that completes it.
-        argument, kw_only: True if the command line gives it by place; if Python gives it by name.
-        least: Least number.
-    """
-
-    help: str
-    default: Any = REQUIRED
-    unit: str = ""
-    text: str = ""
-    called: str = ""
-    usual: Any = REQUIRED
-    kind: Any = None
-    metavar: str | None = None
-    show_default: bool | str = True
-    completes: str = ""
-    argument: bool = False
-    least: float | None = None
-    kw_only: bool = True
-    factory: Callable[[], Any] | None = None
-
-    @property
-    def value(self) -> Any:
-        """Value where none is given."""
-        return self.default if self.factory is None else self.factory()
-
-
-def parameter(help_: str, **others: Any) -> Any:
-    """A parameter as the value of an attribute: see `Parameter`."""
-    return Parameter(help_, **others)
-
-
-def network(
-    help_: str = "Catalog name, hub id, config.json, its folder, or a GGUF file; - for stdin.",
-    *,
-    text: str = "Catalog name, hub id, a ``config.json`` or its folder, or an architecture.",
-    **others: Any,
-) -> Any:
-    """The network of a question, which a command line gives by place."""
-    return Parameter(help_, text=text, completes="models", argument=True, **others)
-
-
-@dataclass_transform(
-    kw_only_default=True, frozen_default=True, field_specifiers=(parameter, network)
-)
-class Question:
-    """Values of the parameters of a question, which its subclasses list."""
-
-    def __init__(self, **values: Any) -> None:
-        self.__dict__.update(values)
-
-
-def parameters_of(record: type[Question]) -> dict[str, tuple[str, Parameter]]:
-    """Annotation and meaning of each parameter by name, those of the question alone last."""
-    kinds = {part: inspect.get_annotations(part) for part in record.__mro__}
-    names = dict.fromkeys(name for part in (*record.__mro__[1:], record) for name in kinds[part])
-    owners = {name: next(part for part, own in kinds.items() if name in own) for name in names}
-    return {name: (kinds[owner][name], vars(owner)[name]) for name, owner in owners.items()}
-
-
-def shared(question: Question, kind: Any) -> dict[str, Any]:
-    """Parameters of a question that a record has too, by name."""
-    values = vars(question)
-    return {name: values[name] for name in kind.__struct_fields__ if name in values}
 
 
 def _uniform() -> Routing:

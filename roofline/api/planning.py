@@ -11,8 +11,8 @@ from roofline.api.curves import at_peak, following, peaked
 from roofline.api.halls import ceilings_of, check_owned, filled_halls, housed
 from roofline.api.jobs import job_of, with_job
 from roofline.api.kinds import Drafts, Kinds
-from roofline.api.parameters import Planning, parameters_of, shared
-from roofline.api.question import question
+from roofline.api.parameters import Planning
+from roofline.api.question import parameters_of, question, shared
 from roofline.api.simulation import (
     USUAL_DRAFT,
     block_diffusion,

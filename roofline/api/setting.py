@@ -17,9 +17,8 @@ from roofline.api.parameters import (
     Masking,
     Parallel,
     Placed,
-    Question,
-    shared,
 )
+from roofline.api.question import Question, shared
 from roofline.cost.adapters import Lora
 from roofline.cost.deployment import KEPT, Deployment, Offload, Options
 from roofline.cost.layout import SINGLE, Layout, parse

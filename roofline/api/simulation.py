@@ -7,8 +7,8 @@ import numpy as np
 from roofline.api import setting
 from roofline.api.curves import scheduled
 from roofline.api.other_replicas import others
-from roofline.api.parameters import Offered, Planning, Simulation, shared
-from roofline.api.question import question
+from roofline.api.parameters import Offered, Planning, Simulation
+from roofline.api.question import question, shared
 from roofline.api.setting import in_characters
 from roofline.api.speculation import draft_of, length_of, rates_of
 from roofline.api.workload import Wanted, attached, drawn

@@ -3,8 +3,8 @@
 from typing import Final, get_args
 
 from roofline.api import setting
-from roofline.api.parameters import Drafting, shared
-from roofline.api.question import question
+from roofline.api.parameters import Drafting
+from roofline.api.question import question, shared
 from roofline.cost.deployment import Deployment
 from roofline.errors import InputError, prefixed
 from roofline.model.architecture import Architecture

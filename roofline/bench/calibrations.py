@@ -10,8 +10,7 @@ import numpy as np
 from roofline.bench.prices import HEADS, PRICES, PROMPTS, RIVALS
 from roofline.bench.shipping.files import FOLDER, fit_of, labels
 from roofline.content import home, shipped, there
-from roofline.cost.calibration.devices import devices, known
-from roofline.cost.calibration.kernel import IDEAL, Kernel, Label
+from roofline.cost.calibration.kernel import IDEAL, Kernel, Label, devices, known
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.usual import UsualKernels
 from roofline.cost.engine_costs import EngineProfile

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from roofline import api
-from roofline.api.parameters import Question
+from roofline.api.question import Question
 from roofline.cli.render import print_answer
 from roofline.table import Derivation, Result
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 from roofline.api import parameters
-from roofline.api.parameters import Parameter, Question, parameters_of
+from roofline.api.question import Parameter, Question, parameters_of
 from roofline.records import replace
 from roofline.table import Column, Derivation, Result, Table
 

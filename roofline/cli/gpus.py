@@ -49,7 +49,7 @@ def show(
 ) -> None:
     """Show every figure of a GPU, with its source."""
     from roofline.bench.shipping.coverage import measured
-    from roofline.cost.calibration.devices import devices
+    from roofline.cost.calibration.kernel import devices
     from roofline.hardware import catalog
     from roofline.hardware.describe import describe
 

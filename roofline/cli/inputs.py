@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from roofline.api.parameters import Question, parameters_of
+from roofline.api.question import Question, parameters_of
 from roofline.cost.moe import Routing
 from roofline.errors import InputError, QuantityError
 from roofline.model import catalog

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin, get_t
 import typer
 
 from roofline.api import parameters
-from roofline.api.parameters import REQUIRED, Parameter, Question, parameters_of
+from roofline.api.question import REQUIRED, Parameter, Question, parameters_of
 from roofline.cli import completing
 from roofline.cli.flags import aliases_of, flags, spelled
 from roofline.cli.render import Format

@@ -7,7 +7,7 @@ import pytest
 
 from roofline import api
 from roofline.api import parameters
-from roofline.api.parameters import Question, parameters_of, shared
+from roofline.api.question import Question, parameters_of, shared
 from roofline.api.setting import Degrees
 from roofline.api.workload import Wanted
 from roofline.cost.adapters import Lora

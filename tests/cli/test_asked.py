@@ -8,10 +8,11 @@ import pytest
 
 from roofline import api
 from roofline.api import parameters
+from roofline.api.question import Question
 from roofline.cli import _commands
 from roofline.cli.inputs import asked
 
-QUESTIONS: dict[str, tuple[Callable[..., Any], type[parameters.Question]]] = {
+QUESTIONS: dict[str, tuple[Callable[..., Any], type[Question]]] = {
     "analyze": (api.analyze, parameters.Analysis),
     "compare": (api.compare, parameters.Comparison),
     "disaggregate": (api.disaggregate, parameters.Pools),

@@ -5,7 +5,7 @@ import pytest
 import roofline
 from roofline import cli
 from roofline.api import parameters
-from roofline.api.parameters import Question, parameters_of
+from roofline.api.question import Question, parameters_of
 from roofline.cli.flags import flags, in_flags
 from roofline.cli.options import IN_PYTHON, SPLIT
 from roofline.errors import RooflineError

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from roofline.bench.shipping.files import Entry, entries
-from roofline.cost.calibration.devices import MEASURED
+from roofline.cost.calibration.kernel import MEASURED
 from roofline.table import Column, Table
 
 

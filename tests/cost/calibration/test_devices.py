@@ -3,8 +3,16 @@
 import pytest
 
 from roofline.bench.shipping.files import fit_of, labels
-from roofline.cost.calibration.devices import HOST, MEASURED, carried, generation
-from roofline.cost.calibration.kernel import ELSEWHERE, Found, Label, nearest
+from roofline.cost.calibration.kernel import (
+    ELSEWHERE,
+    HOST,
+    MEASURED,
+    Found,
+    Label,
+    carried,
+    generation,
+    nearest,
+)
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.hardware.catalog import gpu
 from roofline.records import replace

@@ -7,8 +7,8 @@ from roofline.api.setting import deployed
 from roofline.bench.calibrations import calibration_of
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.by_kind import kernel_query
-from roofline.cost.calibration.devices import MEASURED
 from roofline.cost.calibration.kernel import (
+    MEASURED,
     PASSES,
     Found,
     Kernel,
