@@ -6,7 +6,8 @@ import pickle
 import pytest
 
 import roofline
-from roofline.table import Derivation, Table, table
+from roofline.serving import result as analyzed
+from roofline.table import Derivation, OnDemand, Sentences, Table, table
 from roofline.view.terminal import answer_text
 
 ANSWER = roofline.analyze("llama-3.1-8b", "h100-sxm", batch=8)
@@ -46,6 +47,52 @@ def test_a_figure_that_is_not_there_says_which_are() -> None:
 def test_a_result_crosses_processes_and_is_copied() -> None:
     assert pickle.loads(pickle.dumps(ANSWER)).tpot == ANSWER.tpot
     assert copy.deepcopy(ANSWER).tpot == ANSWER.tpot
+
+
+def test_an_operator_can_be_read_where_nothing_else_can_be_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("nobody asked for it")
+
+    for name in ("steady_state", "explain_all", "batches_of", "notes"):
+        monkeypatch.setattr(analyzed, name, refuse)
+    answer = roofline.analyze("llama-3.1-8b", "h100-sxm", batch=8)
+    assert answer.tables["ops"] == ANSWER.tables["ops"]
+    assert list(answer.tables) == list(ANSWER.tables)
+    assert answer.metadata["batch"] == 8
+    with pytest.raises(AssertionError, match="nobody asked"):
+        _ = answer.tpot
+
+
+def test_an_entry_on_demand_is_made_once() -> None:
+    made: list[str] = []
+
+    def make() -> dict[str, object]:
+        made.append("names")
+        return {"seen": 1, "costly": lambda: made.append("costly") or 2}
+
+    entries = OnDemand(make)
+    assert made == []
+    assert ("costly" in entries, len(entries), made) == (True, 2, ["names"])
+    assert (entries["costly"], entries["costly"], dict(entries)) == (2, 2, {"seen": 1, "costly": 2})
+    assert made == ["names", "costly"]
+    assert pickle.loads(pickle.dumps(entries)) == entries == {"seen": 1, "costly": 2}
+
+
+def test_sentences_are_a_sequence_that_is_made_when_read() -> None:
+    made: list[int] = []
+    told = Sentences(lambda: made.append(1) or ("a", "b"))
+    assert made == []
+    assert (len(told), told[1], told[:1], list(told), "b" in told) == (
+        2,
+        "b",
+        ("a",),
+        ["a", "b"],
+        True,
+    )
+    assert told == ("a", "b") == pickle.loads(pickle.dumps(told))
+    assert made == [1]
 
 
 def test_a_result_shows_a_screenful_and_prints_all() -> None:
