@@ -29,7 +29,7 @@ from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu, Node
 from roofline.model import catalog as networks
-from roofline.model import mixes, parameters, precision
+from roofline.model import precision
 from roofline.model.architecture import Architecture
 from roofline.model.tower import Media
 from roofline.records import replace
@@ -318,7 +318,7 @@ def deployed(
         calibration: Measured kernels to price with: see
             `roofline.bench.calibrations.calibration_of`.
     """
-    checkpoint = mixes.loaded(network, weights)
+    checkpoint = networks.loaded(network, weights)
     kv_format = (checkpoint.kv_format or kv) if kv == "auto" else kv
     node = box or hardware.default_node(device, int(layout.devices))
     measured = None
@@ -333,7 +333,7 @@ def deployed(
             checkpoint.weight_format,
             kv_format,
             device,
-            also=parameters.formats(checkpoint),
+            also=checkpoint.formats,
             integers=engine_named(engine).integers,
         ),
         engine=engine_named(engine),

@@ -16,7 +16,6 @@ from roofline.cost.layout import Layout, Stage, different, padded, pipeline
 from roofline.cost.work import Number, anywhere, chosen, plus, scaled, total
 from roofline.model.architecture import Block, Linear
 from roofline.model.linear import ROUTER
-from roofline.model.parameters import projections
 from roofline.model.precision import named
 from roofline.part import Part
 from roofline.records import replace
@@ -116,7 +115,7 @@ def outside_parts(deployment: Deployment, first: bool, last: bool) -> Iterator[P
                 },
                 "TP where the heads of every tower divide over it, else 1",
             )
-    for linear, here in zip(projections(network), (first, last), strict=False):
+    for linear, here in zip(network.projections, (first, last), strict=False):
         if here:
             yield _matrix(deployment, None, replace(linear, split="none"), 1.0)
     if last:

@@ -6,7 +6,7 @@ counts them.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -206,6 +206,42 @@ class Architecture:
         """Feed-forward parts of which each token meets some experts, of each kind of layer."""
         parts = (block.feedforward for block in self.kinds)
         return tuple(part for part in parts if part is not None and part.experts)
+
+    @property
+    def projections(self) -> tuple[Linear, ...]:
+        """Matrices between the embedding's width and D, where the two differ (OPT-350M)."""
+        if self.embedding_width == self.d_model:
+            return ()
+        return (
+            Linear("project-in", self.d_model, self.embedding_width),
+            Linear("project-out", self.embedding_width, self.d_model),
+        )
+
+    @property
+    def owned(self) -> tuple[tuple[Block, int], ...]:
+        """Kinds of layers that have weights of their own, with the number of each."""
+        return tuple((block, number) for block, number in self.kinds.items() if not block.owners)
+
+    def stored_matrices(self) -> Iterator[tuple[str, Linear, int]]:
+        """Format, matrix and number of each matrix inside the layers and around them."""
+        d, default = self.d_model, self.weight_format
+        for linear in self.projections:
+            yield default, linear, 1
+        for block, layers in self.owned:
+            for linear in block.linears(d):
+                yield block.stored(linear.name, default), linear, layers
+            for linear in block.expert_linears(d):
+                yield block.stored(linear.name, default), linear, layers * block.experts
+
+    @property
+    def formats(self) -> dict[str, int]:
+        """Matrix elements by number format, of an LM head that is quantised too. [parameter]"""
+        out: Counter[str] = Counter()
+        for name, linear, count in self.stored_matrices():
+            out[name] += count * linear.n * linear.k
+        if self.head_format:
+            out[self.head_format] += self.vocab * self.embedding_width
+        return dict(out)
 
     def stored_as(self, weight_format: str) -> "Architecture":
         """The same network with its matrices in one format, `UNQUANTISED` ones left plain."""

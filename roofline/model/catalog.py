@@ -14,7 +14,8 @@ from roofline.errors import DocumentError, UnknownNameError
 from roofline.kept import kept
 from roofline.model.architecture import Architecture
 from roofline.model.checkpoint_names import bases, readings
-from roofline.model.mixes import mixed
+from roofline.model.mixes import FILES, mixed, spelled
+from roofline.model.precision import named
 from roofline.records import replace
 from roofline.sources import record
 
@@ -59,6 +60,23 @@ def architecture(name_or_path: str) -> Architecture:
         4096
     """
     return _architecture(name_or_path, 0)
+
+
+def loaded(network: Architecture, weights: str | None = None) -> Architecture:
+    """The network as an engine loads it, fp32 in 16 bits.
+
+    Args:
+        network: As its checkpoint has it.
+        weights: Format that is asked for, or a file of llama.cpp that is called so; None for that
+            of the checkpoint.
+
+    Raises:
+        UnknownNameError: There is no such format.
+    """
+    if not weights:
+        return network.stored_as("bf16") if network.weight_format == "fp32" else network
+    mix = spelled(weights)
+    return mixed(network, mix) if mix in FILES else network.stored_as(named(weights).name)
 
 
 def _quantised(name: str) -> Architecture | None:

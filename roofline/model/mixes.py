@@ -9,7 +9,6 @@ import re
 from typing import Final
 
 from roofline.model.architecture import UNQUANTISED, Architecture, Block
-from roofline.model.precision import named
 from roofline.model.precision.formats import BLOCKS
 from roofline.records import replace
 
@@ -28,27 +27,6 @@ EIGHT: Final = frozenset(["q2-k", "q3-k-s", "q3-k-m", "q4-k-s", "q4-k-m"])
 def spelled(name: str) -> str:
     """The name of a mix as `MIXES` has it; that of another format likewise."""
     return name.strip().lower().replace("_", "-")
-
-
-def stored(network: Architecture, name: str) -> Architecture:
-    """The network in a format, or as llama.cpp quantises it for a file that is called so.
-
-    Raises:
-        UnknownNameError: There is no such format.
-    """
-    mix = spelled(name)
-    return mixed(network, mix) if mix in FILES else network.stored_as(named(name).name)
-
-
-def loaded(network: Architecture, weights: str | None = None) -> Architecture:
-    """The network as an engine loads it: `stored` in what is asked for, else fp32 in 16 bits.
-
-    Raises:
-        UnknownNameError: There is no such format.
-    """
-    if weights:
-        return stored(network, weights)
-    return network.stored_as("bf16") if network.weight_format == "fp32" else network
 
 
 def mixed(network: Architecture, mix: str) -> Architecture:

@@ -1,6 +1,5 @@
 """Counts of a network: parameters by part, cached elements, stored bytes. All exact integers."""
 
-from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
@@ -9,7 +8,6 @@ from typing import Final
 from roofline.model.architecture import (
     Architecture,
     Block,
-    Linear,
 )
 from roofline.model.precision import named
 
@@ -61,14 +59,6 @@ _PART_OF: Final = {
 a feed-forward part ``mlp``."""
 
 
-def projections(architecture: Architecture) -> tuple[Linear, ...]:
-    """Matrices between the embedding's width and the model's, where the two differ (OPT-350M)."""
-    d_model, width = architecture.d_model, architecture.embedding_width
-    if width == d_model:
-        return ()
-    return (Linear("project-in", d_model, width), Linear("project-out", width, d_model))
-
-
 def parts(architecture: Architecture) -> dict[str, int]:
     """Parameters of the text decoder by part, biases with their matrix. [parameter]
 
@@ -87,16 +77,11 @@ def parts(architecture: Architecture) -> dict[str, int]:
     out["lm_head"] = (0 if a.tied_embeddings else a.vocab * a.embedding_width) + (
         a.vocab if a.head_bias else 0
     )
-    out["other"] = sum(linear.parameters for linear in projections(a))
-    for block, layers in _owned(a):
+    out["other"] = sum(linear.parameters for linear in a.projections)
+    for block, layers in a.owned:
         for name, number in _of_layer(block, a.d_model):
             out[name] += layers * number
     return out
-
-
-def _owned(architecture: Architecture) -> Iterator[tuple[Block, int]]:
-    """Kinds of layers that have weights of their own, with the number of each."""
-    return ((block, number) for block, number in architecture.kinds.items() if not block.owners)
 
 
 def _of_layer(block: Block, d_model: int) -> Iterator[tuple[str, int]]:
@@ -199,28 +184,6 @@ def index_bytes_per_token(architecture: Architecture) -> int:
     )
 
 
-def _stored(architecture: Architecture) -> Iterator[tuple[str, Linear, int]]:
-    """Format, matrix and number of each matrix inside the layers and around them."""
-    d, default = architecture.d_model, architecture.weight_format
-    for linear in projections(architecture):
-        yield default, linear, 1
-    for block, layers in _owned(architecture):
-        for linear in block.linears(d):
-            yield block.stored(linear.name, default), linear, layers
-        for linear in block.expert_linears(d):
-            yield block.stored(linear.name, default), linear, layers * block.experts
-
-
-def formats(architecture: Architecture) -> dict[str, int]:
-    """Matrix elements by number format, LM head included where it is quantised. [parameter]"""
-    out: Counter[str] = Counter()
-    for name, linear, count in _stored(architecture):
-        out[name] += count * linear.n * linear.k
-    if architecture.head_format:
-        out[architecture.head_format] += architecture.vocab * architecture.embedding_width
-    return dict(out)
-
-
 def weight_bytes(architecture: Architecture) -> int:
     """Size of the checkpoint of the text decoder. [B]
 
@@ -229,7 +192,7 @@ def weight_bytes(architecture: Architecture) -> int:
     biases and an LM head without a format of its own are in ``plain_format``.
     """
     matrices, size = 0, Fraction(0)
-    for name, linear, count in _stored(architecture):
+    for name, linear, count in architecture.stored_matrices():
         matrices += count * linear.n * linear.k
         size += count * named(name).matrix_bytes(linear.n, linear.k)
     if architecture.head_format:

@@ -11,7 +11,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
 from roofline.hardware.links import host_link
-from roofline.model import parameters, precision
+from roofline.model import precision
 from roofline.records import replace
 from roofline.serving import room
 from roofline.serving.stages import GridStep, ask_together, remembering
@@ -80,12 +80,12 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
     for name in ("fp8", "int4"):
         if precision.named(name).bits < formats.weights.bits:
             network = deployment.architecture.stored_as(name)
-            also = parameters.formats(network)
+            also = network.formats
             changed = precision.resolve(name, formats.kv.name, gpu, also=also, integers=integers)
             requantised = replace(deployment, architecture=network, precision=changed)
             yield f"{name} weights", f"`weights={name}`", requantised, workload
     if formats.kv.bits > 8 and workload.kv_cache:
-        also = parameters.formats(deployment.architecture)
+        also = deployment.architecture.formats
         changed = precision.resolve(formats.weights.name, "fp8", gpu, also=also, integers=integers)
         yield "fp8 KV cache", "`kv=fp8`", replace(deployment, precision=changed), workload
     with suppress(RooflineError):

@@ -123,7 +123,7 @@ def deployment(setup: Setup, conditions: Conditions) -> Deployment:
             network.weight_format,
             setup.kv_format,
             setup.gpu,
-            also=parameters.formats(network),
+            also=network.formats,
             integers=conditions.engine.integers,
         ),
         engine=conditions.engine,

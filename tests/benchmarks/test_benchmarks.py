@@ -17,7 +17,6 @@ from roofline.cost.work import Number
 from roofline.hardware import catalog
 from roofline.hardware.engine import engine
 from roofline.model import catalog as networks
-from roofline.model.parameters import formats as stored
 from roofline.model.precision import resolve
 from roofline.serving.workload import Workload
 from roofline.study.layouts import price
@@ -101,7 +100,7 @@ def test_processor_time_of_the_command(tmp_path: Path) -> None:
 def test_layouts_of_a_cluster_priced_together() -> None:
     box = catalog.node("hgx-h800-8")
     network = networks.architecture("deepseek-v3")
-    formats = resolve(network.weight_format, "auto", box.gpu, also=stored(network))
+    formats = resolve(network.weight_format, "auto", box.gpu, also=network.formats)
     deployment = Deployment(network, box, formats, engine("vllm"))
     work = Workload(batch=64)
     price(deployment, work, 16)  # imports and caches are not what is measured

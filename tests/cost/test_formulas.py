@@ -18,7 +18,6 @@ from roofline.errors import RooflineError
 from roofline.hardware import catalog as machines
 from roofline.hardware.engine import engine
 from roofline.model import catalog
-from roofline.model.parameters import formats as stored
 from roofline.model.precision import resolve
 from roofline.records import replace
 from tests.cases import cases
@@ -95,7 +94,7 @@ def deployments(name: str) -> Iterator[Deployment]:
     in all of them where all cases run.
     """
     network, box = catalog.architecture(name), machines.node("hgx-h200-8")
-    kept_there = stored(network)
+    kept_there = network.formats
     own = [resolve(network.weight_format, "auto", box.gpu, also=kept_there)]
     own += [
         resolve(weights, "fp8", box.gpu, also=kept_there) for weights in ("int4-awq", "fp8", "int8")
@@ -214,7 +213,7 @@ def test_the_text_of_weights_and_cache_gives_their_bytes(network: str) -> None:
 def written(name: str) -> set[tuple[str, ...]]:
     """Formulas of a network on one device, and what has them."""
     network, box = catalog.architecture(name), machines.node("hgx-h200-8")
-    formats = resolve(network.weight_format, "auto", box.gpu, also=stored(network))
+    formats = resolve(network.weight_format, "auto", box.gpu, also=network.formats)
     deployment = Deployment(network, box, formats, engine("vllm"))
     steps = (step(deployment, GROUPS[group]) for group in ("prefill", "decode"))
     ops = (op for made in steps for op in made.values())

@@ -1,7 +1,6 @@
 """Weights that a token is multiplied with, counted apart from the cost model."""
 
 from roofline.model.architecture import Architecture, Moe
-from roofline.model.parameters import projections
 
 
 def matmul_parameters(architecture: Architecture) -> int:
@@ -11,7 +10,7 @@ def matmul_parameters(architecture: Architecture) -> int:
     """
     d = architecture.d_model
     elements = architecture.vocab * architecture.embedding_width
-    elements += sum(linear.n * linear.k for linear in projections(architecture))
+    elements += sum(linear.n * linear.k for linear in architecture.projections)
     for block, layers in architecture.kinds.items():
         elements += layers * sum(linear.n * linear.k for linear in block.linears(d))
         if isinstance(part := block.feedforward, Moe):

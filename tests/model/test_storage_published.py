@@ -58,7 +58,7 @@ def published(path: Path) -> Architecture:
 def test_every_published_quantisation_is_understood(path: Path) -> None:
     network = published(path)
     assert named(network.weight_format).bits < 16
-    counted = parameters.formats(network)
+    counted = network.formats
     assert counted[network.weight_format] == max(counted.values())
     plain = 2 * parameters.total(network)
     width = named(network.weight_format).width / 2

@@ -13,7 +13,6 @@ from roofline.cost.layout import Layout
 from roofline.errors import InputError, LayoutError
 from roofline.hardware.catalog import node
 from roofline.hardware.engine import engine
-from roofline.model import parameters
 from roofline.model.catalog import architecture
 from roofline.model.precision import resolve
 from roofline.records import replace
@@ -30,7 +29,7 @@ WORK = Workload(batch=24, prompt=700, output=90)
 
 def base(model: str, box: str = "hgx-h100-8") -> Deployment:
     network, where = architecture(model), node(box)
-    formats = parameters.formats(network)
+    formats = network.formats
     precision = resolve(network.weight_format, "auto", where.gpu, also=formats)
     return Deployment(network, where, precision, engine("vllm"))
 

@@ -11,7 +11,7 @@ from roofline.cost.measured import AUTO, USUAL
 from roofline.hardware.catalog import default_node
 from roofline.hardware.catalog import gpu as gpu_named
 from roofline.hardware.engine import engine as engine_named
-from roofline.model import catalog, mixes, parameters, precision
+from roofline.model import catalog, mixes, precision
 from roofline.model.architecture import Architecture, Block
 from roofline.records import replace
 
@@ -36,7 +36,7 @@ def deployment(case: Case) -> Deployment:
             "bf16" if network.weight_format == "fp32" else network.weight_format,
             case.kv,
             device,
-            also=parameters.formats(network),
+            also=network.formats,
             integers=engine_named(case.engine).integers,
         ),
         engine=engine_named(case.engine),

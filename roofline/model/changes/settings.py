@@ -55,7 +55,7 @@ def setup_of(
         weights, kv: Formats asked for; empty and ``"auto"`` for those of the checkpoint.
         tp, batch: Devices that share every layer; sequences together. [1]
     """
-    return Setup(mixes.loaded(network, weights), gpu, weights, kv, tp, batch)
+    return Setup(catalog.loaded(network, weights), gpu, weights, kv, tp, batch)
 
 
 class Change(Struct, frozen=True):

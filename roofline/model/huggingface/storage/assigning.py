@@ -9,7 +9,6 @@ from typing import Final
 from roofline.model.architecture import UNQUANTISED, Architecture, Block
 from roofline.model.huggingface.storage.patterns import Place, Rule, Scheme
 from roofline.model.huggingface.storage.spellings import spellings, vocabulary
-from roofline.model.parameters import formats
 from roofline.records import replace
 
 MOST_NAMES: Final = 1000
@@ -202,7 +201,7 @@ def _check_used(architecture: Architecture, book: Book) -> None:
 
 def _by_the_most(architecture: Architecture) -> Architecture:
     """Call the format that most matrix elements have the network's, whatever the list's default."""
-    counts = Counter(formats(replace(architecture, head_format="")))
+    counts = Counter(replace(architecture, head_format="").formats)
     (most, _), *_ = counts.most_common(1) or [(architecture.weight_format, 0)]
     if most == architecture.weight_format:
         return architecture
