@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -83,14 +83,13 @@ class OpTime:
         return self.compute + self.memory + self.wire + self.host
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StaticBatch:
     """Latencies of a static batch. Times at datasheet rates are the least the hardware allows."""
 
     deployment: Deployment
     workload: Workload
-    memory: Memory
-    """Deployment, batch and lengths, and memory of a device."""
+    """Deployment, batch and lengths."""
     prefill: dict[str, OpTime] = field(repr=False)
     decode: dict[str, OpTime] = field(repr=False)
     """Operators of the prefill step and of the mean decode step, by name: of the slowest stage
@@ -115,6 +114,15 @@ class StaticBatch:
     tpot_log_sd: float = 0.0
     """Standard deviation of their logarithms, as far as operators were measured; 0 at datasheet
     rates. [1]"""
+    verifying: Memory | None = None
+    """Memory of a device whose steps verify drafts; None where they decode."""
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Memory of a device."""
+        if self.verifying is not None:
+            return self.verifying
+        return memory_of(self.deployment, self.workload, self.utilization)
 
     @property
     def sequences(self) -> int:
@@ -264,7 +272,6 @@ def priced(
     return StaticBatch(
         deployment=deployment,
         workload=work,
-        memory=memory_of(deployment, work, utilization),
         prefill=prompts,
         decode=rest,
         prefill_stages=tuple(float(each) for each in first.stages_s(first.full)),
