@@ -1,4 +1,4 @@
-"""LoRA adapters: what requests ask for, how many a step touches, how often one is on the device.
+"""LoRA adapters: their popularity, the number that a step touches, and how often one is loaded.
 
 An adapter adds B·(A·x) to a linear layer: A of in × R, B of R × out. Every sequence has one, and
 sequences choose independently, uniformly or by Zipf's law.
@@ -90,7 +90,7 @@ class Lora(Struct, frozen=True):
 
     @property
     def moves(self) -> bool:
-        """True where some have to be loaded when they are asked for."""
+        """True where adapters are loaded on demand, as not all are kept."""
         return self.kept < self.adapters
 
     def modules(self, block: Block | None, role: str) -> int:

@@ -21,7 +21,7 @@ COLUMNS: Final = ("arrival", "prompt", "output", "priority", "after", "think", "
 class Requests(Struct, frozen=True):
     """Requests in order of arrival, one row each.
 
-    A column of one value may be read-only and hold it once, so that millions of requests are small.
+    A column that repeats one value may store it once, read-only: millions of requests stay small.
     """
 
     arrival: Array
@@ -72,7 +72,7 @@ def requests(
         blocks: Ids of the whole prompt blocks of each request; nothing where unknown.
 
     Raises:
-        InputError: They cannot be.
+        InputError: A row is impossible: see `check`.
 
     Examples:
         >>> made = requests([0.0, 0.5], 100, [10, 20])
@@ -110,9 +110,9 @@ def _no_hashes(count: int) -> Integers:
 
 
 def check(made: Requests, *, earlier: int = 0) -> None:
-    """Refuse requests that cannot be, with an InputError at the first one at fault.
+    """Refuse impossible requests: InputError with the number of the first.
 
-    They are counted from 0, after so many earlier ones of the stream. [1]
+    Numbers go on from those of the earlier requests of the stream. [1]
     """
     rows = np.arange(earlier, earlier + len(made))
     listed = np.diff(made.prefix) if len(made.hashes) else np.int64(0)
@@ -225,7 +225,7 @@ def joined(parts: Iterable[Requests]) -> Requests:
 
 
 def _end_to_end(columns: Sequence[Array | Integers]) -> Any:
-    """Columns, one after the other; those that all hold one value once do so together."""
+    """Columns, one after the other; where all store the same value once, so does the whole."""
     some = [each for each in columns if len(each)]
     if some and all(each.strides == (0,) and each[0] == some[0][0] for each in some):
         return np.broadcast_to(some[0][:1], sum(map(len, some)))
@@ -247,7 +247,7 @@ def picked_rows(made: Requests, rows: Integers) -> Requests:
         place = np.full(len(made) + 1, -1, np.int64)
         place[rows] = np.arange(len(rows))
         columns["after"], columns["joins"] = place[columns["after"]], place[columns["joins"]]
-        # What follows none any more waits for none.
+        # A request that follows none any more is joined by none.
         columns["joins"][columns["after"][columns["joins"]] < 0] = -1
     if not len(made.hashes):
         return replace(made, **columns, prefix=_no_hashes(len(rows)))
@@ -259,7 +259,7 @@ def picked_rows(made: Requests, rows: Integers) -> Requests:
 
 
 def _rows_of(column: Array | Integers, rows: Integers) -> Any:
-    """Some entries of a column, which holds one value once as long as it did."""
+    """Rows of a column; one that stores a single value once still does."""
     return np.broadcast_to(column[:1], rows.shape) if column.strides == (0,) else column[rows]
 
 
@@ -343,7 +343,7 @@ def _without_rate(made: Requests) -> str:
 
 
 def at_rate(made: Requests, rate: float) -> Requests:
-    """The same requests, sooner or later by one factor, so that they come at a mean rate. [1/s]
+    """The same requests with all gaps longer or shorter by one factor, at a mean rate. [1/s]
 
     InputError where the rate is not above 0, or the trace has none that could be changed.
 

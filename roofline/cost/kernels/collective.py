@@ -3,8 +3,8 @@
 Each algorithm is a start, messages that follow one another, and bytes over the link. Small
 payloads are bound by the first two and go the short way; large ones by the third and go the way
 that moves least. Constants come from `roofline.bench.fit`; as a form the same equation has
-a residual table and an interval too. Between two measured sizes the time is a start and a rate, so
-the table is of straight lines.
+a residual table and an interval too, which is interpolated in straight lines: between two measured
+sizes the time is a start and a rate.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -120,17 +120,17 @@ FEW_NCCL: Final[Mapping[str, tuple[str, ...]]] = {
     op: (paths[0], "ring", IN_SWITCH) if op == "all_reduce" else paths[:2]
     for op, paths in NCCL.items()
 }
-"""The shortest way and the widest, where rows are too few to tell what is between them apart."""
+"""The shortest way and the widest, where rows are too few to tell those between apart."""
 FEW_CUSTOM: Final[Mapping[str, tuple[str, ...]]] = {"all_reduce": CUSTOM["all_reduce"][:2]}
 HOP_S: Final = 6e-7
-"""A message of a ring, where the rows cannot tell: NVLink, LL, in NCCL ``src/graph/tuning.cc``."""
+"""Message of a ring where rows do not tell it: NVLink, LL, in NCCL ``src/graph/tuning.cc``."""
 STORE_S: Final = 1e-7
-"""A flag stored to one more peer, where the rows cannot tell; assumed."""
+"""Time to store a flag at one more peer where rows do not tell it; assumed."""
 STARTS_S: Final = (5e-6, 1.5e-5, 4.5e-5)
-"""Starts, from the shortest way to the widest, where the rows cannot tell; assumed, after 6.6 µs
+"""Starts, from the shortest way to the widest, where rows do not tell them; assumed, after 6.6 µs
 and 14 µs of NCCL's table."""
 EFFICIENCIES: Final = (0.25, 0.5, 0.75)
-"""The same of efficiencies; assumed, after the LL protocol's quarter to half."""
+"""Shares of the link's rate, likewise; assumed, after LL's quarter to half."""
 SHARPNESS: Final = 8.0
 SHOTS: Final = ("one-shot", "two-shot")
 """Algorithms whose messages are stores."""
@@ -142,7 +142,7 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 
 def prior(what: str, place: int, path: str) -> float:
-    """Value of a constant where the rows cannot tell; seconds, or a share.
+    """Value of a constant where measured rows do not tell it; seconds, or a share.
 
     Args:
         what: ``"start"``, ``"message"`` or ``"efficiency"``.

@@ -1,4 +1,4 @@
-"""Processes of this machine: workers beside this one, each handed chunks by a thread.
+"""Worker processes on this machine, each of which a thread hands chunks.
 
 A worker ends when its input does, and so does not outlive the sweep that started it, however that
 ends.
@@ -61,7 +61,7 @@ _LOST: Final = (EOFError, OSError, pickle.UnpicklingError)
 
 
 class Seat(Generic[T]):
-    """Seat of a worker; the first worker is started with the first chunk.
+    """Place of one worker process at a time; the first chunk starts the first one.
 
     Not `multiprocessing`: its processes load the main module of the program again, which costs time
     and fails where it cannot be, and they outlive a parent that is killed.

@@ -107,7 +107,7 @@ def _rooms(
     reserved = deployment.engine.runtime_bytes + deployment.graph_bytes
     budget = memory_budget(deployment, taken, kind.utilization)
     free = budget - (taken.taken - taken.kv + reserved)
-    # What runs at once has part of its answer still before it, and may be short.
+    # Sequences that run are in the middle of their answers, and some are short.
     tokens = np.maximum(free, 0.0) / np.maximum(taken.kv, 1.0) * context * groups
     columns = np.broadcast_arrays(free, tokens / demand.own_context, tokens, groups)[:3]
     return [(float(a), float(b), float(c)) for a, b, c in zip(*columns, strict=True)]
@@ -116,7 +116,7 @@ def _rooms(
 def _steps(
     base: Deployment, layouts: Sequence[Layout], contexts: Array, cached: Array
 ) -> list[LaidOut]:
-    """Steps of which `_columns` are made, of layouts that are alike but for their degrees."""
+    """Steps that `_columns` are made of; the layouts differ in their degrees alone."""
     beams = base.options.sampling.beams
 
     def step(

@@ -19,7 +19,7 @@ MEASURED, ASSUMED = "measured kernels", "assumed: a bound at published rates, no
 
 
 class WhatIf(Struct, frozen=True):
-    """Changed question, and its plan."""
+    """A plan of a changed question."""
 
     change: str
     """Changes, as they were asked; empty for the plan that was asked for."""
@@ -35,7 +35,7 @@ def tabulated(every: Sequence[WhatIf]) -> Table:
     Prices of other GPUs are those that were given, or the catalog's assumed ones.
     """
     base = every[0].plan
-    assert base is not None, "changes beside nothing"
+    assert base is not None, "the plan that was asked for comes first"
     rows = [{"change": each.change or "as asked", **_figures(each, base)} for each in every]
     units = {"usd_per_hour": "$/h", "usd_per_mtok": "$", "ttft_s": "s", "tpot_s": "s"}
     return table(rows, units)
@@ -59,8 +59,8 @@ def _figures(each: WhatIf, base: Plan) -> dict[str, Any]:
 
 
 def _per_token(plan: Plan) -> float:
-    """Dollars for an output token, but for a factor. [1]"""
-    assert plan.best is not None, "a price of nothing"
+    """Price of an output token, up to a factor that all plans share. [1]"""
+    assert plan.best is not None, "only a plan with a deployment has a price"
     return plan.best.option.usd_per_hour / (plan.demand.rate * plan.demand.output)
 
 

@@ -1,8 +1,8 @@
 """Points of a sweep that are kept: all, those that keep to the limits, or the best of these.
 
 A point is beaten by one that is nowhere worse and somewhere better; equals do not beat each other.
-What is kept of parts put together is what is kept of the whole: a point that another one of its
-part beats stays beaten. So most points are dropped lane by lane.
+A point that is beaten inside its lane is beaten in the whole sweep, too. So most points are dropped
+lane by lane, and only the rest are compared across lanes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from roofline.cost.work import Array
 
 BLOCK: Final = 256
-"""Points that are compared with each other, pair by pair."""
+"""Points that are compared pair by pair. [1]"""
 CELLS: Final = 4096
 """Cells of a coarse grid over all objectives but one, at most."""
 ROUNDS: Final = 2
@@ -97,17 +97,17 @@ def _as_good(these: Array, those: Array) -> Mask:
 
 
 class _Front(Protocol):
-    """Points that were not beaten so far."""
+    """Points that nothing has beaten so far."""
 
     def beats(self, some: Array) -> Mask:
-        """Mask of points than which one of them is nowhere worse."""
+        """Mask of the points that one of the front equals or beats."""
 
     def add(self, some: Array) -> None:
-        """Points that are not beaten."""
+        """Take in points that nothing beats."""
 
 
 class _Pairs:
-    """Compared with each of them."""
+    """Front that compares each new point with all of its own."""
 
     def __init__(self, objectives: int) -> None:
         self.points: Array = np.empty((0, objectives))
@@ -138,7 +138,7 @@ class _Staircase:
 
 
 class Cells(Struct, frozen=True):
-    """A coarse grid over all objectives but the last, of which it has the least in each cell."""
+    """A coarse grid over all objectives but the last, with the least of the last in each cell."""
 
     lines: tuple[Array, ...]
     """Between the cells, of each objective."""
@@ -165,7 +165,7 @@ class Cells(Struct, frozen=True):
         return cls(tuple(lines), np.ascontiguousarray(least[(slice(None, -1),) * many]).ravel())
 
     def beat(self, values: Array) -> Mask:
-        """Points that those of a lower cell beat: they are better in all but one, where as good."""
+        """Mask of points that one of a lower cell beats: better but in the last, where as good."""
         last = values[:, -1]
         return np.asarray((self.below[_cell(values, self.lines)] <= last) & ~np.isinf(last))
 
@@ -180,7 +180,7 @@ def _cell(values: Array, lines: tuple[Array, ...] | list[Array]) -> NDArray[np.i
 
 
 class Limit(Struct, frozen=True):
-    """A figure may be at most, or must be at least, so much."""
+    """Limit on a figure: its most, or its least."""
 
     column: str
     value: float
@@ -191,12 +191,12 @@ class Limit(Struct, frozen=True):
         return f"{'>=' if self.at_least else '<='} {self.value!r}"
 
     def kept(self, values: Array) -> NDArray[np.bool_]:
-        """Mask of values that keep to it; one that is not there does not."""
+        """Mask of the values within the limit; nan, an unknown figure, is not."""
         return np.asarray(values >= self.value if self.at_least else values <= self.value)
 
 
 class Objective(Struct, frozen=True):
-    """A figure that is wanted small, or large."""
+    """Figure that is to be small, or large."""
 
     column: str
     largest: bool = False
@@ -221,7 +221,7 @@ class Rows(Protocol):
         """Values of a column."""
 
     def taken(self, rows: NDArray[np.intp], /) -> "Rows":
-        """Some of them."""
+        """Points of these rows alone."""
 
 
 @dataclass(slots=True)
@@ -260,17 +260,18 @@ class Kept:
 
     def _feasible(self, columns: Rows) -> Rows:
         """Points that fit and keep to the limits; the others are counted."""
-        columns = self._those(columns, MEMORY, columns["fits"])
+        columns = self._passing(columns, MEMORY, columns["fits"])
         for limit in self.limits:
             if not columns.rows:  # figures of nothing are not priced
                 break
             _, unknown = judged(limit, columns)
-            columns = self._those(columns, limit.column + UNKNOWN, ~unknown)
-            columns = self._those(columns, limit.column, judged(limit, columns)[0])
+            columns = self._passing(columns, limit.column + UNKNOWN, ~unknown)
+            columns = self._passing(columns, limit.column, judged(limit, columns)[0])
         self.missed[""] = self.missed.get("", 0) + columns.rows
         return columns
 
-    def _those(self, columns: Rows, name: str, met: NDArray[np.bool_]) -> Rows:
+    def _passing(self, columns: Rows, name: str, met: NDArray[np.bool_]) -> Rows:
+        """Points of a mask; the others are counted as missing what is named."""
         rows = np.flatnonzero(met)
         if len(rows) == columns.rows:
             return columns

@@ -3,10 +3,10 @@
 Fields as in `python/sglang/bench_serving.py` of SGLang 0.3 to 0.5 (github.com/sgl-project/sglang),
 `sglang/benchmark/serving.py` in 0.5.23. Older ones write ``random_input`` for ``random_input_len``
 and have no ``backend``; newer ones bring ``server_info``, the arguments of the server with its
-version. Some of them, and the arguments as a running server has them, are in its
-``internal_states``, one for each copy of attention; a router in front of servers of prefill and
-decode answers with a list of either. Times are in milliseconds; without streaming, TTFT and the
-gaps are 0 and were not measured. A rate may be written Infinity.
+version. The values that it runs with are in ``internal_states``, one for each copy of attention; a
+router in front of servers of prefill and decode answers with a list of each. Times are in
+milliseconds; without streaming, TTFT and the gaps are 0 and were not measured. A rate may be
+written Infinity.
 """
 
 from collections.abc import Iterator
@@ -50,8 +50,8 @@ def _arguments(server: Node | None) -> Node | None:
     if server is None or first is None:
         return server
     own = {name: value for name, value in server.value.items() if value is not None}
-    return Node({name: first.value[name] for name in first.names()} | own, server.source,
-                server.path)  # fmt: skip
+    values = {name: first.value[name] for name in first.names()} | own
+    return Node(values, server.source, server.path)
 
 
 def _scenario(run: Node, server: Node | None, *, split: bool) -> Scenario:
