@@ -5,8 +5,9 @@ from typing import Final
 from roofline.errors import RooflineError
 from roofline.records import replace
 from roofline.serving import room
-from roofline.serving.result import capacity, curve, kernels, operators, roofs
+from roofline.serving.result import capacity, kernels, operators, roofs
 from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.static_batches import curve
 from roofline.serving.workload import Workload
 from roofline.study.plan.confirm import MEAN, Confirmed
 from roofline.study.plan.option import Pool

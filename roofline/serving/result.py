@@ -9,7 +9,6 @@ from functools import cached_property
 from math import exp
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 from msgspec import Struct, structs
 
 from roofline.cost.engine_costs import EngineCosts
@@ -31,10 +30,9 @@ from roofline.serving.static import (
     Phases,
     StaticBatch,
     lone_prompt,
-    micro,
     static_batch,
 )
-from roofline.serving.static_batches import StaticBatches, batch_axis, static_batches
+from roofline.serving.static_batches import StaticBatches, batches_of, curve
 from roofline.serving.steady import SteadyState, steady_state
 from roofline.table import Derivation, OnDemand, Result, Sentences, Table, table, units_of, worst
 from roofline.units import MILLION, SECONDS_PER_HOUR
@@ -104,48 +102,6 @@ def _told(entry: OpTime) -> Mapping[str, str]:
     }
 
 
-def batches_of(batch: StaticBatch, most: int) -> StaticBatches:
-    """Batches of a `curve`."""
-    deployment, work = batch.deployment, batch.workload
-    asked = work.prefill_batch
-    if deployment.layout.pp > 1 and micro(deployment, replace(work, prefill_batch=0)) == work:
-        asked = 0  # nobody said how many prompts go together
-    return static_batches(deployment, work, batch_axis(work.batch, most), asked)
-
-
-def curve(batch: StaticBatch, most: int, found: StaticBatches | None = None) -> Table:
-    """TTFT, TPOT and throughput against batch, powers of two to beyond the most that fits.
-
-    Those are the batches of `batches_of`, which may have been priced already.
-    """
-    found = batches_of(batch, most) if found is None else found
-    output = batch.workload.samples * batch.workload.output
-    columns = (found.batch, found.ttft_s, found.tpot_s, found.latency_s)
-    rows = [
-        {
-            "batch": int(b),
-            "ttft_s": start,
-            "tpot_s": each,
-            "latency_s": whole,
-            "throughput_tok_s": b * output / whole,
-            "user_tok_s": 1 / each if each else 0.0,
-            "fits": bool(b <= most),
-        }
-        for b, start, each, whole in zip(*(column.tolist() for column in columns), strict=True)
-    ]
-    if batch.calibrated:
-        for place, row in enumerate(rows):
-            for name, sds in (
-                ("ttft_s", found.ttft_log_sd),
-                ("tpot_s", found.tpot_log_sd),
-                ("throughput_tok_s", found.latency_log_sd),
-            ):
-                factor = float(np.exp(CENTRAL * sds[place]))
-                row[f"{name}_low"], row[f"{name}_high"] = row[name] / factor, row[name] * factor
-    basis = "interpolated" if batch.calibrated else "datasheet"
-    return table(rows, units_of(rows[0]), basis)
-
-
 def result_of(
     batch: StaticBatch,
     replicas: int,
@@ -165,53 +121,25 @@ def result_of(
             they draw.
         remarks: Notes that follow all others.
     """
-    deployment, work = batch.deployment, batch.workload
-    sampling, lora = deployment.options.sampling, deployment.options.lora
-    answer = _Answer(batch, replicas, reason, facility)
+    answer = _Answer(batch, replicas, reason, facility, remarks)
     return Result(
         kind="analyze",
         tables=OnDemand(answer.tables),
         derivations=OnDemand(lambda: answer.derivations),
-        notes=Sentences(lambda: (*answer.notes(), *remarks)),
-        metadata=OnDemand(
-            lambda: {
-                **asked_of(deployment),
-                "node": deployment.node.name,
-                "gpus": replicas * deployment.devices,
-                "tp": int(deployment.tp),
-                "layout_title": str(deployment.layout),
-                "replicas": replicas,
-                "arithmetic": deployment.precision.linear_arithmetic,
-                "batch": work.batch,
-                "prefill_batch": work.together,
-                "prompt": work.prompt,
-                "output": work.output,
-                "prefix_hit": work.prefix_hit,
-                "kv_cache": work.kv_cache,
-                **({"samples": work.samples} if work.samples > 1 else {}),
-                **(structs.asdict(sampling) if sampling.given else {}),
-                **(structs.asdict(lora) if lora.adapters else {}),
-                "convention": "engine",
-                "basis": "calibrated" if batch.calibrated else "datasheet",
-                "calibration": deployment.calibration.name if deployment.calibration else "none",
-                "fits": room.fits(deployment, batch.memory, replicas),
-                "offload_weights": deployment.offload.weights,
-                "offload_kv": deployment.offload.kv,
-                "host_bytes": batch.memory.host,
-                "summary": lambda: advice.sentences(batch, answer.changes, answer.most, reason),
-            }
-        ),
+        notes=Sentences(answer.notes),
+        metadata=OnDemand(answer.metadata),
     )
 
 
 @dataclass(eq=False)
 class _Answer:
-    """Parts of a result; those that several of its tables need are computed once."""
+    """Parts of a result, as `result_of` takes them; what several need is computed once."""
 
     batch: StaticBatch
     replicas: int
     reason: str
     facility: "Facility | None"
+    remarks: Iterable[str]
 
     def tables(self) -> dict[str, Callable[[], Table]]:
         """Functions that make the tables, in the order in which they are read."""
@@ -230,7 +158,7 @@ class _Answer:
             "roofs": lambda: roofs(batch),
             "assumptions": lambda: assumptions(batch, self._given()),
             "kernels": lambda: kernels(batch),
-            "facility": lambda: self._drawn,
+            "facility": self._drawn,
         }
         if not batch.deployment.options.lora.adapters:
             del made["adapters"]
@@ -250,6 +178,38 @@ class _Answer:
             yield from facility_notes(self.facility, deployment)
         yield from deployment.precision.notes
         yield from deployment.architecture.notes
+        yield from self.remarks
+
+    def metadata(self) -> dict[str, Any]:
+        """Inputs as resolved, and the summary, which is made when it is read."""
+        batch, deployment, work = self.batch, self.batch.deployment, self.batch.workload
+        sampling, lora = deployment.options.sampling, deployment.options.lora
+        return {
+            **asked_of(deployment),
+            "node": deployment.node.name,
+            "gpus": self.replicas * deployment.devices,
+            "tp": int(deployment.tp),
+            "layout_title": str(deployment.layout),
+            "replicas": self.replicas,
+            "arithmetic": deployment.precision.linear_arithmetic,
+            "batch": work.batch,
+            "prefill_batch": work.together,
+            "prompt": work.prompt,
+            "output": work.output,
+            "prefix_hit": work.prefix_hit,
+            "kv_cache": work.kv_cache,
+            **({"samples": work.samples} if work.samples > 1 else {}),
+            **(structs.asdict(sampling) if sampling.given else {}),
+            **(structs.asdict(lora) if lora.adapters else {}),
+            "convention": "engine",
+            "basis": "calibrated" if batch.calibrated else "datasheet",
+            "calibration": deployment.calibration.name if deployment.calibration else "none",
+            "fits": room.fits(deployment, batch.memory, self.replicas),
+            "offload_weights": deployment.offload.weights,
+            "offload_kv": deployment.offload.kv,
+            "host_bytes": batch.memory.host,
+            "summary": lambda: advice.sentences(batch, self.changes, self.most, self.reason),
+        }
 
     @cached_property
     def _steady(self) -> tuple[SteadyState | None, str]:
@@ -318,7 +278,6 @@ class _Answer:
             "overlap of the interconnect": f"{deployment.options.overlap:.0%}",
         }
 
-    @property
     def _drawn(self) -> Table:
         """Power and energy of replicas that are kept full; of the batch without a steady state."""
         from roofline.serving.facility import Consumption, consumption

@@ -21,7 +21,9 @@ from roofline.serving.phases import (
 )
 from roofline.serving.quadrature import Answers
 from roofline.serving.stages import GridStep, remembering, wires
+from roofline.serving.static import CENTRAL, StaticBatch, micro
 from roofline.serving.workload import Workload, branches
+from roofline.table import Table, table, units_of
 
 APPROXIMATE: Final = 0.02
 """Log standard deviation of the TPOT from that of the simulator's closed form: 9 of 10 that were
@@ -329,3 +331,45 @@ def static_batches(
         sequences = down_batch * branches(deployment, work)
         decode = decode_between(known, sequences, prompt, longest, kv_cache=work.kv_cache)
     return StaticBatches(known, work, costs, batch, first, decode)
+
+
+def batches_of(batch: StaticBatch, most: int) -> StaticBatches:
+    """Batches of a `curve`."""
+    deployment, work = batch.deployment, batch.workload
+    asked = work.prefill_batch
+    if deployment.layout.pp > 1 and micro(deployment, replace(work, prefill_batch=0)) == work:
+        asked = 0  # nobody said how many prompts go together
+    return static_batches(deployment, work, batch_axis(work.batch, most), asked)
+
+
+def curve(batch: StaticBatch, most: int, found: StaticBatches | None = None) -> Table:
+    """TTFT, TPOT and throughput against batch, powers of two to beyond the most that fits.
+
+    Those are the batches of `batches_of`, which may have been priced already.
+    """
+    found = batches_of(batch, most) if found is None else found
+    output = batch.workload.samples * batch.workload.output
+    columns = (found.batch, found.ttft_s, found.tpot_s, found.latency_s)
+    rows = [
+        {
+            "batch": int(b),
+            "ttft_s": start,
+            "tpot_s": each,
+            "latency_s": whole,
+            "throughput_tok_s": b * output / whole,
+            "user_tok_s": 1 / each if each else 0.0,
+            "fits": bool(b <= most),
+        }
+        for b, start, each, whole in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    if batch.calibrated:
+        for place, row in enumerate(rows):
+            for name, sds in (
+                ("ttft_s", found.ttft_log_sd),
+                ("tpot_s", found.tpot_log_sd),
+                ("throughput_tok_s", found.latency_log_sd),
+            ):
+                factor = float(np.exp(CENTRAL * sds[place]))
+                row[f"{name}_low"], row[f"{name}_high"] = row[name] / factor, row[name] * factor
+    basis = "interpolated" if batch.calibrated else "datasheet"
+    return table(rows, units_of(rows[0]), basis)

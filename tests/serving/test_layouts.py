@@ -13,10 +13,10 @@ from roofline.cost.work import Number
 from roofline.hardware.machine import Link
 from roofline.hardware.serving_engine import DeviceDefault
 from roofline.records import replace
-from roofline.serving.result import curve
 from roofline.serving.room import largest_batch
 from roofline.serving.stages import through
 from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.static_batches import curve
 from roofline.serving.workload import Workload
 from tests.cases import examples
 from tests.cost.networks import BOXES, with_rates

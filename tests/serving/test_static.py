@@ -12,9 +12,10 @@ from roofline.errors import InputError
 from roofline.model.architecture import Architecture
 from roofline.records import replace
 from roofline.serving.explain.figures import explain_all
-from roofline.serving.result import curve, headline, operators, static_table
+from roofline.serving.result import headline, operators, static_table
 from roofline.serving.room import largest_batch, largest_context, memory_table, most_that_fits
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
+from roofline.serving.static_batches import curve
 from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload
 from tests.cases import examples
