@@ -221,8 +221,7 @@ def explain(result: Result, metric: str) -> Derivation:
     if metric in result.derivations:
         return result.derivations[metric]
     raise UnknownNameError(
-        f"nothing called {metric!r} to explain",
-        hint=f"metrics: {', '.join(result.derivations)}",
+        f"nothing called {metric!r} to explain", hint=f"metrics: {', '.join(result.derivations)}"
     )
 
 

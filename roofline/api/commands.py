@@ -224,12 +224,7 @@ class _Server(Struct, frozen=True):
 
 
 def _prefill(
-    asked: Serving,
-    named: str,
-    device: Gpu,
-    box: Node | None,
-    network: Architecture,
-    load: Load,
+    asked: Serving, named: str, device: Gpu, box: Node | None, network: Architecture, load: Load
 ) -> _Server | None:
     """Servers of prefill beside those of decode, with the same limits; None where none are asked.
 

@@ -78,10 +78,7 @@ def compare_measured(asked: Measured) -> Result:
             "groups": error_groups(list(_grouped(outcomes, figures))),
         },
         notes=tuple(_notes(outcomes)),
-        metadata={
-            "files": [str(file) for file in listed],
-            "predicted": len(set(figures["run"])),
-        },
+        metadata={"files": [str(file) for file in listed], "predicted": len(set(figures["run"]))},
     )
 
 

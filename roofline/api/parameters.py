@@ -145,10 +145,7 @@ class Formats(Question):
 class Tuned(Question):
     """Settings of an engine."""
 
-    cuda_graphs: bool = parameter(
-        "Let the engine run steps in CUDA graphs, or not.",
-        default=True,
-    )
+    cuda_graphs: bool = parameter("Let the engine run steps in CUDA graphs, or not.", default=True)
     memory_utilization: float | None = parameter(
         "Share of memory the engine takes; else its default.", default=None, unit="1"
     )
@@ -403,16 +400,13 @@ class Offered(Question):
         default="",
     )
     trace_sessions: bool = parameter(
-        "Requests of a chat in the trace wait for its earlier answers (Bailian's).",
-        default=False,
+        "Requests of a chat in the trace wait for its earlier answers (Bailian's).", default=False
     )
     drop_over_length: bool = parameter(
-        "Leave out requests that are longer than the network's context.",
-        default=False,
+        "Leave out requests that are longer than the network's context.", default=False
     )
     clip: bool = parameter(
-        "Cut requests to the network's context: the end of the prompt goes first.",
-        default=False,
+        "Cut requests to the network's context: the end of the prompt goes first.", default=False
     )
     rate: float | None = parameter("Requests a second.", default=None, unit="1/s")
     sessions_per_day: float | None = parameter(
@@ -491,9 +485,7 @@ class Analysis(
     """Parameters of `roofline.analyze`."""
 
     sequence_parallel: bool = parameter(
-        "Sequence parallel: norms split by tokens over `tp`.",
-        default=False,
-        called="sp",
+        "Sequence parallel: norms split by tokens over `tp`.", default=False, called="sp"
     )
     microbatches: int = parameter(
         "Parts of a batch in a pipeline; 0 for one for each stage.", default=0, unit="1"
@@ -589,8 +581,7 @@ class Pools(Subject, Housed, Batch, Attached, Deployed, Sampled, Exchanging):
         "Node of the decode pool; else the same.", default=None
     )
     encode: str = parameter(
-        "Layout of an instance that encodes pictures and sound before the prefill: tp1.",
-        default="",
+        "Layout of an instance that encodes pictures and sound before the prefill: tp1.", default=""
     )
     encode_gpu: str | Gpu | None = parameter("GPU of that pool; else the same.", default=None)
     ffn: str = parameter(
@@ -839,8 +830,7 @@ class Simulation(
     contiguous: bool = parameter("A region for the longest request each, no pages.", default=False)
     prefix_caching: bool | None = parameter("Keep equal prefixes once.", default=None)
     cache_curve: bool = parameter(
-        "Serve again with less and more room for prefixes: what a larger cache buys.",
-        default=False,
+        "Serve again with less and more room for prefixes: what a larger cache buys.", default=False
     )
     with_requests: bool = parameter("Whether there is a table of every request.", default=False)
     with_intervals: bool = parameter(
@@ -954,8 +944,7 @@ class Planning(
         usual=None,
     )
     disaggregated: bool = parameter(
-        "Let prefill and decode have GPUs of their own, or not.",
-        default=True,
+        "Let prefill and decode have GPUs of their own, or not.", default=True
     )
     length_pools: bool = parameter(
         "Try two pools as well, for short prompts and for long ones.", default=False
@@ -1015,10 +1004,7 @@ class Measured(Question):
         kw_only=False,
     )
     format_: str = parameter(
-        "Read the files as this; else told.",
-        default="",
-        called="format_as",
-        metavar="FORMAT",
+        "Read the files as this; else told.", default="", called="format_as", metavar="FORMAT"
     )
     model: str = parameter("Network, where the files do not say.", default="", completes="models")
     gpu: str = parameter(

@@ -13,12 +13,7 @@ from roofline.api.jobs import job_of, with_job
 from roofline.api.kinds import Drafts, Kinds
 from roofline.api.parameters import Planning
 from roofline.api.question import parameters_of, question, shared
-from roofline.api.simulation import (
-    USUAL_DRAFT,
-    block_diffusion,
-    check_decoding,
-    within_context,
-)
+from roofline.api.simulation import USUAL_DRAFT, block_diffusion, check_decoding, within_context
 from roofline.api.speculation import length_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.what_ifs import changed, changes_of
@@ -297,8 +292,7 @@ def _problem(asked: Planning) -> Problem:
     if asked.length_pools:
         names = ("power", "budget", "rate_curve")
         refuse_unused(
-            "a plan of pools by length",
-            {f"`{name}`": bool(getattr(asked, name)) for name in names},
+            "a plan of pools by length", {f"`{name}`": bool(getattr(asked, name)) for name in names}
         )
     if asked.encoder_pools:
         unused = {f"`{name}`": bool(getattr(asked, name)) for name in ("power", "budget", "job")}
@@ -433,12 +427,7 @@ def _answer(problem: Problem, search: Search) -> Result:
     if asked.length_pools:
         whole, tell = search.plan, asked.progress or (lambda _: None)
         splits = by_length(
-            every,
-            whole.demand,
-            problem.goal,
-            pools=problem.pools,
-            ffn=asked.ffn_pools,
-            tell=tell,
+            every, whole.demand, problem.goal, pools=problem.pools, ffn=asked.ffn_pools, tell=tell
         )
         summary = (*result.metadata["summary"], length_said(splits, whole))
         result = replace(

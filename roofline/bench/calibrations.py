@@ -88,11 +88,7 @@ def own_files(asked: str, gpu: Gpu) -> tuple[Path, ...]:
 
 @lru_cache(maxsize=64)
 def _gathered(
-    device: str,
-    near: tuple[str, ...],
-    engine: str,
-    own_files: tuple[Stamp, ...],
-    switched: bool,
+    device: str, near: tuple[str, ...], engine: str, own_files: tuple[Stamp, ...], switched: bool
 ) -> GpuCalibration | None:
     """One object for all deployments of a device under an engine: what a sweep remembers is its."""
     fits: dict[Label, Kernel] = {}

@@ -87,10 +87,7 @@ def numpy_place() -> Place:
     return Place(
         backend,
         of_processor(here, backend.threads),
-        {
-            **describe(here, backend.threads, kind),
-            HAD: str(round(backend.cache_bytes)),
-        },
+        {**describe(here, backend.threads, kind), HAD: str(round(backend.cache_bytes))},
         lambda: clock.noise(backend),
         f"{here.title}, {backend.threads} thread(s)",
     )

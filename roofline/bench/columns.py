@@ -216,9 +216,7 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         known={"op": ("gdn", "kda", "mamba2"), "phase": ("prefill", "decode", "verify")},
     ),
     "attention-encoder": Columns(
-        ("batch", "seq", "n_heads", "head_dim"),
-        LIBRARY,
-        known={"dtype": ("bfloat16",)},
+        ("batch", "seq", "n_heads", "head_dim"), LIBRARY, known={"dtype": ("bfloat16",)}
     ),
     "mhc": Columns(
         ("num_tokens", "hidden", "hc_mult"),
@@ -227,9 +225,7 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         known={"op": tuple(HYPER)},
     ),
     "mlp": Columns(
-        ("num_tokens", "hidden", "inter"),
-        LIBRARY,
-        known={"dtype": (*SIXTEEN, "fp8", "fp8_block")},
+        ("num_tokens", "hidden", "inter"), LIBRARY, known={"dtype": (*SIXTEEN, "fp8", "fp8_block")}
     ),
     "pointwise": Columns(
         ("num_tokens", "width"),

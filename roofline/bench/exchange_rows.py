@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from roofline.bench.held_out import octaves
-from roofline.bench.kernel_rows import (
-    Group,
-    Name,
-    columns,
-    families,
-    group_of,
-    newest,
-    parts,
-)
+from roofline.bench.kernel_rows import Group, Name, columns, families, group_of, newest, parts
 from roofline.cost.kernels import exchange
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.collective import CUSTOM, IN_SWITCH, NCCL, collective_dims, form

@@ -13,13 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.held_out import Labels
-from roofline.cost.kernels import (
-    decode,
-    latent,
-    latent_module,
-    latent_prefill,
-    prefill,
-)
+from roofline.cost.kernels import decode, latent, latent_module, latent_prefill, prefill
 from roofline.cost.kernels.form import Form, Machine, machine, take
 from roofline.cost.kernels.gemm import PRODUCTS
 from roofline.cost.work import Array

@@ -183,12 +183,7 @@ def sibling_of(group: Group, groups: Sequence[Group]) -> int | None:
 
 
 def transfer(
-    model: Calibrated,
-    dims: Dims,
-    machine: Machine,
-    measured: Array,
-    *,
-    families: Labels,
+    model: Calibrated, dims: Dims, machine: Machine, measured: Array, *, families: Labels
 ) -> Calibrated:
     """A fit of one device, on another: one factor and the spreads come from a sample there.
 

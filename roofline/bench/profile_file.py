@@ -274,9 +274,7 @@ def _residual(document: Document, at: tuple[str, str], hull: Hull, file: Residua
     _same_length(document, (*path, "families"), steps.families, None, len(hull.low) - 1)
     if list(steps.nodes) != sorted(set(steps.nodes)):
         raise DocumentError(
-            "the nodes do not increase",
-            hint=EDITED,
-            where=document.where(*path, "nodes"),
+            "the nodes do not increase", hint=EDITED, where=document.where(*path, "nodes")
         )
     jumps = Steps(np.array(steps.nodes), np.array(steps.families), np.array(steps.weights))
     return Residual(np.array(file.weights), file.reach, jumps, steps.reach, waves)

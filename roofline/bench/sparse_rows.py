@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from roofline.bench.held_out import Labels
-from roofline.bench.kernel_rows import (
-    SIZES,
-    WEIGHTS,
-    WIDTHS,
-    Group,
-    Name,
-    group_of,
-    parts,
-)
+from roofline.bench.kernel_rows import SIZES, WEIGHTS, WIDTHS, Group, Name, group_of, parts
 from roofline.cost.kernels import choice, sparse, sparse_columns
 from roofline.cost.kernels.form import Form
 from roofline.cost.kernels.gemm import PRODUCTS

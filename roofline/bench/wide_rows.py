@@ -148,13 +148,7 @@ def _draws(
 
 @cache
 def _known(
-    tokens: int,
-    every: int,
-    active: int,
-    groups: int,
-    slots: int,
-    exponent: float,
-    placed: bool,
+    tokens: int, every: int, active: int, groups: int, slots: int, exponent: float, placed: bool
 ) -> tuple[tuple[int, routing.Rows], ...]:
     """Tokens that the busiest device receives, and the rows of its slots, in some draws."""
     held, found = slots // groups, []

@@ -9,8 +9,7 @@ from roofline.table import Result
 
 
 @options.takes(
-    Analysis,
-    derives="ttft, tpot, latency, throughput, memory, weights, kv, cost, energy, ridge",
+    Analysis, derives="ttft, tpot, latency, throughput, memory, weights, kv, cost, energy, ridge"
 )
 def analyze(context: typer.Context) -> None:
     """Say what a static batch costs: memory, TTFT, TPOT, throughput, price, and what binds it."""

@@ -42,8 +42,7 @@ def compare_measured(
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="What benchmarks wrote; .gz is unpacked.")],
     given: Annotated[
-        str,
-        typer.Option(help="What the files do not say, as calibrate takes it: gpu=l40s,gpus=2."),
+        str, typer.Option(help="What the files do not say, as calibrate takes it: gpu=l40s,gpus=2.")
     ] = "",
     outside: Annotated[
         bool, typer.Option("--outside", help="Print only runs that have a figure outside.")

@@ -42,8 +42,7 @@ def gpus(context: typer.Context, format_: options.FormatOf = Format.TABLE) -> No
 @app.command()
 def show(
     name: Annotated[
-        str,
-        typer.Argument(help="GPU by name, or a YAML file.", autocompletion=completing.gpus),
+        str, typer.Argument(help="GPU by name, or a YAML file.", autocompletion=completing.gpus)
     ],
     format_: options.FormatOf = Format.TABLE,
 ) -> None:

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def learn(
-    files: Sequence[Path],
-    given: str,
-    out: Path | None,
-    style: Format,
-    logs: Sequence[Path] = (),
+    files: Sequence[Path], given: str, out: Path | None, style: Format, logs: Sequence[Path] = ()
 ) -> None:
     """Refit an engine's constants to results of benchmarks, or logs, and print what changed."""
     from roofline.api.learning import learn_engine, learn_log

@@ -48,7 +48,7 @@ SPLIT: Final[dict[str, dict[str, tuple[Any, Any]]]] = {
                 typer.Option("--static", help="Show batches whose prompts all arrive at once."),
             ],
             False,
-        ),
+        )
     },
 }
 """Options, with their defaults, that stand for a parameter whose value no word names."""

@@ -7,10 +7,7 @@ from roofline.cli import options
 from roofline.cli.answer import answered
 
 
-@options.takes(
-    Paging,
-    derives="reserved, power-of-two, exact, paged, shared, kv",
-)
+@options.takes(Paging, derives="reserved, power-of-two, exact, paged, shared, kv")
 def paging(context: typer.Context) -> None:
     """Compare ways to give caches room: what of it holds tokens, how many sequences fit.
 

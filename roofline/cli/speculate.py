@@ -8,8 +8,7 @@ from roofline.cli.answer import answered
 
 
 @options.takes(
-    Drafting,
-    derives="tokens, draft, verify, tpot, speed_up, bound, ttft, latency, memory",
+    Drafting, derives="tokens, draft, verify, tpot, speed_up, bound, ttft, latency, memory"
 )
 def speculate(context: typer.Context) -> None:
     """Price speculative decoding: tokens a round, draft and verification, TPOT with and without.

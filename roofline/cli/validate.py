@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from roofline.cli import options
-from roofline.cli.render import (
-    Format,
-    echo,
-    print_json,
-    print_rows,
-    say,
-    score_cells,
-    write_csv,
-)
+from roofline.cli.render import Format, echo, print_json, print_rows, say, score_cells, write_csv
 from roofline.cli.report import write_page
 from roofline.units import counted
 from roofline.view.scores import refusals
@@ -214,8 +206,7 @@ def _check_by(
     if unknown or not names:
         said = f": {unknown[0]!r:.40}" if unknown else ""
         raise InputError(
-            f"--by {asked}names no column of the file{said}",
-            hint=f"columns: {', '.join(columns)}",
+            f"--by {asked}names no column of the file{said}", hint=f"columns: {', '.join(columns)}"
         )
 
 

@@ -108,11 +108,7 @@ def outside_parts(deployment: Deployment, first: bool, last: bool) -> Iterator[P
                 "what is before the decoder",
                 network.seen_parameters / sharing * stored.width,
                 "parameters[ / sharing] · bytes",
-                {
-                    "parameters": network.seen_parameters,
-                    "sharing": sharing,
-                    "bytes": stored.width,
-                },
+                {"parameters": network.seen_parameters, "sharing": sharing, "bytes": stored.width},
                 "TP where the heads of every tower divide over it, else 1",
             )
     for linear, here in zip(network.projections, (first, last), strict=False):

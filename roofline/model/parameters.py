@@ -5,10 +5,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Final
 
-from roofline.model.architecture import (
-    Architecture,
-    Block,
-)
+from roofline.model.architecture import Architecture, Block
 from roofline.model.precision import named
 
 PARTS: Final = (

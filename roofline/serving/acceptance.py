@@ -50,8 +50,7 @@ class Acceptance(Struct, frozen=True):
                 )
             if any(later > earlier for earlier, later in pairwise(ranks)):
                 raise InputError(
-                    f"acceptance {_spelled(ranks)} grows",
-                    hint="give the draft's best token first",
+                    f"acceptance {_spelled(ranks)} grows", hint="give the draft's best token first"
                 )
         if not self.positions:
             raise InputError("acceptance is empty", hint=_HINT)

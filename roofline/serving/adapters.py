@@ -86,14 +86,7 @@ def adapter_table(batch: StaticBatch, ttft_idle_s: float) -> Table:
     if lora.moves:
         hit, load = hits(deployment), load_s(deployment)
         rows += [
-            (
-                "adapter_hit_share",
-                hit,
-                None,
-                "",
-                "derived",
-                "of requests: theirs is there, LRU",
-            ),
+            ("adapter_hit_share", hit, None, "", "derived", "of requests: theirs is there, LRU"),
             ("adapter_load_s", load, None, "s", "datasheet", "one adapter from the host"),
             ("ttft_of_a_miss_s", ttft_idle_s + load, None, "s", said, "one prompt alone"),
             ("ttft_added_s", (1.0 - hit) * load, None, "s", said, "to TTFT by misses, mean"),

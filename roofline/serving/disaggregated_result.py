@@ -500,7 +500,7 @@ def alternative_table(both: Disaggregated) -> Table:
             "throughput_tok_s_per_gpu": tokens / both.used,
             "usd_per_mtok": both.usd_per_mtok(both.overlap),
             "fits": both.fits,
-        },
+        }
     ]
     first, rest = both.prefill.deployment, both.decode.deployment
     if rest.ffn is None:

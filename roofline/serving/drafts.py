@@ -130,11 +130,7 @@ def medusa(target: Deployment) -> Draft:
         formats=(("medusa", network.plain_format),),
     )
     head = replace(
-        network,
-        layers=(block,),
-        tied_embeddings=False,
-        final_norm_parameters=0,
-        head_format="",
+        network, layers=(block,), tied_embeddings=False, final_norm_parameters=0, head_format=""
     )
     layout = Layout(tp=target.layout.tp)
     return Draft("medusa", "Medusa heads", replace(target, architecture=head, layout=layout))

@@ -81,9 +81,7 @@ def conventions(
     options, work = batch.deployment.options, batch.workload
     causal = options.mask == "causal" and batch.deployment.architecture.causal
     counted = "what a causal kernel does" if causal else "the whole T×S square"
-    out = [
-        f"Attention FLOPs count {counted}; the LM head runs for the last token of a prompt.",
-    ]
+    out = [f"Attention FLOPs count {counted}; the LM head runs for the last token of a prompt."]
     limit = batch.deployment.step_tokens
     if limit and work.together * (work.prompt - work.cached) > limit:
         step = "one step" if batch.deployment.layout.pp == 1 else "steps of whole prompts"

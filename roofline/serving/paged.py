@@ -169,9 +169,7 @@ def paged(
     schemes: tuple[Scheme, ...] = (
         whole("reserved", f"{most:,} tokens reserved", float(most)),
         whole(
-            "power-of-two",
-            "a power of two reserved",
-            prompt + float(power_of_two(workload.output)),
+            "power-of-two", "a power of two reserved", prompt + float(power_of_two(workload.output))
         ),
         whole("exact", "the exact length reserved", float(longest)),
         Scheme(
@@ -216,11 +214,7 @@ def paged(
             copies = -(-steady // groups) * (moved_apart - moved_shared)
             decoded = steady / (steady / decoded + copies / deployment.node.gpu.hbm_bytes_per_s)
         return replace(
-            scheme,
-            requests=fitting(scheme.held),
-            steady=steady,
-            tok_s=decoded,
-            log_sd=spread,
+            scheme, requests=fitting(scheme.held), steady=steady, tok_s=decoded, log_sd=spread
         )
 
     filled_schemes = tuple(map(filled, schemes))
@@ -305,12 +299,7 @@ def _decoded(
 
 
 def _check(
-    deployment: Deployment,
-    workload: Workload,
-    samples: int,
-    beams: int,
-    page: int,
-    reserved: int,
+    deployment: Deployment, workload: Workload, samples: int, beams: int, page: int, reserved: int
 ) -> None:
     """Refuse what has no meaning, or no pages of tokens."""
     network = deployment.architecture

@@ -217,11 +217,7 @@ def joined(parts: Iterable[Requests]) -> Requests:
     columns = {
         name: _end_to_end([getattr(made, name) for made in every]) for name in (*COLUMNS, "hashes")
     }
-    return Requests(
-        **columns,
-        prefix=prefix,
-        block=max(made.block for made in every),
-    )
+    return Requests(**columns, prefix=prefix, block=max(made.block for made in every))
 
 
 def _end_to_end(columns: Sequence[Array | Integers]) -> Any:

@@ -24,14 +24,7 @@ from roofline.serving.asking import asked_of
 from roofline.serving.explain.figures import explain_all
 from roofline.serving.explain.operators import outside_facts
 from roofline.serving.notes import latent_forms, notes, steady_notes
-from roofline.serving.static import (
-    CENTRAL,
-    OpTime,
-    Phases,
-    StaticBatch,
-    lone_prompt,
-    static_batch,
-)
+from roofline.serving.static import CENTRAL, OpTime, Phases, StaticBatch, lone_prompt, static_batch
 from roofline.serving.static_batches import StaticBatches, batches_of, curve
 from roofline.serving.steady import SteadyState, steady_state
 from roofline.table import Derivation, OnDemand, Result, Sentences, Table, table, units_of, worst

@@ -251,11 +251,7 @@ class Sheet(Struct, frozen=True):
 
 
 def sheet(
-    draft: Draft,
-    target: Deployment,
-    workload: Workload,
-    trees: Sequence[Tree],
-    batches: Array,
+    draft: Draft, target: Deployment, workload: Workload, trees: Sequence[Tree], batches: Array
 ) -> Sheet:
     """Price trees at batches.
 

@@ -6,13 +6,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from roofline.cost.power import (
-    IDLE_SHARE,
-    POWER_LOG_SD,
-    board_power,
-    unit_energy,
-    within_limit,
-)
+from roofline.cost.power import IDLE_SHARE, POWER_LOG_SD, board_power, unit_energy, within_limit
 from roofline.cost.work import Number
 from roofline.errors import InputError
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch

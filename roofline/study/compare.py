@@ -36,12 +36,7 @@ MEASURED: Final = (
 UNLIKE: Final = (
     "No device like {} was measured: all variants are priced at published rates, to be comparable."
 )
-_FACTORS: Final = {
-    "ttft_s": "s",
-    "tpot_s": "s",
-    "throughput_tok_s": "token/s",
-    "usd_per_mtok": "$",
-}
+_FACTORS: Final = {"ttft_s": "s", "tpot_s": "s", "throughput_tok_s": "token/s", "usd_per_mtok": "$"}
 _STEADY: Final = {
     "ttft_idle_s": "s",
     "tpot_steady_s": "s",

@@ -32,14 +32,7 @@ STEADY: Final = (
     "output_tok_s",
 )
 DERIVED: Final = ("ttft_p99_s", "tpot_p99_s", "output_per_gpu_tok_s", "usd_per_mtok")
-ENDED: Final = (
-    "ttft_s",
-    "tpot_s",
-    "latency_s",
-    "output_tok_s",
-    "saturation_per_s",
-    "usd_per_mtok",
-)
+ENDED: Final = ("ttft_s", "tpot_s", "latency_s", "output_tok_s", "saturation_per_s", "usd_per_mtok")
 """Figures with intervals."""
 ENDS: Final = ("_low", "_high")
 _ENDED: Final = tuple(name + end for name in ENDED for end in ENDS)

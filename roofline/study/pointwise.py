@@ -98,13 +98,7 @@ def _point(lane: Lane, batch: int, prompt: int, output: int) -> tuple[Mapping[st
     answer = 1 if deployment.architecture.is_encoder else output
     together = min(technique.prefill_batch, batch)
     work = Workload(
-        batch,
-        prompt,
-        answer,
-        together,
-        technique.prefix_hit,
-        technique.kv_cache,
-        technique.samples,
+        batch, prompt, answer, together, technique.prefix_hit, technique.kv_cache, technique.samples
     )
     if lane.prefill is not None:
         figures, fits = _pools(deployment, lane.prefill, work, lane)

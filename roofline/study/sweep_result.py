@@ -30,10 +30,7 @@ SHOWN: Final = 10_000
 
 
 def order(
-    rows: "pa.Table | None",
-    path: Path | None,
-    wanted: Sequence[Objective],
-    most: int | None = None,
+    rows: "pa.Table | None", path: Path | None, wanted: Sequence[Objective], most: int | None = None
 ) -> NDArray[np.intp]:
     """Places of rows by the objectives, the first one first; bounds after forecasts, misses last.
 

@@ -159,12 +159,10 @@ SHOWN: Final[Mapping[str, Shown]] = {
         },
     ),
     "runs": Shown(
-        "Runs",
-        "run, where, tool, model, gpu, gpus, concurrency, rate, prompt, output, why not | *",
+        "Runs", "run, where, tool, model, gpu, gpus, concurrency, rate, prompt, output, why not | *"
     ),
     "figures": Shown(
-        "Every figure",
-        "run, metric, statistic, measured, predicted, low, error, inside | reason",
+        "Every figure", "run, metric, statistic, measured, predicted, low, error, inside | reason"
     ),
     "fleets": Shown(
         "Fleets over the rate curve",
@@ -328,9 +326,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
         "What if",
         "change=Change, gpus, gpu, shape=Deployment, usd_per_hour=Price, usd_per_mtok, more=Beside "
         "it, tpot_s, probability, known=Known by | weights, ttft_s",
-        writers={
-            "more": lambda row: Cell("" if row["more"] is None else f"{row['more']:+.0%}"),
-        },
+        writers={"more": lambda row: Cell("" if row["more"] is None else f"{row['more']:+.0%}")},
     ),
     "visits": Shown(
         "Where a micro-batch goes in a decode step",
@@ -354,11 +350,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
         writers={"hits": lambda row: Cell(percent(row["hits"]))},
     ),
     "transfer": Shown("KV cache from prefill to decode", "what, value, meaning"),
-    "validated": Shown(
-        "Absolute errors by group",
-        "*",
-        writers=percents("datasheet"),
-    ),
+    "validated": Shown("Absolute errors by group", "*", writers=percents("datasheet")),
     "variants": Shown(
         "Memory, each device",
         "variant, parameters, weight_bytes, kv_bytes_per_token, kv_bytes, memory_bytes, fits, "

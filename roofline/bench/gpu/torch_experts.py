@@ -77,14 +77,7 @@ def arguments(make: Maker, at: Shape) -> Mapping[str, object]:
 
 
 def launch(
-    xp: Any,
-    values: Any,
-    chosen: Any,
-    shares: Any,
-    gate_up: Any,
-    down: Any,
-    output: Any,
-    rows: int,
+    xp: Any, values: Any, chosen: Any, shares: Any, gate_up: Any, down: Any, output: Any, rows: int
 ) -> None:
     """One mixture; PyTorch makes room for what is between."""
     arrays = values, chosen, shares, gate_up, down, output
@@ -159,11 +152,7 @@ def experts(name: str) -> Probe:
         name=name,
         version=1,
         kind="moe",
-        axes={
-            "m": ROWS,
-            "hidden inter experts local active": MIXTURES,
-            "skew": SKEWS,
-        },
+        axes={"m": ROWS, "hidden inter experts local active": MIXTURES, "skew": SKEWS},
         arguments=arguments,
         launch=launch,
         work=work,

@@ -63,9 +63,7 @@ def work(at: Shape) -> Work:
     """Packed weights once, rows in and out."""
     m, n, k = (float(at[axis]) for axis in "mnk")
     return Work(
-        flops=2.0 * m * n * k,
-        weight_bytes=n * k * PACKED,
-        activation_bytes=(m * k + m * n) * WIDTH,
+        flops=2.0 * m * n * k, weight_bytes=n * k * PACKED, activation_bytes=(m * k + m * n) * WIDTH
     )
 
 

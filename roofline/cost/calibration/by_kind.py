@@ -241,11 +241,7 @@ def _streams(op: Op) -> KernelQuery:
     return KernelQuery("hyper-connections", ("post",), shape, then=norm)
 
 
-LAYERS: Final[Mapping[str, str]] = {
-    "gated-delta": "gdn",
-    "kimi-delta": "kda",
-    "mamba2": "mamba2",
-}
+LAYERS: Final[Mapping[str, str]] = {"gated-delta": "gdn", "kimi-delta": "kda", "mamba2": "mamba2"}
 """Recurrent layers whose kernels were measured, as sources call them."""
 VERIFIED: Final = "a few tokens at once were not measured: steps, one after the other"
 

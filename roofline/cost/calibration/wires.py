@@ -12,14 +12,7 @@ from roofline.cost.kernels.collective import collective_dims
 from roofline.cost.kernels.exchange import exchange_dims
 from roofline.cost.kernels.form import machine
 from roofline.cost.measured import Measured
-from roofline.cost.work import (
-    COMBINE,
-    DISPATCH,
-    Array,
-    Number,
-    Op,
-    root_sum_square,
-)
+from roofline.cost.work import COMBINE, DISPATCH, Array, Number, Op, root_sum_square
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 

@@ -113,7 +113,7 @@ NCCL: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Algorithms by operation; a path that repeats is one per protocol (LL, LL128, Simple)."""
 CUSTOM: Final[Mapping[str, tuple[str, ...]]] = {
-    "all_reduce": ("one-shot", "two-shot", "ring", IN_SWITCH),
+    "all_reduce": ("one-shot", "two-shot", "ring", IN_SWITCH)
 }
 """Algorithms of engines with kernels of their own, which leave large tensors to NCCL."""
 FEW_NCCL: Final[Mapping[str, tuple[str, ...]]] = {

@@ -9,15 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.form import (
-    RATES,
-    Constant,
-    Dims,
-    Machine,
-    Values,
-    summed,
-    through,
-)
+from roofline.cost.kernels.form import RATES, Constant, Dims, Machine, Values, summed, through
 from roofline.cost.work import Array
 
 COLUMNS: Final = 64.0

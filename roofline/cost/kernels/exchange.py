@@ -10,14 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.form import (
-    Constant,
-    Dims,
-    Machine,
-    Values,
-    soft_maximum,
-    summed,
-)
+from roofline.cost.kernels.form import Constant, Dims, Machine, Values, soft_maximum, summed
 from roofline.cost.work import Array
 from roofline.records import replace
 

@@ -214,12 +214,7 @@ EQUATION: Final = (
     "its share of (launch + both grouped products + sorting and summing) · exp(residual)"
 )
 FORM: Final = Form(
-    "moe",
-    CONSTANTS,
-    seconds,
-    ("tokens", "each", "touched", "hidden", "inter"),
-    regime,
-    EQUATION,
+    "moe", CONSTANTS, seconds, ("tokens", "each", "touched", "hidden", "inter"), regime, EQUATION
 )
 """Grouped GEMMs over touched experts and padded rows. Source: the tiling of grouped GEMM kernels,
 as in CUTLASS (https://github.com/NVIDIA/cutlass, ``examples/57_hopper_grouped_gemm``) and

@@ -270,11 +270,7 @@ FORMS: Final[Mapping[str, Form]] = {
     ),
     "processor-roof": Form(
         "any",
-        (
-            _START,
-            _constant("memory", "B/s", "10 GB/s", "what is counted, in memory"),
-            _COMPUTE,
-        ),
+        (_START, _constant("memory", "B/s", "10 GB/s", "what is counted, in memory"), _COMPUTE),
         roofed,
         ("bytes", "rows"),
         roofed_regime,

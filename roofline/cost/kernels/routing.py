@@ -195,12 +195,7 @@ def mean(found: Sequence[Loads]) -> Loads:
 
 
 def columns(
-    tokens: Array,
-    experts: Array,
-    active: Array,
-    groups: Array,
-    exponent: Array,
-    gate: str = FREE,
+    tokens: Array, experts: Array, active: Array, groups: Array, exponent: Array, gate: str = FREE
 ) -> tuple[Array, Array, Array, dict[int, Array]]:
     """Tokens sorted, rows, experts touched and tiles by height, of each row of measurements.
 

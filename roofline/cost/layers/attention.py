@@ -5,13 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from roofline.cost import latent
-from roofline.cost.attention import (
-    Mask,
-    attention,
-    naive_attention,
-    occupied,
-    tiled_attention,
-)
+from roofline.cost.attention import Mask, attention, naive_attention, occupied, tiled_attention
 from roofline.cost.collectives import all_gather, all_reduce, ring
 from roofline.cost.layers.common import (
     Pass,
@@ -25,14 +19,7 @@ from roofline.cost.layers.common import (
     rotary,
     split,
 )
-from roofline.cost.work import (
-    NORM,
-    ROTARY,
-    Number,
-    Op,
-    anywhere,
-    times,
-)
+from roofline.cost.work import NORM, ROTARY, Number, Op, anywhere, times
 from roofline.model.architecture import Attention, Indexer
 from roofline.part import Part
 from roofline.records import replace

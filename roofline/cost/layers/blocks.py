@@ -44,10 +44,7 @@ MIXERS: Final[Mapping[type, Operators]] = {
     CrossAttention: crossing.operators,
     Recurrent: recurrent.operators,
 }
-FEEDFORWARDS: Final[Mapping[type, Operators]] = {
-    Mlp: feedforward.dense,
-    Moe: feedforward.experts,
-}
+FEEDFORWARDS: Final[Mapping[type, Operators]] = {Mlp: feedforward.dense, Moe: feedforward.experts}
 
 
 def embedding(p: Pass) -> Iterator[Op]:
@@ -132,13 +129,7 @@ _COLLECTIVES: Final[Mapping[str, tuple[str, Callable[[Number, Ranks], Transfer]]
 
 
 def _combined(
-    p: Pass,
-    d: float,
-    layers: int,
-    *,
-    after: str,
-    times: Number = 1.0,
-    size: Number | None = None,
+    p: Pass, d: float, layers: int, *, after: str, times: Number = 1.0, size: Number | None = None
 ) -> Iterator[Op]:
     """A collective of a tensor as wide as given, over the tensor-parallel group if not said."""
     group = p.tp if size is None else size

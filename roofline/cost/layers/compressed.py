@@ -16,14 +16,7 @@ from roofline.cost.layers.common import (
     rotary,
     split,
 )
-from roofline.cost.work import (
-    NORM,
-    Formula,
-    Op,
-    Work,
-    by,
-    times,
-)
+from roofline.cost.work import NORM, Formula, Op, Work, by, times
 from roofline.model.architecture import CompressedAttention
 from roofline.records import replace
 

@@ -20,16 +20,7 @@ from roofline.cost.layers.common import (
     rotary,
     split,
 )
-from roofline.cost.work import (
-    INTO_LATENT,
-    NORM,
-    OUT_OF_LATENT,
-    Formula,
-    Number,
-    Op,
-    Work,
-    by,
-)
+from roofline.cost.work import INTO_LATENT, NORM, OUT_OF_LATENT, Formula, Number, Op, Work, by
 from roofline.model.architecture import Mla
 from roofline.records import replace
 

@@ -32,11 +32,7 @@ def kv_projection_time(
 
 
 def prefill_latency(
-    parameters: Number,
-    tokens: Number,
-    flops_per_s: Number,
-    chips: Number = 1.0,
-    mfu: Number = 1.0,
+    parameters: Number, tokens: Number, flops_per_s: Number, chips: Number = 1.0, mfu: Number = 1.0
 ) -> Number:
     """Forward pass without attention: 2·P·tokens / (chips·peak·MFU). [s]
 

@@ -61,8 +61,7 @@ def _unescaped(word: str, where: str) -> str:
     """An argument as the kubelet passes it on; InputError where it stands for a variable."""
     if re.search(r"(?<!\$)(?:\$\$)*\$\(", word):
         raise InputError(
-            f"{where}: {word!r:.40} stands for a variable of the container",
-            hint="write its value",
+            f"{where}: {word!r:.40} stands for a variable of the container", hint="write its value"
         )
     return word.replace("$$", "$")
 

@@ -20,14 +20,7 @@ from roofline.interop.commands.command import Command, Notes
 from roofline.interop.commands.flags import Given, Known
 from roofline.interop.commands.memory import converted, kept_outside
 from roofline.interop.commands.reading import Files, Read, Start, after, opened
-from roofline.interop.commands.served import (
-    Method,
-    Offloaded,
-    Served,
-    Share,
-    Site,
-    Speculation,
-)
+from roofline.interop.commands.served import Method, Offloaded, Served, Share, Site, Speculation
 from roofline.interop.commands.words import Line
 from roofline.model.checkpoint_names import USUAL
 from roofline.units import parse

@@ -59,10 +59,7 @@ def write(served: Served, site: Site, prefill: Pool | None = None) -> Command:
             "uri": Quoted(f"hf://{served.model}"),
             "size": Quoted(f"{_gibibytes(site, served)}Gi"),
             "authSecretName": SECRET,
-            "labels": {
-                "llm-d.ai/inferenceServing": Quoted("true"),
-                "llm-d.ai/model": Quoted(name),
-            },
+            "labels": {"llm-d.ai/inferenceServing": Quoted("true"), "llm-d.ai/model": Quoted(name)},
         },
         "routing": {"servicePort": PORT, "proxy": {"enabled": True, "connector": "nixlv2"}},
         "decode": decode,

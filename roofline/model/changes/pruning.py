@@ -5,13 +5,7 @@ matter for the cost, only how much.
 """
 
 from roofline.errors import InputError
-from roofline.model.architecture import (
-    UNQUANTISED,
-    Architecture,
-    Attention,
-    Block,
-    Mla,
-)
+from roofline.model.architecture import UNQUANTISED, Architecture, Attention, Block, Mla
 from roofline.model.changes.attention import with_heads
 from roofline.model.changes.values import in_layers, pair, whole
 from roofline.model.precision import named

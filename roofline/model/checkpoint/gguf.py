@@ -67,12 +67,7 @@ TYPES: Final = _PLAIN | {
 """Name, values in a block [1] and size of a block [B] of each type of tensor."""
 _SCALARS: Final = {
     kind: Struct(f"<{letter}")
-    for kind, letter in {
-        **dict(enumerate("BbHhIif?")),
-        10: "Q",
-        11: "q",
-        12: "d",
-    }.items()
+    for kind, letter in {**dict(enumerate("BbHhIif?")), 10: "Q", 11: "q", 12: "d"}.items()
 }
 """Values of metadata by type."""
 _TEXT, _ARRAY, _U32 = 8, 9, 4

@@ -267,9 +267,7 @@ def deepseek_v4(fields: Fields) -> Architecture:
     last = blocks[-1]
     joined = Linear("streams-join", streams, streams * width, split="none")
     blocks[-1] = replace(
-        last,
-        extra=(*last.extra, joined),
-        extra_parameters=last.extra_parameters + streams + 1,
+        last, extra=(*last.extra, joined), extra_parameters=last.extra_parameters + streams + 1
     )
     body = stack(fields, shape, blocks)
     # Both inputs are normed and projected, then a last norm and the streams joined.

@@ -23,13 +23,7 @@ from roofline.model.huggingface.layers import (
     window_size,
     windows,
 )
-from roofline.model.huggingface.routing import (
-    dense_then_experts,
-    marks,
-    placed,
-    routed,
-    stepped,
-)
+from roofline.model.huggingface.routing import dense_then_experts, marks, placed, routed, stepped
 
 
 @family("mixtral")

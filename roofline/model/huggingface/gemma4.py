@@ -39,11 +39,7 @@ def gemma4_text(fields: Fields) -> Architecture:
     shape = geometry(fields, kv_heads=4, head_dim=256)
     reused = _reused(fields, shape.layers, 0)
     mixers = [
-        replace(
-            mixer,
-            reuses_kv=reuses,
-            norm_parameters=(1 if reuses else 2) * mixer.head_dim,
-        )
+        replace(mixer, reuses_kv=reuses, norm_parameters=(1 if reuses else 2) * mixer.head_dim)
         for mixer, reuses in zip(_mixers(fields, shape), reused, strict=True)
     ]
     if fields.flag("attention_bias", "attention_bias", default=False):
@@ -184,10 +180,7 @@ def _mixers(fields: Fields, shape: Geometry) -> list[Attention]:
     size = window_size(fields, 512)
     local = Attention(shape.heads, shape.kv_heads, shape.head_dim, size)
     full = Attention(
-        shape.heads,
-        fewer if fewer and same else shape.kv_heads,
-        wide,
-        keys_are_values=same,
+        shape.heads, fewer if fewer and same else shape.kv_heads, wide, keys_are_values=same
     )
     check_groups(fields, "num_global_key_value_heads", full.heads, full.kv_heads)
     slides = [(i + 1) % 6 != 0 for i in range(shape.layers)]

@@ -76,10 +76,7 @@ def delta_attention(
 
 def low_rank(name: str, d_model: int, rank: int, inner: int) -> tuple[Linear, ...]:
     """Two matrices of a low rank, the first on every device."""
-    return (
-        Linear(f"{name}-down", rank, d_model, split="none"),
-        Linear(f"{name}-up", inner, rank),
-    )
+    return (Linear(f"{name}-down", rank, d_model, split="none"), Linear(f"{name}-up", inner, rank))
 
 
 def _inner(fields: Fields, name: str, key: str, flat: str, default: int) -> int:

@@ -140,9 +140,7 @@ def divides(fields: Fields, key: str, heads: int, groups: int, what: str) -> Non
     """
     if heads % groups:
         fields.refuse(
-            key,
-            f"{heads} {what} do not divide over {groups}",
-            f"give a {key} that divides them",
+            key, f"{heads} {what} do not divide over {groups}", f"give a {key} that divides them"
         )
 
 

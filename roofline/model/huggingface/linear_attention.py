@@ -43,13 +43,7 @@ WORDS: Final = {"linear_attention": "linear", "full_attention": "full"}
 
 
 def gated_delta(
-    d_model: int,
-    *,
-    key_heads: int,
-    value_heads: int,
-    key_dim: int,
-    value_dim: int,
-    kernel: int,
+    d_model: int, *, key_heads: int, value_heads: int, key_dim: int, value_dim: int, kernel: int
 ) -> Recurrent:
     """Gated DeltaNet: a matrix of state per value head, keys shared by groups of them.
 

@@ -28,13 +28,7 @@ from roofline.model.huggingface.layers import (
 from roofline.model.huggingface.routing import marks
 
 # Published configs of LLaVA and Pixtral nest these, and leave out what is at its default.
-LLAMA_TEXT: Final = {
-    "d_model": 4096,
-    "layers": 32,
-    "heads": 32,
-    "vocab": 32_000,
-    "context": 2048,
-}
+LLAMA_TEXT: Final = {"d_model": 4096, "layers": 32, "heads": 32, "vocab": 32_000, "context": 2048}
 MISTRAL_TEXT: Final = {**LLAMA_TEXT, "context": 131_072}
 
 

@@ -30,13 +30,7 @@ from roofline.model.huggingface.common import (
 )
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.layers import at_most, layer_words
-from roofline.model.huggingface.mamba import (
-    MAMBA2_SEEN,
-    Spelling,
-    mamba1,
-    spelled,
-    time_step_rank,
-)
+from roofline.model.huggingface.mamba import MAMBA2_SEEN, Spelling, mamba1, spelled, time_step_rank
 from roofline.model.huggingface.routing import ROUTING, indices, routed
 from roofline.records import replace
 

@@ -41,10 +41,7 @@ def dbrx(fields: Fields) -> Architecture:
     routing.seen |= {"ffn_act_fn", "moe_jitter_eps", "moe_loss_weight", "hidden_size"}
     routing.seen |= {"moe_normalize_expert_weights", "uniform_expert_assignment"}
     moe = routed(
-        routing,
-        width=("ffn_hidden_size",),
-        experts=("moe_num_experts",),
-        active=("moe_top_k",),
+        routing, width=("ffn_hidden_size",), experts=("moe_num_experts",), active=("moe_top_k",)
     )
     for part in (inner, routing):
         part.finish()

@@ -7,14 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from roofline.model.architecture import (
-    Architecture,
-    Attention,
-    Block,
-    CrossAttention,
-    Linear,
-    Mlp,
-)
+from roofline.model.architecture import Architecture, Attention, Block, CrossAttention, Linear, Mlp
 from roofline.model.huggingface.common import Geometry, family, stack
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.gemma4 import gemma3n_text

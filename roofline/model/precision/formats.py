@@ -144,12 +144,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         Format("fp8-wo", 8, source=f"8 bits; {_TENSOR}"),
         Format("mxfp8", 8, ("fp8",), shared=_MX8, activation="mxfp8", needs="fp4", source=_MX),
         Format("int8", 8, ("int8",), row_bits=32, activation="int8", source=_INT8),
-        Format(
-            "int8-wo",
-            8,
-            row_bits=16,
-            source="8 bits with an fp16 scale per output",
-        ),
+        Format("int8-wo", 8, row_bits=16, source="8 bits with an fp16 scale per output"),
         Format(
             "llm.int8",
             8,

@@ -5,15 +5,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from roofline.report.figures import (
-    axis,
-    colour,
-    layout,
-    lines,
-    log_ticks,
-    name_axis,
-    scatter,
-)
+from roofline.report.figures import axis, colour, layout, lines, log_ticks, name_axis, scatter
 from roofline.report.scored import has_scores
 from roofline.table import Result
 from roofline.view.block import Block, Figure, Grid, Key

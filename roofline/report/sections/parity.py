@@ -5,15 +5,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any, Final
 
-from roofline.report.figures import (
-    colour,
-    diagonal,
-    layout,
-    lines,
-    log_axis,
-    scatter,
-    whiskers,
-)
+from roofline.report.figures import colour, diagonal, layout, lines, log_axis, scatter, whiskers
 from roofline.report.scored import (
     RATE,
     ScoredFigure,

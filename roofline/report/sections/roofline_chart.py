@@ -5,16 +5,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from roofline.report.figures import (
-    SYMBOLS,
-    colour,
-    layout,
-    lines,
-    log_axis,
-    note,
-    scatter,
-    short,
-)
+from roofline.report.figures import SYMBOLS, colour, layout, lines, log_axis, note, scatter, short
 from roofline.table import Result
 from roofline.view.block import Block, Figure, Key
 from roofline.view.known import BOUND, calibrated, ends

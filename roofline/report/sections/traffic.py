@@ -41,10 +41,7 @@ EVEN: Final = (0.57, 1.0), (0.0, 0.5)
 """Heights of two panels of the same size, over that of the figure. [1]"""
 HEIGHT: Final = 360
 """Height of a figure. [px]"""
-COUNTED: Final = (
-    ("running", "running", "prefill", ""),
-    ("queue", "waiting", "decode", "dot"),
-)
+COUNTED: Final = (("running", "running", "prefill", ""), ("queue", "waiting", "decode", "dot"))
 """Requests over time: column, word, colour and dash."""
 FAR: Final = 1.5
 """Load, in rates of saturation, from which on its line is beyond the figure. [1]"""

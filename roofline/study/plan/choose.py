@@ -55,11 +55,7 @@ class Choice:
 
 
 def chosen(
-    options: Iterable[Option],
-    question: Question,
-    tables: Tables,
-    *,
-    kept: int = KEPT,
+    options: Iterable[Option], question: Question, tables: Tables, *, kept: int = KEPT
 ) -> Choice:
     """The cheapest option that keeps all limits when it is simulated whole.
 
@@ -229,11 +225,7 @@ def renewed(
 
 
 def replanned(
-    options: Iterable[Option],
-    question: Question,
-    tables: Tables,
-    *,
-    refused: Sequence[Option] = (),
+    options: Iterable[Option], question: Question, tables: Tables, *, refused: Sequence[Option] = ()
 ) -> Option | None:
     """The option that is preferred by curves, of any size; None where none is enough.
 

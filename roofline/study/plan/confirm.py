@@ -158,11 +158,7 @@ def _step(replica: Replica, batch: float, demand: Demand) -> Priced:
 
 
 def confirm(
-    option: Option,
-    question: Question,
-    tables: Tables,
-    *,
-    interval: bool = True,
+    option: Option, question: Question, tables: Tables, *, interval: bool = True
 ) -> Confirmed:
     """Simulate an option: with some more runs for intervals, or without."""
     demand, goal = question.demand, question.goal
@@ -278,10 +274,7 @@ def _enough(option: Option, demand: Demand, goal: Goal, tables: Tables) -> bool:
 
 
 def probabilities(
-    runs: Sequence[tuple[Kept, ...]],
-    stable: Sequence[bool],
-    known: PriceUncertainty,
-    limited: int,
+    runs: Sequence[tuple[Kept, ...]], stable: Sequence[bool], known: PriceUncertainty, limited: int
 ) -> tuple[tuple[ObjectiveResult, ...], float]:
     """Intervals and probabilities of objectives, and the probability of all of them together. [1]
 

@@ -16,12 +16,7 @@ from roofline.study.plan.option import CHEAPER, Option, Pool
 from roofline.study.plan.plan import Plan, without_drafts
 from roofline.study.plan.relaxations import Relaxation, Remake, limit, relaxations
 from roofline.study.plan.sensitivity import Bar, frontier, levels, steps, tornado
-from roofline.study.plan.summary import (
-    drafting_facts,
-    drafting_notes,
-    drafting_options,
-    summary,
-)
+from roofline.study.plan.summary import drafting_facts, drafting_notes, drafting_options, summary
 from roofline.table import Result, Table, table
 from roofline.units import counted
 from roofline.version import __version__

@@ -171,10 +171,7 @@ def _columns(
         return np.broadcast_to(seconds, points).reshape(-1, len(first), len(second))
 
     each = iter(found)
-    own, beside = (
-        table(next(each), BATCHES, contexts),
-        table(next(each), BATCHES, contexts[:1]),
-    )
+    own, beside = (table(next(each), BATCHES, contexts), table(next(each), BATCHES, contexts[:1]))
     attention = table(next(each), TOKENS, cached)
     others = lone = table(next(each), TOKENS, cached[:1])
     if _in_groups(layouts):

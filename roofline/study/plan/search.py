@@ -140,11 +140,7 @@ def option(candidate: Candidate, question: Question, tables: Tables) -> Option |
 
 
 def sized(
-    role: Role,
-    replica: Replica,
-    question: Question,
-    tables: Tables,
-    server: Server | None = None,
+    role: Role, replica: Replica, question: Question, tables: Tables, server: Server | None = None
 ) -> Pool:
     """Instances enough of a replica in a role; where no limit holds one that carries nothing.
 

@@ -68,12 +68,7 @@ def _least(values: Sequence[float], costs: Sequence[float]) -> set[int]:
 
 
 def levels(
-    best: Confirmed,
-    options: Sequence[Option],
-    question: Question,
-    tables: Tables,
-    *,
-    spare: int,
+    best: Confirmed, options: Sequence[Option], question: Question, tables: Tables, *, spare: int
 ) -> dict[float, Option | None]:
     """Preferred deployments by probability that all limits hold: `LEVELS`, and the one asked for.
 

@@ -40,7 +40,7 @@ def drafting_notes(plan: Plan) -> list[str]:
     out = [
         "How many drafted tokens are accepted is drawn for every round; each sequence has room for "
         "its drafted tokens in the cache, and they count in the token budget. Contexts and pages "
-        "grow as they do on average.",
+        "grow as they do on average."
     ]
     if draft.kind not in STARTED:
         says = f"The command that starts an instance does not say that {draft.title}"
@@ -71,11 +71,7 @@ def drafted(plan: Plan) -> tuple[Draft, Tree] | None:
 
 
 def summary(
-    plan: Plan,
-    found: Sequence[Relaxation],
-    others: Sequence[RunnerUp] = (),
-    *,
-    peak: bool = False,
+    plan: Plan, found: Sequence[Relaxation], others: Sequence[RunnerUp] = (), *, peak: bool = False
 ) -> tuple[str, ...]:
     """Sentences that a reader should take away.
 
@@ -96,7 +92,7 @@ def summary(
     first = option.kind
     out = [
         f"{option.gpus} × {first.base.node.gpu.title}: {shape(option)}, {first.weights} weights"
-        f"{price}.",
+        f"{price}."
     ]
     if (drafts := drafted(plan)) is not None:
         draft, tree = drafts

@@ -205,8 +205,7 @@ def technique(file: TechniqueFile | Literal["plain"]) -> Technique:
             speculation.draft,
             str(
                 spread_out(
-                    acceptance_of(str(speculation.acceptance)),
-                    float(speculation.acceptance_spread),
+                    acceptance_of(str(speculation.acceptance)), float(speculation.acceptance_spread)
                 )
             ),
             speculation.length,

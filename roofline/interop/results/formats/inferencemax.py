@@ -113,10 +113,4 @@ def _measured(run: Node) -> Iterator[Measurement]:
             yield Measurement(metric, "mean", each * of, key, meaning)
 
 
-FORMAT = Format(
-    NAME,
-    "InferenceMAX or InferenceX (JSON)",
-    _recognises,
-    _read,
-    "2025 and 2026",
-)
+FORMAT = Format(NAME, "InferenceMAX or InferenceX (JSON)", _recognises, _read, "2025 and 2026")

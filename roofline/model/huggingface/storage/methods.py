@@ -134,11 +134,7 @@ def _compressed_tensors(place: Place, expert_dtype: object) -> Scheme:
     if isinstance(sparsity, dict) and sparsity.get("format") not in (None, "dense"):
         place.at("sparsity_config").refuse("sparse compressed-tensors are not understood")
     return Scheme(
-        "compressed-tensors",
-        default,
-        (*_kept(place), *rules),
-        head=True,
-        kv=_cache(place),
+        "compressed-tensors", default, (*_kept(place), *rules), head=True, kv=_cache(place)
     )
 
 
