@@ -292,13 +292,15 @@ Entry = TypeVar("Entry")
 class OnDemand(Mapping[str, Entry]):
     """Mapping that is made when it is first read, and its entries when they are asked for.
 
+    Entries are given as they are, or as functions that make them, each of which runs once. Copies
+    for other processes have all entries made.
+
     >>> rows = OnDemand(lambda: {"seen": 1, "costly": lambda: 6 * 7})
     >>> list(rows), rows["costly"]
     (['seen', 'costly'], 42)
     """
 
     def __init__(self, make: Callable[[], Mapping[str, Entry | Callable[[], Entry]]]) -> None:
-        """Take what makes it: entries, or functions that make one, each of which runs once."""
         self._make = make
 
     @cached_property
@@ -306,34 +308,28 @@ class OnDemand(Mapping[str, Entry]):
         return dict(self._make())
 
     def __getitem__(self, name: str) -> Entry:
-        """Entry of a name."""
         found: Any = self._entries[name]
         if callable(found):
             found = self._entries[name] = found()
         return found  # type: ignore[no-any-return]
 
     def __contains__(self, name: object) -> bool:
-        """True where there is such an entry, made or not."""
-        return name in self._entries
+        return name in self._entries  # without making it
 
     def __iter__(self) -> Iterator[str]:
-        """Names in order."""
         return iter(self._entries)
 
     def __len__(self) -> int:
-        """Entries."""
         return len(self._entries)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies for other processes have all entries made."""
         return dict, (dict(self),)
 
 
 class Sentences(Sequence[str]):
-    """Sentences that are made when one of them is first read."""
+    """Sentences that are made when one of them is first read, like entries of `OnDemand`."""
 
     def __init__(self, make: Callable[[], Iterable[str]]) -> None:
-        """Take what makes them."""
         self._make = make
 
     @cached_property
@@ -345,21 +341,17 @@ class Sentences(Sequence[str]):
     @overload
     def __getitem__(self, place: slice) -> tuple[str, ...]: ...
     def __getitem__(self, place: int | slice) -> str | tuple[str, ...]:
-        """Sentence of a place, or several."""
         return self._made[place]
 
     def __len__(self) -> int:
-        """Sentences."""
         return len(self._made)
 
     def __eq__(self, other: object) -> bool:
-        """True of the same sentences in the same order."""
         return isinstance(other, Sequence) and self._made == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies for other processes have been made."""
         return tuple, (self._made,)
 
 

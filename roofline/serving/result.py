@@ -252,7 +252,7 @@ class _Answer:
 
     @cached_property
     def changes(self) -> tuple[Change, ...]:
-        """What would help, whose kernels are looked up with those of the curve and the forms."""
+        """Changes that may help; kernels are looked up with those of the curve and the forms."""
         beside = [step for form in self.forms.values() for step in form.steps]
         return advice.changes(self.batch, [*self.batches.steps, *beside])
 
