@@ -127,12 +127,14 @@ def print_answer(
     if style is Format.JSON:
         print_json(command, values(), result.notes)
         return
-    result = in_flags(replace(result, derivations={}))  # of these, only the one that is asked for
     if derivation is not None:
         echo(derivation_text(in_flags(derivation)))
-    elif style is Format.CSV:
-        print_columns(result.tables[columns], style, none)
-    elif style is Format.TABLE:
+        return
+    if style is Format.CSV:
+        print_columns(in_flags(result.tables[columns]), style, none)
+        return
+    result = in_flags(replace(result, derivations={}))  # of these, only the one that is asked for
+    if style is Format.TABLE:
         echo(answer_text(result, few))
     else:
         view = view_of(result)
