@@ -113,8 +113,15 @@ def question(
 
     kind: Any = record
     known = {name: each for name, (_, each) in parameters_of(kind).items()}
-    types = (Architecture, Callable, Gpu, Node, Routing, Sequence)
-    hints = get_type_hints(kind, localns={each.__name__: each for each in types} | others)
+    types: dict[str, Any] = {
+        "Architecture": Architecture,
+        "Callable": Callable,
+        "Gpu": Gpu,
+        "Node": Node,
+        "Routing": Routing,
+        "Sequence": Sequence,
+    }
+    hints = get_type_hints(kind, localns=types | others)
     place = {True: inspect.Parameter.KEYWORD_ONLY, False: inspect.Parameter.POSITIONAL_OR_KEYWORD}
     taken = [
         inspect.Parameter(name, place[each.kw_only], default=each.value, annotation=hints[name])
