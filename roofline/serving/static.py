@@ -114,14 +114,14 @@ class StaticBatch:
     tpot_log_sd: float = 0.0
     """Standard deviation of their logarithms, as far as operators were measured; 0 at datasheet
     rates. [1]"""
-    verifying: Memory | None = None
-    """Memory of a device whose steps verify drafts; None where they decode."""
+    held: Memory | None = None
+    """Memory of a device that holds other than this batch alone, as drafts; else None."""
 
     @cached_property
     def memory(self) -> Memory:
         """Memory of a device."""
-        if self.verifying is not None:
-            return self.verifying
+        if self.held is not None:
+            return self.held
         return memory_of(self.deployment, self.workload, self.utilization)
 
     @property

@@ -1,6 +1,6 @@
 """Figures of a variant of a deployment, in both conventions, and a sentence on why they moved."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import floor, inf, log
@@ -97,7 +97,7 @@ class Figures:
     fits: bool
     prefill: Mapping[str, float] = field(repr=False)
     decode: Mapping[str, float] = field(repr=False)
-    notes: tuple[str, ...] = field(default=(), repr=False)
+    notes: Sequence[str] = field(default=(), repr=False)
     ttft_log_sd: float = 0.0
     tpot_log_sd: float = 0.0
     latency_log_sd: float = 0.0

@@ -216,7 +216,7 @@ def memory(pools: Disaggregated) -> Derivation:
     sequences = pools.in_flight if first else batch.workload.batch + pools.arriving
     pool = replace(
         batch,
-        memory=pools.prefill_memory if first else pools.decode_memory,
+        held=pools.prefill_memory if first else pools.decode_memory,
         workload=replace(batch.workload, batch=sequences),
     )
     return replace(

@@ -145,7 +145,7 @@ def latency(made: Speculation) -> Derivation:
 
 def memory(made: Speculation) -> Derivation:
     """Memory in use on a device."""
-    own = replace(in_use(replace(made.plain, verifying=made.memory)), name="target")
+    own = replace(in_use(replace(made.plain, held=made.memory)), name="target")
     drafts = {"weights of the draft": made.draft_weights, "KV cache of the draft": made.draft_kv}
     return derived(
         "memory in use",
