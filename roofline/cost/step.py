@@ -211,7 +211,9 @@ def _equal(a: Op, b: Op) -> bool:
     """True where two operators have one shape."""
 
     def same(x: Number, y: Number) -> bool:
-        return x is y or np.array_equal(x, y)
+        if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
+            return x is y or np.array_equal(x, y)
+        return bool(x == y)
 
     # Weights tell layers apart that differ in a bias or a norm only; wires, collectives that are
     # not everywhere on the scenario axis.

@@ -5,6 +5,7 @@ with the token that the target puts after the last accepted one, which the next 
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -201,6 +202,7 @@ def operations(
                 total[which] += devices * float(whole @ weights)
         return total
 
+    @cache
     def drafted(one: Pass) -> Array:
         return counted(*pass_ops(draft, target, one.group(batch, cached), one.rows))
 
