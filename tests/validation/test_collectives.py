@@ -103,10 +103,21 @@ def report(group: Group) -> Report:
     )
 
 
+def some() -> list[Group]:
+    """Groups of all devices; of the A100 those alone that the H100 lacks, unless all cases run."""
+
+    def kind(group: Group) -> tuple[object, ...]:
+        return group.library, group.op, group.paths, group.across
+
+    every = list(groups())
+    known = {kind(group) for group in every if group.gpu == "h100_sxm"}
+    return [each for each in every if ALL or each.gpu == "h100_sxm" or kind(each) not in known]
+
+
 @pytest.fixture(scope="module")
 def reports() -> dict[str, tuple[Group, Report]]:
     found = {}
-    for group in groups():
+    for group in some():
         try:
             found[group.name] = group, report(group)
         except InputError as error:
@@ -131,7 +142,7 @@ def test_the_errors_of_all_groups_are_printed(reports: dict[str, tuple[Group, Re
             for r in found.constants.regimes
         ]
         print(f"{name:46} {'; '.join(each)}; q {found.constants.sharpness:.2g}")
-    assert len(reports) == 24
+    assert len(reports) == cases(19, 24)
 
 
 @pytest.mark.parametrize(

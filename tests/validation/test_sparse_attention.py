@@ -59,7 +59,8 @@ def check(kind: str, name: str, where: str, median: float, p90: float) -> None:
 @pytest.mark.parametrize(
     "where",
     [
-        "gpu == 'h100_sxm' and backend == 'trtllm' and gemm_dtype == 'fp8_block'",
+        "gpu == 'h100_sxm' and backend == 'trtllm' and gemm_dtype == 'fp8_block'"
+        + cases(" and phase == 'prefill'", ""),
         "gpu == 'b200_sxm' and gemm_dtype == 'nvfp4' and kv_dtype == 'fp8' and phase == 'decode'",
         "gpu == 'h100_sxm' and backend == 'vllm' and op == 'hca'",
         "gpu == 'b200_sxm' and backend == 'sglang' and op == 'csa' and phase == 'decode'",
