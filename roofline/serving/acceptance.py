@@ -310,15 +310,19 @@ def of_requests(acceptance: Acceptance, length: int, quantile: Array) -> Array:
         length: Tokens drafted in a row. [token]
         quantile: u of each request. [1]
     """
-    means = np.array([[acceptance.ranks(n)[0]] for n in range(1, length + 1)])
+    means = np.array([acceptance.ranks(n)[0] for n in range(1, length + 1)])
     nu = acceptance.concentration
     if math.isinf(nu):
-        return np.broadcast_to(means, (length, len(quantile)))
+        return np.broadcast_to(means[:, None], (length, len(quantile)))
     from scipy.special import betaincinv
 
+    # All positions of most drafts have one mean.
+    mean, place = np.unique(means, return_inverse=True)
+    mean = mean[:, None]
     with np.errstate(invalid="ignore"):
-        drawn = betaincinv(means * nu, (1.0 - means) * nu, np.asarray(quantile))
-    return np.where((means == 0.0) | (means == 1.0), means, drawn)
+        drawn = betaincinv(mean * nu, (1.0 - mean) * nu, np.asarray(quantile))
+    found: Array = np.where((mean == 0.0) | (mean == 1.0), mean, drawn)[place]
+    return found
 
 
 def tokens_by_request(acceptance: Acceptance, length: int, quantile: Array) -> Array:
