@@ -7,7 +7,7 @@ A form is fitted once per provider, kind, type and device by `roofline.bench.fit
 from collections.abc import Callable, Container, Mapping
 from functools import reduce, wraps
 from operator import add, is_
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -134,6 +134,36 @@ def computed_once(
         return found
 
     return known
+
+
+Term: TypeAlias = Callable[[Dims, Machine, Values], Array]
+
+
+def of_constants(*names: str) -> Callable[[Term], Term]:
+    """A term of some constants alone, computed once for all that agree in them.
+
+    A search takes differences of many constants at once, each in a row of its own, and most of
+    these rows leave a term as it is.
+
+    Args:
+        names: All constants that the term takes; it sees no other.
+    """
+
+    def once(term: Term) -> Term:
+        @wraps(term)
+        def known(dims: Dims, machine: Machine, constants: Values) -> Array:
+            own: dict[str, Any] = {name: constants[name] for name in names}
+            moved = {name: values for name, values in own.items() if np.ndim(values)}
+            if not moved:
+                return term(dims, machine, own)
+            values, place = np.unique(np.hstack([*moved.values()]), axis=0, return_inverse=True)
+            own |= zip(moved, values.T[:, :, None], strict=True)
+            found = term(dims, machine, own)
+            return found[place.ravel()] if found.ndim > 1 else found
+
+        return known
+
+    return once
 
 
 def summed(

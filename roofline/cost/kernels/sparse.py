@@ -24,6 +24,7 @@ from roofline.cost.kernels.form import (
     cache_bytes_per_s,
     known,
     longest,
+    of_constants,
     soft_maximum,
 )
 from roofline.cost.kernels.latent import PADDED, WIDE
@@ -54,6 +55,14 @@ SCORED: Final = 256.0
 """Rows of a block of the index: four queries of 64 heads, the same source as `SCORES`."""
 SCORES: Final = 256.0
 """Entries of a tile of the index (DeepGEMM, ``fp8_mqa_logits``)."""
+OF_INDEX: Final = (
+    "index", "index_memory", "index_step", "index_start", "spread", "choose", "row", "lane", "long",
+    "abreast", "skip", "idle",
+)  # fmt: skip
+OF_ATTENTION: Final = ("pad", "compute", "step", "unit", "blocks", "l2", "memory", "sharpness")
+OF_PROJECTIONS: Final = ("gemm", "weights", "passes", "knee")
+OF_SWEEPS: Final = ("copies", "sweeps", "grouping")
+"""Constants of each part."""
 
 
 def no_projections(like: Array) -> dict[str, Array]:
@@ -84,6 +93,7 @@ def projections(
     return {**columns, "weight_width": zero + weight_width, "faster": zero + faster}
 
 
+@of_constants(*OF_PROJECTIONS)
 def projected(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Matrices one after the other: FLOPs and bytes, each under a soft maximum. [s]"""
     tokens, q = dims["batch"] * dims["new"], constants["knee"]
@@ -100,6 +110,7 @@ def projected(dims: Dims, machine: Machine, constants: Values) -> Array:
     return total
 
 
+@of_constants(*OF_INDEX, "sharpness")
 def indexed(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Scores of each query with all entries before it, then the best of each query. [s]"""
     queries, sms = dims["batch"] * dims["new"], machine.multiprocessors
@@ -126,6 +137,7 @@ def indexed(dims: Dims, machine: Machine, constants: Values) -> Array:
     return share * scores + dims["chooses"] * (best + (busy > 0.0) * constants["choose"])
 
 
+@of_constants(*OF_ATTENTION, *OF_SWEEPS, "fold", "beyond")
 def attended(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Blocks over tiles of the keys that were chosen, or their bytes. [s]"""
     queries, sms = dims["batch"] * dims["new"], machine.multiprocessors
@@ -235,14 +247,6 @@ def _form(kind: str, names: Sequence[str], coordinates: tuple[str, ...]) -> Form
     return known(whole, {c.name: c.prior for c in CONSTANTS if c.name not in names})
 
 
-OF_INDEX: Final = (
-    "index", "index_memory", "index_step", "index_start", "spread", "choose", "row", "lane", "long",
-    "abreast", "skip", "idle",
-)  # fmt: skip
-OF_ATTENTION: Final = ("pad", "compute", "step", "unit", "blocks", "l2", "memory", "sharpness")
-OF_PROJECTIONS: Final = ("gemm", "weights", "passes", "knee")
-
-
 MODULE_KIND: Final = "sparse-module"
 KINDS: Final = (MODULE_KIND, "sparse-attention", "index-scores", "index-choice")
 GRID: Final = ("context", "new", "batch", "heads")
@@ -287,7 +291,7 @@ DENSE_MODULE: Final = _form(
 """The same where all keys are attended, made of the latent for each head."""
 UNFUSED_MODULE: Final = _form(
     MODULE_KIND,
-    ("host", *AROUND, *OF_PROJECTIONS, "copies", "sweeps", "grouping", "memory", "sharpness"),
+    ("host", *AROUND, *OF_PROJECTIONS, *OF_SWEEPS, "memory", "sharpness"),
     GRID,
 )
 """The same, of kernels that score all pairs through memory."""

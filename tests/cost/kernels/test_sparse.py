@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roofline.cost.kernels import choice, sparse, sparse_columns
-from roofline.cost.kernels.form import Form, machine
+from roofline.cost.kernels.form import Form, machine, of_constants
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 from roofline.records import replace
@@ -211,3 +211,21 @@ def test_two_short_blocks_gather_keys_twice_and_a_tall_one_once() -> None:
     for heads in (8.0, 16.0, 64.0, 128.0):
         dims = latent(own, np.array([heads]))
         assert times(sparse.SHORT_MODULE, dims) == times(sparse.MODULE, dims)
+
+
+def test_constants_that_move_one_by_one_are_as_each_alone() -> None:
+    """As a search moves them: a part that a constant is not of is the same in its row."""
+    own = {**projected(index(latent(tokens()))), "hosted": np.ones(COUNT)}
+    prior = {each.name: each.prior for each in sparse.MODULE.constants}
+    moved = [prior, *({**prior, name: 1.1 * value} for name, value in prior.items())]
+    together = {name: np.array([[each[name]] for each in moved]) for name in prior}
+    alone = [sparse.MODULE.seconds(own, B200, each) for each in moved]
+    assert len(np.unique(alone, axis=0)) > len(prior) / 2
+    found = sparse.MODULE.seconds(own, B200, together)  # type: ignore[arg-type]
+    np.testing.assert_allclose(found, alone, rtol=1e-14)
+
+
+def test_a_part_sees_its_own_constants_alone() -> None:
+    part = of_constants("rate")(lambda dims, machine, constants: dims["n"] * constants["start"])
+    with pytest.raises(KeyError, match="start"):
+        part({"n": np.ones(2)}, B200, {"rate": 1.0, "start": 2.0})
