@@ -10,6 +10,7 @@ from roofline.bench.held_out import Labels
 from roofline.bench.rows import SEED
 from roofline.cost.kernels.form import Trees
 from roofline.cost.kernels.residual import (
+    FINEST,
     Branches,
     Hull,
     Residual,
@@ -52,8 +53,6 @@ OCTAVE_DIGITS: Final = 4
 """After the point, of values between which bounds are: what differs less is the same size."""
 LEAF_NOISE: Final = 2.0
 """Rows that a leaf must have for half of its mean; assumed. [1]"""
-FINEST: Final = 2.0**-11
-"""Values of leaves are rounded to this, far below what a row scatters, which compresses. [1]"""
 PASSES: Final = 3
 """Passes of reweighting."""
 JITTER: Final = 2e-9

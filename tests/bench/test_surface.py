@@ -7,7 +7,6 @@ from roofline.bench.rows import SEED, families_of
 from roofline.bench.surface import (
     ERROR_SCALE,
     FAMILIES,
-    FINEST,
     JITTER,
     LEAF_NOISE,
     OCTAVE_DIGITS,
@@ -22,6 +21,7 @@ from roofline.bench.surface import (
 )
 from roofline.cost.kernels.gemm import TREES
 from roofline.cost.kernels.residual import (
+    FINEST,
     Branches,
     Hull,
     asked,
@@ -222,7 +222,7 @@ def test_a_kernel_that_is_taken_above_a_product_of_sizes_is_in_the_branches() ->
     columns = asked(AT, None)
     above = columns[:, 5] > 16.0
     found = branches(columns, np.where(above, 0.4, 0.0), FAMILY, TREES)
-    assert found.columns.shape == TREES
+    assert found.columns.shape == (TREES.number, TREES.levels)
     assert (found.columns[0, 0], found.bounds[0, 0]) == (5, 16.5)
     np.testing.assert_allclose(branched(found, columns)[above], 0.4, atol=0.01)
     np.testing.assert_allclose(branched(found, columns)[~above], 0.0, atol=0.01)

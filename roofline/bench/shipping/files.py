@@ -25,7 +25,7 @@ from roofline.content import shipped
 from roofline.cost.calibration.kernel import Kernel, Label
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.catalog import FORMS, name_of
-from roofline.cost.kernels.residual import Branches, Hull, Residual, Steps
+from roofline.cost.kernels.residual import FINEST, Branches, Hull, Residual, Steps
 from roofline.cost.work import Array
 from roofline.errors import DocumentError
 from roofline.files import text_output
@@ -49,7 +49,11 @@ STORED: Final = np.dtype("<f4")
 ROUGH: Final = np.dtype("<f2")
 """Type of stored jumps and waves, whose last digits no time depends on."""
 PLACES: Final = np.dtype("u1")
-"""Type of stored places of columns."""
+"""Type of stored places of columns and of bounds, and of leaves that are few steps from 0."""
+ZERO: Final = 128.0
+"""Place of a leaf of 0, in steps."""
+STEPS: Final = (FINEST, FINEST / 2.0)
+"""Steps of leaves: as trees are made, and of the mean of two. [1]"""
 TYPES: Final = {kind.itemsize: kind for kind in (STORED, ROUGH, PLACES)}
 ROUNDING: Final = 4e-6
 """Most that rounding moves a stored shape. [octave]"""
@@ -325,8 +329,7 @@ def pack(kernel: Kernel) -> bytes:
         if residual.waves is not None:
             arrays.append((residual.waves, ROUGH))
         if (branches := residual.branches) is not None:
-            arrays += [(branches.columns, PLACES), (branches.bounds, STORED)]
-            arrays.append((branches.values, ROUGH))
+            arrays += _stored(branches)
     head = {
         "form": name_of(model.form),
         "arithmetic": kernel.arithmetic,
@@ -386,7 +389,7 @@ def made_of(label: Label, head: Mapping[str, Any], tables: Iterable[Array]) -> K
         waves = next(arrays) if head.get("waves") else None
         branches = None
         if head.get("branches"):
-            branches = Branches(next(arrays).astype(np.intp), next(arrays), next(arrays))
+            branches = _branches(arrays)
         reach, steps_reach = head["reach"], head["steps_reach"] or 0.0
         residual = Residual(weights, reach, steps, steps_reach, waves, branches)
     model = Calibrated(
@@ -400,6 +403,37 @@ def made_of(label: Label, head: Mapping[str, Any], tables: Iterable[Array]) -> K
         head["source"],
     )
     return Kernel(label, head["arithmetic"], model, head.get("kernel", ""))
+
+
+def _stored(branches: Branches) -> Iterator[tuple[NDArray[Any], np.dtype[Any]]]:
+    """Tables of trees: columns, bounds by their places among those of a column, leaves.
+
+    Leaves are whole steps: as bytes they compress to less than as floats. Those of a fit with one
+    that is too many steps from 0 stay floats.
+    """
+    columns, bounds, values = branches
+    every = [np.unique(bounds[columns == column]) for column in range(columns.max() + 1)]
+    known, places = np.zeros((len(every), max(map(len, every)))), np.zeros_like(columns)
+    for column, of in enumerate(every):
+        known[column, : len(of)] = of
+        mine = columns == column
+        places[mine] = np.searchsorted(of, bounds[mine])
+    yield from ((columns, PLACES), (known, STORED), (places, PLACES))
+    step = next((each for each in STEPS if not (values % each).any()), 0.0)
+    steps = values / step + ZERO if step else values
+    if step and steps.min() >= 0.0 and steps.max() <= np.iinfo(PLACES).max:
+        # Tree by tree: leaves of a tree are alike.
+        yield from ((np.array([step]), STORED), (steps.T, PLACES))
+    else:
+        yield from ((np.array([0.0]), STORED), (values, ROUGH))
+
+
+def _branches(arrays: Iterator[Array]) -> Branches:
+    """The trees that `_stored` made tables of."""
+    columns, known, places = next(arrays).astype(np.intp), next(arrays), next(arrays)
+    (step,), leaves = next(arrays), next(arrays)
+    values = np.ascontiguousarray(leaves.T - ZERO) * step if step else leaves
+    return Branches(columns, known[columns, places.astype(np.intp)], values)
 
 
 def _arrays(shapes: list[list[int]], stored: bytes) -> Iterator[Array]:

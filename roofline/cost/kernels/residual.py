@@ -21,6 +21,8 @@ TOUCHING: Final = 2e-9
 """Octaves: a row this close to the hull is in it."""
 MOST_ROWS: Final = 2**17
 """Rows that are remembered of all tables, those of the tables asked last. [1]"""
+FINEST: Final = 2.0**-11
+"""Values of leaves are rounded to this, far below what a row scatters, which compresses. [1]"""
 BLOCK: Final = 64
 """Rows whose distances to a few hundred points stay in a core's cache."""
 ASKED: Final = 128

@@ -17,7 +17,7 @@ from roofline.bench.validation import READERS
 from roofline.cost.calibration.kernel import MEASURED, Label
 from roofline.cost.kernels.calibrated import octaves, waves_of
 from roofline.cost.kernels.form import machine
-from roofline.cost.kernels.residual import value
+from roofline.cost.kernels.residual import FINEST, Branches, value
 from roofline.errors import DocumentError
 from roofline.hardware.catalog import gpu
 from roofline.records import replace
@@ -100,6 +100,26 @@ def test_a_stored_fit_is_the_fit(tmp_path: Path) -> None:
             assert value(again.model.residual, again.model.hull, at, waves) == pytest.approx(
                 value(table, kernel.model.hull, at, waves), abs=1e-4
             )
+
+
+@pytest.mark.parametrize(("step", "far"), [(FINEST, 0.0), (FINEST / 2.0, 0.0), (FINEST, 0.5)])
+def test_trees_are_stored_as_they_are(step: float, far: float) -> None:
+    """Leaves of one tree, of the mean of two, and one that is further from 0 than bytes reach."""
+    label = next(label for label in EVERY if label.kind == "gemm")
+    kernel, random = files.fit_of(label), np.random.default_rng(3)
+    bounds = np.array([[0.5, 3.5, 7.0], [1.5, 2.5, 4.25]])
+    columns = random.integers(0, 2, (50, 4))
+    leaves = random.integers(-128, 128, (50, 16)) * step
+    leaves[7, 3] += far
+    grown = Branches(columns, bounds[columns, random.integers(0, 3, (50, 4))], leaves)
+    assert kernel.model.residual is not None
+    residual = kernel.model.residual._replace(branches=grown)
+    packed = pack(kernel._replace(model=replace(kernel.model, residual=residual)))
+    found = unpack(label, packed).model.residual
+    assert found is not None
+    assert found.branches is not None
+    for stored, given in zip(found.branches, grown, strict=True):
+        np.testing.assert_array_equal(stored, given)
 
 
 def test_fits_of_an_archive_are_what_was_packed(
