@@ -57,42 +57,51 @@ def _read(known: Engine, paths: list[Path]) -> EngineProfile:
         **kernels,
         fused_inputs=known.fused_inputs,
         reach_bytes_per_s=known.decode_reach_bytes_per_s,
-        spreads=tuple(misses(_spreads(files), known.profile)),
+        spreads=tuple(misses(_spreads(files), known)),
     )
 
 
 def misses(
-    spreads: Mapping[tuple[str, ...], float], profile: str
+    spreads: Mapping[tuple[str, ...], float], engine: Engine
 ) -> Iterator[tuple[str, float, float]]:
-    """Log standard deviation of TTFT and TPOT in a closed loop, by kind of network. [1]
+    """Log standard deviation of TTFT and TPOT in a closed loop, by generation of the device. [1]
 
-    Taken over groups of device, engine and network that the constants were not fitted to; over all
-    engines where this one has too few such groups.
+    The last, without a generation, is of those on which no network was measured under the engine.
 
     Args:
         spreads: By the keys of `spread_keys`. [1]
-        profile: Name of the engine's profile.
+        engine: Engine of the catalog.
     """
-    for kind in ("dense", "mixture", "latent"):
+    own = spread_keys(engine, CLOSED, "tpot_s", "")[0][0]
+    measured = sorted({key[3] for key in spreads if len(key) == 4 and key[:2] == (own, CLOSED)})
+    for generation in (*measured, ""):
         first, between = (
             next(
-                spreads[key] for key in spread_keys(profile, CLOSED, metric, kind) if key in spreads
+                spreads[key]
+                for key in spread_keys(engine, CLOSED, metric, generation)
+                if key in spreads
             )
             for metric in ("ttft_s", "tpot_s")
         )
-        yield kind, first, between
+        yield generation, first, between
 
 
-def spread_keys(profile: str, mode: str, metric: str, kind: str) -> tuple[tuple[str, ...], ...]:
+def spread_keys(
+    engine: Engine, mode: str, metric: str, generation: str
+) -> tuple[tuple[str, ...], ...]:
     """Keys that a spread may be looked up by, the closest first.
 
-    Other engines' networks of the same kind come before the engine's networks of other kinds:
-    most of what is missed is in kernels, and those depend on the kind.
+    All releases of an engine are one here: too few networks were measured under each.
+
+    Args:
+        engine: Engine of the catalog.
+        mode, metric: As rows of measurements have them.
+        generation: Of the device.
     """
+    family = engine.family or engine.profile
     return (
-        (profile, mode, metric, kind),
-        (mode, metric, kind),
-        (profile, mode, metric),
+        (family, mode, metric, generation),
+        (family, mode, metric),
         (mode, metric),
         (metric,),
         (),

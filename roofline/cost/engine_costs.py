@@ -308,7 +308,8 @@ class EngineProfile(Struct, frozen=True):
     reach_bytes_per_s: float = float("inf")
     """Device memory rate beyond which its decoding gets no faster. [B/s]"""
     spreads: tuple[tuple[str, float, float], ...] = ()
-    """Kind of network (`kind_of`), and ``ttft_log_sd`` and ``tpot_log_sd`` of `EngineCosts`. [1]"""
+    """Generation of the device, empty for all others, and ``ttft_log_sd`` and ``tpot_log_sd`` of
+    `EngineCosts` there. [1]"""
     logged: LoggedRange | None = None
     """Loads of the log that the constants were learnt from; None where there is none."""
     source: str = ""
@@ -336,8 +337,9 @@ class EngineProfile(Struct, frozen=True):
                 [1]
         """
         mixtures = sum(number for block, number in network.kinds.items() if block.experts)
-        spreads = {kind: pair for kind, *pair in self.spreads}
-        first, between = spreads.get(kind_of(network), (0.0, 0.0))
+        spreads = {generation: pair for generation, *pair in self.spreads}
+        elsewhere = spreads.get("", (0.0, 0.0))
+        first, between = spreads.get(gpu.architecture, elsewhere)
         return EngineCosts(
             step_s=self.step_s + self.mixture_s * mixtures,
             sequence_s=self.sequence_s / groups,

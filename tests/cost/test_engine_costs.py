@@ -58,7 +58,7 @@ CHANGED = EngineProfile(
     **OWN,
     fused_inputs=True,
     reach_bytes_per_s=1e12,
-    spreads=(("dense", 0.2, 0.1), ("mixture", 0.3, 0.2), ("latent", 0.4, 0.3)),
+    spreads=(("hopper", 0.2, 0.1), ("", 0.3, 0.2)),
 )
 """Every constant at a value of its own."""
 
@@ -229,11 +229,9 @@ def test_each_group_has_a_front_end_of_its_own() -> None:
     assert costs.request_s == 0.02
 
 
-def test_intervals_are_those_of_the_kind_of_network_and_none_where_none_was_told() -> None:
-    found = [CHANGED.costs(each, HOPPER, 1.0) for each in (DENSE, MIXTURE, LATENT)]
-    assert [(each.ttft_log_sd, each.tpot_log_sd) for each in found] == [
-        (0.2, 0.1), (0.3, 0.2), (0.4, 0.3),
-    ]  # fmt: skip
+def test_intervals_are_those_of_the_generation_and_none_where_none_was_told() -> None:
+    found = [CHANGED.costs(DENSE, each, 1.0) for each in (HOPPER, BLACKWELL)]
+    assert [(each.ttft_log_sd, each.tpot_log_sd) for each in found] == [(0.2, 0.1), (0.3, 0.2)]
     silent = replace(CHANGED, spreads=()).costs(DENSE, HOPPER, 1.0)
     assert (silent.ttft_log_sd, silent.tpot_log_sd) == (0.0, 0.0)
 

@@ -1,13 +1,16 @@
 """Predictions of networks by constants that were fitted without them, and their spread."""
 
-import math
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from roofline.bench.end_to_end.cases import Case
+from roofline.bench.end_to_end.deploying import deployment
 from roofline.bench.end_to_end.fitting import (
     Cells,
     Linear,
@@ -19,16 +22,21 @@ from roofline.bench.end_to_end.fitting import (
 from roofline.bench.end_to_end.metrics import predictions_at
 from roofline.bench.end_to_end.replay import Known
 from roofline.bench.engine_profiles import spread_keys
+from roofline.cost.calibration.devices import known
 from roofline.cost.work import Array
 from roofline.hardware.serving_engine import UNKNOWN
+from roofline.serving.run.intervals import doubt_of
 
 Integers = NDArray[np.int64]
 FOLDS: Final = 10
-ENOUGH: Final = 12
-"""Cells that a spread of its own needs."""
+NETWORKS: Final = 4
+"""Networks that what is known more widely counts as, beside those that a spread is of: of fewer,
+four fifths are no quantile. [1]"""
 DEVIATIONS: Final = 1.2815515655446004
 """Standard deviations from the median of a normal variable to its 90th percentile."""
 CENTRAL: Final = 0.8
+DIGITS: Final = 12
+"""Decimals to which shares are what they are by hand: three of five weights of 0.2 are 0.6. [1]"""
 FLOOR: Final = 0.02
 """Least spread of a prediction. [1]"""
 LONE: Final = 1.3
@@ -36,6 +44,9 @@ LONE: Final = 1.3
 
 LIKE: Final = {"steady_rate": "steady_concurrency"}
 """Modes of which no row was measured, and the one whose spread they take, wider."""
+
+TYPICAL: Final = {"batch": 32.0, "context": 1536.0, "prompt": 1024.0}
+"""Load at which kernels of a device that none was measured on are weighed. Assumed. [1] [token]"""
 
 Key = tuple[str, ...]
 Spreads = Mapping[Key, float]
@@ -125,31 +136,65 @@ def _nested(
 def keys(each: Known, metric: str) -> tuple[Key, ...]:
     """Keys that the spread of a metric of a row may be looked up by, the closest first."""
     mode = LIKE.get(each.row.mode, each.row.mode)
-    return spread_keys(each.engine.profile, mode, metric, each.kind)
+    return spread_keys(each.engine, mode, metric, each.deployment.node.gpu.architecture)
 
 
 def spread(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:
-    """Log standard deviation by engine, mode, metric and kind of network, as far as rows go.
+    """Log standard deviation by engine, mode, metric and generation of devices, as far as rows go.
 
-    So that the central 80 % of a lognormal holds the next residual with that chance: of n residuals
-    the ⌈0.8 (n + 1)⌉-th, as of split conformal prediction (Lei et al., 2018).
+    So that the central 80 % of a lognormal holds that share of the residuals, where each network
+    under an engine counts as one, however many rows it has: those of a network are off together.
+    Few networks were measured under any engine, so residuals of the next wider key count as those
+    of `NETWORKS` more. The quantile of a mean of the networks' distributions ("pooling CDFs",
+    Dunn, Wasserman and Ramdas, 2022), shrunk level by level (Teh et al., 2006, "Hierarchical
+    Dirichlet processes", equation 9).
     """
-    found: dict[Key, list[float]] = {}
+    found: dict[Key, dict[tuple[str, ...], list[float]]] = {}
+    wider: dict[Key, Key] = {}
     for cell, (row, metric) in enumerate(zip(has.row, has.metric, strict=True)):
-        for key in keys(rows[row], metric):
-            found.setdefault(key, []).append(abs(float(missed[cell])))
-    return {
-        key: max(
-            sorted(each)[min(math.ceil(CENTRAL * (len(each) + 1)), len(each)) - 1] / DEVIATIONS,
-            FLOOR,
-        )
-        for key, each in found.items()
-        if len(each) >= ENOUGH or not key
-    }
+        chain = keys(rows[row], metric)
+        wider.update(pairwise(chain))
+        for key in chain:
+            network = found.setdefault(key, {}).setdefault(rows[row].group[1:], [])
+            network.append(abs(float(missed[cell])))
+    out = {}
+    for key in found:
+        off, weight, left = [], [], 1.0
+        at: Key | None = key
+        while at is not None:
+            networks = [np.array(each) for each in found[at].values()]
+            at = wider.get(at)
+            share = left / (len(networks) + (NETWORKS if at is not None else 0))
+            off += networks
+            weight += [np.full(len(each), share / len(each)) for each in networks]
+            left = NETWORKS * share
+        out[key] = max(_central(np.concatenate(off), np.concatenate(weight)) / DEVIATIONS, FLOOR)
+    return out
+
+
+def _central(off: Array, weight: Array) -> float:
+    """Least residual that `CENTRAL` of all, by their weights, are within. [1]"""
+    order = np.argsort(off)
+    share = np.round(np.cumsum(weight[order]), DIGITS)
+    return float(off[order][min(np.searchsorted(share, CENTRAL), len(off) - 1)])
 
 
 def of(spreads: Spreads, each: Known, metric: str) -> float:
-    """Spread of a metric of a row; wider for an engine or a mode that no row was measured of."""
+    """Spread of a metric of a row; wider for an engine or a mode that no row was measured of.
+
+    On a device of which no kernel was measured it is no less than that of its kernels, as in every
+    prediction.
+    """
     found = next(spreads[key] for key in keys(each, metric) if key in spreads)
     lone = each.engine.profile == UNKNOWN or each.row.mode in LIKE
-    return found * (LONE if lone else 1.0)
+    return max(found * (LONE if lone else 1.0), _of_kernels(each.row.case, metric))
+
+
+@cache
+def _of_kernels(case: Case, metric: str) -> float:
+    """Log standard deviation of a step's kernels on a device without measured ones; 0 of others."""
+    where = deployment(case)
+    if known(where.node.gpu):
+        return 0.0
+    doubt = doubt_of(where, **TYPICAL, misses={})
+    return doubt.prefill_sd if metric == "ttft_s" else doubt.decode_sd

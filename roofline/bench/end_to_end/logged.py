@@ -254,7 +254,8 @@ def learn_log(steps: LoggedSteps) -> LearntLog:
     kinds = ["step with prompts" if each else "decode step" for each in prompts > PROMPTS * whole]
     learnt, held = learn_task(task, steps.engine, label, apart, kinds)
     _, spreads = profiles.load()
-    keys = spread_keys(steps.engine.profile, CLOSED, "tpot_s", steps.known.kind)
+    generation = steps.known.deployment.node.gpu.architecture
+    keys = spread_keys(steps.engine, CLOSED, "tpot_s", generation)
     before = next(spreads[key] for key in keys if key in spreads)
     batch, context = (
         np.array([getattr(each.load, name) for each in cells]) for name in ("batch", "context")

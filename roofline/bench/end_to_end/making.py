@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     import pandas
 
 KEPT: Final = "derivatives.npz"
+OF_ENGINE: Final = 3
+"""Words from which on the key of a spread begins with an engine."""
 NOTHING: Final = "no measured row: priors of an engine that runs CUDA graphs"
 
 
@@ -87,10 +89,15 @@ def made(frame: "pandas.DataFrame", source: str, only: str = "") -> Made:
     out = {}
     for name in (only,) if only else PROFILES:
         mine = [place for place, each in enumerate(found) if each.engine.profile == name]
-        own = {key: value for key, value in spreads.items() if key and key[0] == name}
+        families = {found[place].engine.family or name for place in mine}
+        own = {
+            key: value
+            for key, value in spreads.items()
+            if len(key) >= OF_ENGINE and key[0] in families
+        }
         out[name] = _told(found, scored, mine, own, source)
     if not only:
-        rest = {key: value for key, value in spreads.items() if not key or key[0] not in PROFILES}
+        rest = {key: value for key, value in spreads.items() if len(key) < OF_ENGINE}
         modern = [place for place, each in enumerate(found) if each.engine.graph_kernels]
         out[SHARED] = _told(found, scored, modern, rest, source)
     return Made(logs, sd, out, left_out.table(found, scored))

@@ -242,7 +242,7 @@ def profile_of(name: str, own: Path | None = None) -> EngineProfile:
     if known.profile not in PROFILES:
         return NO_ENGINE
     logs, spreads = load(own)
-    found = assembled(logs, known, tuple(misses(spreads, known.profile)))
+    found = assembled(logs, known, tuple(misses(spreads, known)))
     if own is None:
         return found
     file = validate(EngineFile, read(own))
