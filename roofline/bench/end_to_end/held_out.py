@@ -169,7 +169,7 @@ def spread(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:
             weight += [np.full(len(each), share / len(each)) for each in networks]
             left = NETWORKS * share
         out[key] = max(_central(np.concatenate(off), np.concatenate(weight)) / DEVIATIONS, FLOOR)
-    return out
+    return {key: each for key, each in out.items() if out.get(wider.get(key)) != each}
 
 
 def _central(off: Array, weight: Array) -> float:
