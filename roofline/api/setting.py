@@ -27,6 +27,7 @@ from roofline.cost.sampling import Sampling
 from roofline.errors import InputError, LayoutError, QuantityError
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named
+from roofline.hardware.engine import engine_on
 from roofline.hardware.machine import Gpu, Node
 from roofline.model import catalog as networks
 from roofline.model import precision
@@ -336,7 +337,7 @@ def deployed(
             also=checkpoint.formats,
             integers=engine_named(engine).integers,
         ),
-        engine=engine_named(engine),
+        engine=engine_on(engine, device),
         layout=layout,
         options=options or Options(),
         offload=offload,

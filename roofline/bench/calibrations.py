@@ -20,6 +20,7 @@ from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.prefill import prefill_dims
 from roofline.cost.measured import AUTO, NONE, USUAL
 from roofline.errors import InputError, UnknownNameError
+from roofline.hardware.engine import CDNA
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu, Node
 
@@ -39,7 +40,8 @@ def calibration_of(
 
     Args:
         asked: ``"auto"``: the user's own calibrations of the device, and what is shipped for it or
-            the one most like it. ``"usual"``: shares of the published rates that kernels usually
+            the one most like it, else, where engines were measured on devices of its generation,
+            as ``"usual"``. ``"usual"``: shares of the published rates that kernels usually
             reach, assumed. ``"none"``, or the name or file of a calibration.
         gpu, engine: What runs, and whose kernels are preferred.
         switched: Whether the devices of a node are joined by more than the host's PCIe.
@@ -50,10 +52,12 @@ def calibration_of(
     if asked == NONE:
         return None
     if asked == USUAL:
-        return UsualKernels(_profile(engine), switched)
+        return UsualKernels(_profile(engine, gpu), switched)
     if asked == AUTO:
         near = devices(gpu) if known(gpu) else ()
-        return _gathered(gpu.name, near, engine, files_of(gpu.name), switched)
+        found = _gathered(gpu.name, near, engine, files_of(gpu.name), switched)
+        served = gpu.architecture in CDNA
+        return UsualKernels(_profile(engine, gpu), switched) if found is None and served else found
     return _named(gpu.name, engine, stamped(path_of(asked)))
 
 
@@ -168,10 +172,10 @@ def _kernels(engine: str) -> str:
     return known.family or "vllm"
 
 
-def _profile(engine: str) -> EngineProfile:
+def _profile(engine: str, gpu: Gpu | None = None) -> EngineProfile:
     from roofline.bench.engine_profiles import shipped_profile
 
-    return shipped_profile(engine)
+    return shipped_profile(engine, gpu)
 
 
 def folders() -> tuple[Path, Path]:

@@ -11,9 +11,17 @@ from typing import Final
 from roofline import content
 from roofline.errors import UnknownNameError, did_you_mean
 from roofline.hardware.serving_engine import UNKNOWN, Engine
+from roofline.hardware.machine import Gpu
 from roofline.kept import kept
+from roofline.records import replace
 
 _UNLISTED: Final = "unlisted"
+ROCM: Final = "rocm"
+"""Profile of constants of engines made for CUDA where they run on AMD's devices."""
+PORTED: Final = frozenset({"sglang", "vllm"})
+"""Such engines, by family."""
+CDNA: Final = frozenset({"cdna3", "cdna4"})
+"""Generations of AMD's devices that were measured end to end."""
 
 
 def _folder() -> Path:
@@ -55,6 +63,24 @@ def engine(name: str) -> Engine:
         return read_engine(path)
 
     return kept(read, "engine", [path])
+
+
+def engine_on(name: str, gpu: Gpu) -> Engine:
+    """Engine of the catalog with the constants that were fitted to it on such devices.
+
+    AMD's devices run other libraries of kernels, with longer gaps between them.
+
+    Args:
+        name: As of `engine`.
+        gpu: Device that it runs on.
+
+    Raises:
+        UnknownNameError: There is no such engine.
+    """
+    known = engine(name)
+    if gpu.architecture in CDNA and (known.family or known.name) in PORTED:
+        return replace(known, profile=ROCM, family=ROCM)
+    return known
 
 
 def engine_of(name: str, version: str = "") -> Engine:

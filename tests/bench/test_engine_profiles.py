@@ -12,5 +12,5 @@ from roofline.hardware.engine import engine, engine_names
 @pytest.mark.parametrize("name", engine_names(unlisted=True))
 def test_a_profile_is_what_the_fit_makes_of_all_files(name: str) -> None:
     found = shipped_profile(name)
-    assert found == profile_of(name)
+    assert found == profile_of(engine(name))
     assert (found == NO_ENGINE) == (engine(name).profile not in PROFILES)

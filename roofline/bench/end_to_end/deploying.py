@@ -11,6 +11,7 @@ from roofline.cost.measured import AUTO, USUAL
 from roofline.hardware.catalog import default_node
 from roofline.hardware.catalog import gpu as gpu_named
 from roofline.hardware.engine import engine as engine_named
+from roofline.hardware.engine import engine_on
 from roofline.model import catalog, mixes, precision
 from roofline.model.architecture import Architecture, Block
 from roofline.records import replace
@@ -39,7 +40,7 @@ def deployment(case: Case) -> Deployment:
             also=network.formats,
             integers=engine_named(case.engine).integers,
         ),
-        engine=engine_named(case.engine),
+        engine=engine_on(case.engine, device),
         layout=case.layout,
         calibration=known or calibration_of(USUAL, device, case.engine, switched=switched),
     )

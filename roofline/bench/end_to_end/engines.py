@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from roofline.hardware.engine import ROCM
 from roofline.hardware.serving_engine import UNKNOWN
 
 FOLDER: Final = "calibrations/engines"
@@ -93,6 +94,12 @@ PRIORS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
     "trtllm-1.1": _TRTLLM | {"mixture_s": (2e-5, 0.6)},
     "trtllm-1.0": _TRTLLM | {"front_end_s": (1e-4, 0.5)},
     "sglang": {"front_end_s": (5e-5, 0.5)},
+    ROCM: {
+        "mixture_s": (1e-4, 1.0),
+        "decode_gain": (1.1, 0.2),
+        "prefill_gain": (1.1, 0.3),
+        "front_end_s": (5e-5, 0.5),
+    },
     "vllm-2024": _OLD | {"sequence_s": (7.5e-5, 0.4), "prefill_s": (5e-3, 0.5)},
     "trtllm-2024": _OLD,
     "trtllm-2023": _OLD,

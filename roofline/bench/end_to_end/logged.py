@@ -246,7 +246,7 @@ def learn_log(steps: LoggedSteps) -> LearntLog:
             f"the log has steps of {len(cells)} kinds of load, too few to learn from",
             hint="log some minutes, at several numbers of clients; give several files if need be",
         )
-    profile = profiles.profile_of(steps.engine.name)
+    profile = profiles.profile_of(steps.engine)
     whole, prompts = np.array(steps.parts(steps.prices(profile))).T
     has = _measured(cells, prompts / whole)
     task = _of_one_deployment(task_of([steps], has, MOVING), steps.engine)

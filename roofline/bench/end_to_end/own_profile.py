@@ -34,7 +34,7 @@ def with_profile(deployment: Deployment, profile: str | Path) -> Deployment:
 
 def _own_profile(deployment: Deployment, path: Path) -> EngineProfile:
     """Profile of a file; of a log of another deployment nothing is known of the loads of this."""
-    own = profile_of(deployment.engine.name, path)
+    own = profile_of(deployment.engine, path)
     if own.logged is not None and own.logged.deployment != name_of(deployment):
         source = f"{own.source} (learnt from the log of {own.logged.deployment})"
         return replace(own, logged=None, source=source)

@@ -26,7 +26,7 @@ from roofline.cost.engine_costs import NO_ENGINE, EngineProfile, LoggedRange
 from roofline.cost.work import Array
 from roofline.errors import DocumentError, InputError
 from roofline.files import output
-from roofline.hardware.engine import engine
+from roofline.hardware.serving_engine import Engine
 from roofline.records import replace
 from roofline.schema import Document, Strict, quantity, read, validate
 from roofline.units import show
@@ -236,9 +236,8 @@ def _short(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def profile_of(name: str, own: Path | None = None) -> EngineProfile:
+def profile_of(known: Engine, own: Path | None = None) -> EngineProfile:
     """Constants of an engine of the catalog, as they were fitted; none of one without a file."""
-    known = engine(name)
     if known.profile not in PROFILES:
         return NO_ENGINE
     logs, spreads = load(own)

@@ -18,6 +18,7 @@ from roofline.bench.end_to_end.replay import Known
 from roofline.bench.engine_profiles import shipped_profile
 from roofline.cost.work import Array
 from roofline.errors import DocumentError, InputError
+from roofline.hardware.engine import engine
 from tests.bench.end_to_end.test_cases import GOOD
 from tests.cases import cases
 
@@ -136,7 +137,7 @@ def test_a_learnt_profile_goes_before_the_shipped_one(tmp_path: Any) -> None:
     assert logs[PLACE["sglang.sequence_s"]] == shipped[PLACE["sglang.sequence_s"]]
     for key, value in found.spreads.items():
         assert spreads[key] == pytest.approx(value, rel=1e-3)
-    own = profiles.profile_of("vllm", path)
+    own = profiles.profile_of(engine("vllm"), path)
     assert own.sequence_s > shipped_profile("vllm").sequence_s
 
 

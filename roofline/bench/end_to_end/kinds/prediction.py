@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -13,11 +12,7 @@ from roofline.bench.end_to_end.cases import Row
 from roofline.bench.end_to_end.held_out import Spreads
 from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
-
-UNFITTED: Final = 2.0
-"""Factor on the spread of closed loops where no row of that kind was fitted to: four fifths of 208
-rows of two pools are within 1.4 to 2.2 times in TPOT, 1.6 to 3.3 in TTFT, 1.1 to 1.4 in others. [1]
-"""
+from roofline.serving.disaggregated import UNFITTED
 
 
 class Prediction(Struct, frozen=True):
