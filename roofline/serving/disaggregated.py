@@ -8,6 +8,7 @@ Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670); Splitwise, Patel et al.
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 
