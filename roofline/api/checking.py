@@ -15,6 +15,7 @@ from roofline.bench.gpu.sku import called
 from roofline.bench.profile_file import load
 from roofline.content import Folder, home, shipped
 from roofline.cost.calibration.pricing import GpuCalibration
+from roofline.cost.calibration.usual import UsualKernels
 from roofline.cost.measured import AUTO
 from roofline.errors import MissingEnvironmentError, RooflineError
 from roofline.hardware.catalog import gpu as gpu_named
@@ -178,6 +179,9 @@ def _calibrations(gpu: Gpu | None, engine: str) -> Iterator[Check]:
 
 def _in_use(gpu: Gpu, engine: str) -> Check:
     used = calibration_of(AUTO, gpu, engine)
+    if isinstance(used, UsualKernels):
+        how = "usual shares of published rates, and what serving took end to end on such devices"
+        return Check("calibration", "ok", f"{gpu.name} under {engine}: {used.name}", how)
     if not isinstance(used, GpuCalibration):
         hint = "the datasheet's rates are used; roofline calibrate measures this machine"
         return Check("calibration", "missing", f"no measured kernels are like {gpu.name}'s", hint)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from roofline.cost.measured import ASSUMED_KERNELS
 from roofline.table import Result
 from roofline.units import counted
 from roofline.view.block import Grid
@@ -103,7 +104,10 @@ def view_of(result: Result) -> View:
     parts += [f"{given[name]} {of}" for name, of in SAID.items() if given.get(name)]
     if calibrated(result):
         named = f" ({given['calibration']})" if given.get("calibration") else ""
-        parts.append(f"predicted from measured kernels{named}")
+        if given.get("calibration") == ASSUMED_KERNELS:
+            parts.append("predicted from usual shares of published rates")
+        else:
+            parts.append(f"predicted from measured kernels{named}")
     elif given.get("basis") == BOUND:
         parts.append("datasheet rates")
     remarks: tuple[str, ...] = ()

@@ -115,9 +115,12 @@ def test_a_gpu_that_is_no_product_of_the_catalog_is_asked_about(
 def test_the_gpu_that_is_named_is_the_one_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     board(monkeypatch, "NVIDIA H100 80GB HBM3")
     assert checks("a100-sxm")["calibration"]["found"].startswith("a100-sxm")
-    said = checks("mi300x")["calibration"]
+    said = checks("gaudi3")["calibration"]
     assert said["state"] == "missing"
     assert "datasheet" in said["hint"]
+    served = checks("mi300x")["calibration"]
+    assert served["state"] == "ok"
+    assert "end to end" in served["hint"]
 
 
 def test_both_wheels_of_cupy_are_wrong_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:

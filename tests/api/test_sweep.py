@@ -389,16 +389,16 @@ def test_what_is_kept_is_one_of_four(keep: str) -> None:
 
 
 def test_what_was_not_measured_pushes_nothing_measured_off_the_frontier() -> None:
-    both = ["h100-sxm", "mi300x"]
+    both = ["h100-sxm", "gaudi3"]
     asked = {"batch": [1, 8, 64], "objectives": ["min usd_per_mtok", "min tpot_s"]}
     alone = sweep(BATCH, "pareto", gpus="h100-sxm", prices={"h100-sxm": 3.0}, **asked).to_pandas()
-    prices = {"h100-sxm": 3.0, "mi300x": 0.01}
+    prices = {"h100-sxm": 3.0, "gaudi3": 0.01}
     found = sweep(BATCH, "pareto", gpus=both, prices=prices, **asked)
     rows = found.to_pandas()
     measured = rows[rows["gpu"] == "h100-sxm"]
     assert measured["usd_per_mtok"].tolist() == alone["usd_per_mtok"].tolist()
-    assert "mi300x" in set(rows["gpu"])
-    assert rows["usd_per_mtok"].idxmin() in rows[rows["gpu"] == "mi300x"].index
+    assert "gaudi3" in set(rows["gpu"])
+    assert rows["usd_per_mtok"].idxmin() in rows[rows["gpu"] == "gaudi3"].index
     assert found.best(len(alone))["gpu"].unique().tolist() == ["h100-sxm"]
 
 
@@ -408,11 +408,11 @@ def test_rows_of_several_row_groups_are_told_apart(
     keep: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("roofline.study.store.parts.ROWS", 5)
-    asked = scenario(BATCH, **STUDY, gpus=["h100-sxm", "mi300x"])
+    asked = scenario(BATCH, **STUDY, gpus=["h100-sxm", "gaudi3"])
     whole, kept = swept(asked, keep=keep, workers=1), swept(asked, keep=keep, out=tmp_path / "out")
     assert whole.rows > 10
     assert whole.notes == kept.notes
-    assert any("mi300x" in note for note in kept.notes)
+    assert any("gaudi3" in note for note in kept.notes)
     for some in (0, 7):
         assert whole.best(some)["index"].tolist() == kept.best(some)["index"].tolist()
     assert whole.result().tables == kept.result().tables

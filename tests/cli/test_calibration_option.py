@@ -54,7 +54,19 @@ def test_a_gpu_that_was_not_measured_says_where_its_times_are_from(capsys: Captu
 
 
 def test_a_gpu_unlike_all_that_were_measured_has_the_datasheet(capsys: Captured) -> None:
-    assert answer(capsys, "analyze --gpu mi300x")["basis"] == "datasheet"
+    assert answer(capsys, "analyze --gpu gaudi3")["basis"] == "datasheet"
+
+
+def test_a_gpu_on_which_serving_was_measured_says_what_its_kernels_are(capsys: Captured) -> None:
+    found = answer(capsys, "analyze --gpu mi300x --engine sglang")
+    assert found["calibration"] == "usual kernels"
+    kernels = {row["basis"] for row in found["ops"] if row["op"] != "engine"}
+    assert kernels == {"assumed"}
+    assert all(
+        each["low"] < each["value"] < each["high"]
+        for name, each in found["metrics"].items()
+        if name in ("ttft_idle_s", "tpot_s")
+    )
 
 
 def test_closed_forms_have_no_calibration(capsys: Captured) -> None:

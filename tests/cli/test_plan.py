@@ -146,17 +146,17 @@ assert "numba" not in sys.modules
 @pytest.mark.slow
 def test_what_was_not_measured_is_shown_apart(cli: Any, tmp_path: Path) -> None:
     page = tmp_path / "plan.html"
-    line = SMALL.replace("--calibration none", "--aggregated --gpu h100-sxm --gpu mi300x")
+    line = SMALL.replace("--calibration none", "--aggregated --gpu h100-sxm --gpu gaudi3")
     ran = cli(f"{line} --rate 40 --gpus 4 --price 3 --price 0.01 --report {page}")
     assert ran.code == 0
     assert max(map(len, ran.out.splitlines())) <= 100
     first = next(text for text in ran.out.splitlines() if "$" in text)
     assert "NVIDIA H100" in first
-    assert "Not ranked: AMD Instinct MI300X" in ran.out
+    assert "Not ranked: Intel Gaudi 3" in ran.out
     _, _, apart = ran.out.partition("Not measured: bounds at published rates, not ranked")
     assert next(line for line in apart.splitlines() if "≥" in line).count("≥") == 4
     text = page.read_text(encoding="utf-8")
-    assert "Not ranked: AMD Instinct MI300X" in text
+    assert "Not ranked: Intel Gaudi 3" in text
     assert "Not measured: bounds at published rates" in text
 
 

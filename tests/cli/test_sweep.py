@@ -240,19 +240,19 @@ def test_the_schema_is_printed_or_written(cli: Any, tmp_path: Path) -> None:
 
 def test_bounds_are_marked_and_named(cli: Any, tmp_path: Path) -> None:
     path = tmp_path / "mixed.yaml"
-    path.write_text(FILE.replace("l40s", "mi300x").replace("  - llama-3.1-70b\n", ""))
+    path.write_text(FILE.replace("l40s", "gaudi3").replace("  - llama-3.1-70b\n", ""))
     text = cli(f"sweep {path} --keep feasible").out
-    bounds = [line for line in text.splitlines() if line.startswith("mi300x")]
+    bounds = [line for line in text.splitlines() if line.startswith("gaudi3")]
     others = [line for line in text.splitlines() if line.startswith("h100-sxm")]
     assert bounds
     assert others
     assert all("≥" in line and "±" not in line for line in bounds)
     assert all("≥" not in line and "±" in line for line in others)
     words = " ".join(text.split())
-    assert "Rows of mi300x without an interval are priced at published rates" in words
+    assert "Rows of gaudi3 without an interval are priced at published rates" in words
     assert "vLLM takes" in words
     alone = cli(f"sweep {path} --keep feasible --format json").out
-    assert any("Rows of mi300x" in note for note in json.loads(alone)["notes"])
+    assert any("Rows of gaudi3" in note for note in json.loads(alone)["notes"])
 
 
 @pytest.mark.slow
@@ -261,21 +261,21 @@ def test_traffic_says_how_it_is_known(cli: Any, tmp_path: Path) -> None:
     text = FILE.replace("kind: batch", "kind: traffic").replace("batch: [1, 8]", "rate: 1")
     for line in ("prompt: 512\n", "output: 32\n", "  - llama-3.1-70b\n"):
         text = text.replace(line, "")
-    path.write_text(text.replace("l40s", "mi300x").replace(", min usd_per_mtok", ""))
+    path.write_text(text.replace("l40s", "gaudi3").replace(", min usd_per_mtok", ""))
     rows = list(csv.DictReader(io.StringIO(cli(f"sweep {path} --format csv --keep all").out)))
     assert {row["gpu"]: row["basis"] for row in rows} == {
         "h100-sxm": "interpolated",
-        "mi300x": "datasheet",
+        "gaudi3": "datasheet",
     }
     (measured,) = (row for row in rows if row["gpu"] == "h100-sxm")
-    (bound,) = (row for row in rows if row["gpu"] == "mi300x")
+    (bound,) = (row for row in rows if row["gpu"] == "gaudi3")
     assert float(measured["ttft_s_low"]) < float(measured["ttft_s_high"])
     assert bound["ttft_s_low"] == bound["served_chance"] == ""
     text = cli(f"sweep {path} --keep all").out
     words = " ".join(text.split())
     assert "Low and high hold a mean in 4 of 5 cases" in words
     # Forecasts with their intervals come first, whatever a bound promises.
-    first, last = (line for line in text.splitlines() if line.startswith(("h100", "mi300x")))
+    first, last = (line for line in text.splitlines() if line.startswith(("h100", "gaudi3")))
     assert first.startswith("h100-sxm")
     assert "±" in first
     assert last.count("≥") >= 2
@@ -330,7 +330,7 @@ def test_an_answer_of_one_token_has_no_time_between_tokens(cli: Any, tmp_path: P
 def test_a_figure_that_is_not_known_is_not_called_too_large(cli: Any, tmp_path: Path) -> None:
     path = tmp_path / "unknown.yaml"
     text = FILE.replace("tpot_s: 12 ms", "tpot_s_high: 12 s").replace("[1, 8]", "1")
-    text = text.replace("l40s", "mi300x").replace("  - llama-3.1-70b\n", "")
+    text = text.replace("l40s", "gaudi3").replace("  - llama-3.1-70b\n", "")
     path.write_text(text)
     ran = cli(f"sweep {path} --keep all")
     words = " ".join(ran.out.split())

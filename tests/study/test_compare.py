@@ -321,12 +321,12 @@ def test_a_gpu_of_ones_own_is_a_base_too() -> None:
 @pytest.mark.slow
 def test_a_measured_device_and_one_that_is_not_are_compared_at_published_rates() -> None:
     """A forecast for one and the least that is possible for the other would be no comparison."""
-    mixed = api.compare("llama-3.1-8b", ["gpu=mi300x", "weights=fp8"], gpu="h100-sxm")
+    mixed = api.compare("llama-3.1-8b", ["gpu=gaudi3", "weights=fp8"], gpu="h100-sxm")
     bare = api.compare(
-        "llama-3.1-8b", ["gpu=mi300x", "weights=fp8"], gpu="h100-sxm", calibration="none"
+        "llama-3.1-8b", ["gpu=gaudi3", "weights=fp8"], gpu="h100-sxm", calibration="none"
     )
     assert [row["tpot_s"] for row in rows(mixed)] == [row["tpot_s"] for row in rows(bare)]
     assert mixed.metadata["basis"] == "datasheet"
-    assert any("MI300X" in note and "published rates" in note for note in mixed.notes)
+    assert any("Gaudi 3" in note and "published rates" in note for note in mixed.notes)
     alike = api.compare("llama-3.1-8b", ["gpu=a100-sxm"], gpu="h100-sxm")
     assert alike.metadata["basis"] == "calibrated"

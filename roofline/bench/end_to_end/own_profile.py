@@ -20,11 +20,7 @@ def with_profile(deployment: Deployment, profile: str | Path) -> Deployment:
             fitted beside those.
     """
     known, path = deployment.calibration, Path(profile)
-    if isinstance(known, UsualKernels):
-        own = _own_profile(deployment, path)
-        if own.logged is not None:  # the log of this very deployment stands for its kernels
-            return replace(deployment, calibration=replace(known, profile=own))
-    if not isinstance(known, GpuCalibration):
+    if not isinstance(known, GpuCalibration | UsualKernels):
         raise InputError(
             "a profile goes with measured kernels, and none price this deployment",
             hint="leave `profile` out, or give a GPU and `calibration` that have some",

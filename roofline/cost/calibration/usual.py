@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
-from roofline.cost.measured import Measured
+from roofline.cost.measured import ASSUMED_KERNELS, Measured
 from roofline.cost.work import CONVERSION, CONVERSION_OF_EXPERTS, Number, Op
 from roofline.hardware.machine import Gpu
 from roofline.records import replace
@@ -119,7 +119,7 @@ class UsualKernels(Struct, frozen=True):
     @property
     def name(self) -> str:
         """Name of the profile."""
-        return "usual kernels"
+        return ASSUMED_KERNELS
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of one execution of an operator."""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from roofline.bench.calibrations import calibration_of, joined, own_files
+from roofline.bench.engine_profiles import shipped_profile
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.usual import (
     ASSUMED,
@@ -16,11 +17,12 @@ from roofline.cost.calibration.usual import (
 )
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import NO_ENGINE
-from roofline.cost.measured import USUAL
+from roofline.cost.measured import AUTO, USUAL
 from roofline.cost.roof import roof
 from roofline.cost.step import Group, step
 from roofline.cost.work import CONVERSION, Op, Work
 from roofline.hardware.catalog import gpu
+from roofline.hardware.engine import engine_on
 from roofline.hardware.machine import Gpu
 from roofline.records import replace
 from roofline.table import BASES
@@ -50,6 +52,22 @@ def test_what_takes_arithmetic_and_memory_alike_takes_the_root_of_both_squares()
     assert told(both) == pytest.approx(3.6e-6 + 2**0.5 * 100e-6)
     memory = Op("one", "gemm", Work(weight_bytes=85e6), arithmetic="bf16")
     assert told(memory) == pytest.approx(103.6e-6)
+
+
+@pytest.mark.parametrize("name", ["sglang", "vllm", "vllm-sync"])
+def test_engines_made_for_cuda_have_one_profile_on_amd(name: str) -> None:
+    """It is the file's that was fitted there: a layer of experts takes 0.1 ms or more."""
+    there = calibration_of(AUTO, gpu("mi325x"), name)
+    assert isinstance(there, UsualKernels)
+    assert there.profile == shipped_profile("sglang", gpu("mi300x"))
+    assert there.profile.mixture_s > 1e-4 > shipped_profile(name).mixture_s
+    assert engine_on(name, gpu("mi325x")).name == name
+
+
+def test_engines_of_others_keep_their_constants_on_amd() -> None:
+    there = calibration_of(AUTO, gpu("mi355x"), "llamacpp")
+    assert there is not None
+    assert there.profile == shipped_profile("llamacpp")
 
 
 def test_an_operator_with_nothing_to_do_takes_no_time() -> None:

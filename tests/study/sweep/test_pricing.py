@@ -20,7 +20,7 @@ from tests.study.sweep.lanes import alone, lane, numbers
 CASES: dict[str, dict[str, Any]] = {
     "dense": {"model": "llama-3.1-8b"},
     "another generation": {"model": "llama-3.1-8b", "gpu": "b200-sxm", "engine": "sglang"},
-    "no kernels": {"model": "llama-3.1-8b", "gpu": "mi300x"},
+    "no kernels": {"model": "llama-3.1-8b", "gpu": "gaudi3"},
     "datasheet": {"model": "llama-3.1-8b", "calibration": "none", "weights": "fp8"},
     "pipeline": {"model": "llama-3.1-70b", "layout": "tp4-pp2", "weights": "fp8"},
     "context parallel": {"model": "llama-3.1-70b", "layout": "tp2-cp2-pp2-sp", "kv": "fp8"},
