@@ -68,9 +68,13 @@ def test_an_operator_can_be_read_where_nothing_else_can_be_made(
 def test_an_entry_on_demand_is_made_once() -> None:
     made: list[str] = []
 
+    def costly() -> int:
+        made.append("costly")
+        return 2
+
     def make() -> dict[str, object]:
         made.append("names")
-        return {"seen": 1, "costly": lambda: made.append("costly") or 2}
+        return {"seen": 1, "costly": costly}
 
     entries = OnDemand(make)
     assert made == []
@@ -82,7 +86,12 @@ def test_an_entry_on_demand_is_made_once() -> None:
 
 def test_sentences_are_a_sequence_that_is_made_when_read() -> None:
     made: list[int] = []
-    told = Sentences(lambda: made.append(1) or ("a", "b"))
+
+    def make() -> tuple[str, ...]:
+        made.append(1)
+        return ("a", "b")
+
+    told = Sentences(make)
     assert made == []
     assert (len(told), told[1], told[:1], list(told), "b" in told) == (
         2,

@@ -10,8 +10,8 @@ from typing import Final
 
 from roofline import content
 from roofline.errors import UnknownNameError, did_you_mean
-from roofline.hardware.serving_engine import UNKNOWN, Engine
 from roofline.hardware.machine import Gpu
+from roofline.hardware.serving_engine import UNKNOWN, Engine
 from roofline.kept import kept
 from roofline.records import replace
 

@@ -19,8 +19,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "a wider interval",
     "transferred": "a fit of another device or engine stands in, with a wider interval",
     BOUND: "nothing like it was measured: a floor at datasheet rates, without an interval",
-    "assumed": "kernels of other number formats, or the shares of published rates that kernels usually "
-    "reach, stand in, with a wider interval",
+    "assumed": "kernels of other number formats, or the shares of published rates that kernels "
+    "usually reach, stand in, with a wider interval",
 }
 """Meaning of each basis of an operator's time, from best to worst."""
 

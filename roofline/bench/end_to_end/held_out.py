@@ -22,7 +22,7 @@ from roofline.bench.end_to_end.fitting import (
 from roofline.bench.end_to_end.metrics import predictions_at
 from roofline.bench.end_to_end.replay import Known
 from roofline.bench.engine_profiles import spread_keys
-from roofline.cost.calibration.devices import known
+from roofline.cost.calibration.kernel import known
 from roofline.cost.work import Array
 from roofline.hardware.serving_engine import UNKNOWN
 from roofline.serving.run.intervals import doubt_of
@@ -169,14 +169,14 @@ def spread(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:
             weight += [np.full(len(each), share / len(each)) for each in networks]
             left = NETWORKS * share
         out[key] = max(_central(np.concatenate(off), np.concatenate(weight)) / DEVIATIONS, FLOOR)
-    return {key: each for key, each in out.items() if out.get(wider.get(key)) != each}
+    return {key: each for key, each in out.items() if key not in wider or out[wider[key]] != each}
 
 
 def _central(off: Array, weight: Array) -> float:
     """Least residual that `CENTRAL` of all, by their weights, are within. [1]"""
     order = np.argsort(off)
     share = np.round(np.cumsum(weight[order]), DIGITS)
-    return float(off[order][min(np.searchsorted(share, CENTRAL), len(off) - 1)])
+    return float(off[order][min(int(np.searchsorted(share, CENTRAL)), len(off) - 1)])
 
 
 def of(spreads: Spreads, each: Known, metric: str) -> float:

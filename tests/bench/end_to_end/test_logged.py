@@ -21,7 +21,7 @@ from roofline.bench.end_to_end.logged import (
 )
 from roofline.cost.engine_costs import EngineCosts, LoggedRange
 from roofline.errors import InputError
-from roofline.hardware.engine import engine
+from roofline.hardware.engine import engine as engine_named
 from roofline.interop.engine_logs import EngineLog, read_logs
 from roofline.interop.results import Given
 from roofline.records import replace
@@ -94,7 +94,7 @@ def test_a_batch_that_was_not_logged_is_predicted_better(logs: dict[str, EngineL
     many = replace(log, steps=tuple(each for each in log.steps if each.running > 40))
     others = LoggedSteps(known, cells_of(many.steps, known, many.capacity))
     told = np.log([each.seconds for each in others.cells])
-    profile = profiles.profile_of(engine("vllm"))
+    profile = profiles.profile_of(engine_named("vllm"))
     own: dict[str, Any] = {each.name: each.after for each in found.learnt.moved}
     before, after = (
         np.abs(np.log([whole for whole, _ in others.parts(others.prices(each))]) - told)
@@ -180,7 +180,7 @@ def test_the_range_is_kept_in_the_file(tmp_path: Path) -> None:
     logged = LoggedRange((1, 64), (500, 2000), (500, 64_000), 0.04, "a deployment")
     told = profiles.Told(9, "0", "a log", (), {}, logged)
     path = profiles.write("vllm", logs, np.zeros(len(logs)), told, tmp_path / "own.yaml")
-    own = profiles.profile_of(engine("vllm"), path)
+    own = profiles.profile_of(engine_named("vllm"), path)
     assert own.logged == logged
     assert own.source == str(path)
-    assert profiles.profile_of(engine("vllm")).logged is None
+    assert profiles.profile_of(engine_named("vllm")).logged is None
