@@ -122,6 +122,7 @@ def question(
         "Sequence": Sequence,
     }
     hints = get_type_hints(kind, localns=types | others)
+    several = [name for name, hint in hints.items() if hint == Sequence[str]]
     place = {True: inspect.Parameter.KEYWORD_ONLY, False: inspect.Parameter.POSITIONAL_OR_KEYWORD}
     taken = [
         inspect.Parameter(name, place[each.kw_only], default=each.value, annotation=hints[name])
@@ -134,6 +135,9 @@ def question(
         def ask(*given: P.args, **named: P.kwargs) -> Answer:
             values = signature.bind(*given, **named)
             values.apply_defaults()
+            for name in several:  # one text by itself is not its letters
+                if isinstance(values.arguments[name], str):
+                    values.arguments[name] = (values.arguments[name],)
             return answer(kind(**values.arguments))
 
         made: Any = ask

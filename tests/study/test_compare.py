@@ -296,6 +296,11 @@ def test_an_error_names_the_variant_and_keeps_its_kind(
     assert caught.value.hint
 
 
+def test_one_change_may_be_given_by_itself() -> None:
+    one = api.compare("llama-3.1-8b", "gqa=4", calibration="none")
+    assert rows(one) == rows(api.compare("llama-3.1-8b", ["gqa=4"], calibration="none"))
+
+
 def test_nothing_to_compare_with_is_an_error() -> None:
     with pytest.raises(InputError, match="nothing to compare"):
         api.compare("llama-2-13b", [])

@@ -248,7 +248,7 @@ def profile_of(known: Engine, own: Path | None = None) -> EngineProfile:
     if file.name != known.profile:
         raise DocumentError(
             f"it is of {file.name}, and {known.name} has the constants of {known.profile}",
-            hint=f"give `engine={file.name}`, or a file that was learnt from {known.name}",
+            hint="give the engine and the GPU that it was learnt from",
             where=str(own),
         )
     told, logged = file.logged, None
