@@ -316,6 +316,15 @@ class OnDemand(Mapping[str, Entry]):
     def __contains__(self, name: object) -> bool:
         return name in self._entries  # without making it
 
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self, **other}
+
+    def __ror__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        return {**other, **self}
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 
@@ -345,6 +354,15 @@ class Sentences(Sequence[str]):
 
     def __len__(self) -> int:
         return len(self._made)
+
+    def __repr__(self) -> str:
+        return repr(self._made)
+
+    def __add__(self, other: Iterable[str]) -> tuple[str, ...]:
+        return (*self, *other)
+
+    def __radd__(self, other: Iterable[str]) -> tuple[str, ...]:
+        return (*other, *self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and self._made == tuple(other)

@@ -82,6 +82,9 @@ def test_an_entry_on_demand_is_made_once() -> None:
     assert (entries["costly"], entries["costly"], dict(entries)) == (2, 2, {"seen": 1, "costly": 2})
     assert made == ["names", "costly"]
     assert pickle.loads(pickle.dumps(entries)) == entries == {"seen": 1, "costly": 2}
+    assert repr(entries) == "{'seen': 1, 'costly': 2}"
+    assert entries | {"seen": 3} == {"seen": 3, "costly": 2}
+    assert {"seen": 3} | entries == {"seen": 1, "costly": 2}
 
 
 def test_sentences_are_a_sequence_that_is_made_when_read() -> None:
@@ -101,6 +104,9 @@ def test_sentences_are_a_sequence_that_is_made_when_read() -> None:
         True,
     )
     assert told == ("a", "b") == pickle.loads(pickle.dumps(told))
+    assert repr(told) == "('a', 'b')"
+    assert told.__add__(("c",)) == ("a", "b", "c")
+    assert told.__radd__(("c",)) == ("c", "a", "b")
     assert made == [1]
 
 

@@ -20,7 +20,7 @@ from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.prefill import prefill_dims
 from roofline.cost.measured import AUTO, NONE, USUAL
 from roofline.errors import InputError, UnknownNameError
-from roofline.hardware.engine import CDNA
+from roofline.hardware.engine import ROCM, engine_on
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu, Node
 
@@ -40,9 +40,9 @@ def calibration_of(
 
     Args:
         asked: ``"auto"``: the user's own calibrations of the device, and what is shipped for it or
-            the one most like it, else, where engines were measured on devices of its generation,
-            as ``"usual"``. ``"usual"``: shares of the published rates that kernels usually
-            reach, assumed. ``"none"``, or the name or file of a calibration.
+            the one most like it, else, where such engines were measured on devices of its
+            generation, as ``"usual"``. ``"usual"``: shares of the published rates that kernels
+            usually reach, assumed. ``"none"``, or the name or file of a calibration.
         gpu, engine: What runs, and whose kernels are preferred.
         switched: Whether the devices of a node are joined by more than the host's PCIe.
 
@@ -56,7 +56,7 @@ def calibration_of(
     if asked == AUTO:
         near = devices(gpu) if known(gpu) else ()
         found = _gathered(gpu.name, near, engine, files_of(gpu.name), switched)
-        served = gpu.architecture in CDNA
+        served = engine_on(engine, gpu).profile == ROCM
         return UsualKernels(_profile(engine, gpu), switched) if found is None and served else found
     return _named(gpu.name, engine, stamped(path_of(asked)))
 

@@ -265,6 +265,11 @@ class Deployment(Struct, frozen=True):
         return gains if self.options.cuda_graphs else eager(gains)
 
     @property
+    def basis(self) -> str:
+        """Basis of figures of it: the datasheet's, or that of its calibration."""
+        return "datasheet" if self.calibration is None else self.calibration.basis
+
+    @property
     def engine_costs(self) -> EngineCosts:
         """Overheads of the engine's software; none at datasheet rates."""
         return self.costs_on(self.layout.dp)

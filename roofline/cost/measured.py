@@ -54,5 +54,13 @@ class Calibration(Protocol):
     def profile(self) -> EngineProfile:
         """Constants of the engine that runs them."""
 
+    @property
+    def basis(self) -> str:
+        """Basis of figures that rest on it, of `BASES`."""
+
+    @property
+    def grounds(self) -> str:
+        """What operators are priced by, as sentences name it."""
+
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of an operator; None where nothing like it was measured."""

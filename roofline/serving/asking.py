@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.measured import ASSUMED_KERNELS
 from roofline.cost.moe import Routing
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
@@ -32,7 +33,9 @@ def refuse_unused(question: str, given: Mapping[str, bool]) -> None:
 
 def asked_of(deployment: Deployment) -> dict[str, Any]:
     """Metadata of a result about a deployment: what answered, and what was asked about."""
+    assumed = deployment.basis == "assumed"
     return {
+        **({"calibration": ASSUMED_KERNELS} if assumed else {}),
         "version": __version__,
         "model": deployment.architecture.name,
         "gpu": deployment.node.gpu.name,

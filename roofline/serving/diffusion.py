@@ -273,7 +273,7 @@ def _check(deployment: Deployment, output: int, steps: int, block: int) -> None:
 
 def result_of(made: Denoising) -> Result:
     """Headline, memory and derivation of a batch that is denoised."""
-    deployment, measured = made.deployment, made.deployment.calibration is not None
+    deployment, measured = made.deployment, made.deployment.calibration
     source = "LLaDA (arXiv 2502.09992); Block Diffusion (arXiv 2503.09573)"
     figures = (
         ("latency_s", "s", "arrival to the last block"),
@@ -303,7 +303,7 @@ def result_of(made: Denoising) -> Result:
     def row(metric: str, unit: str, meaning: str) -> dict[str, Any]:
         value = float(getattr(made, metric))
         wide = exp(CENTRAL * spreads.get(metric, made.log_sd))
-        ends = {"low": value / wide, "high": value * wide} if measured else {}
+        ends = {"low": value / wide, "high": value * wide} if measured is not None else {}
         told = {"metric": metric, "value": value, **ends, "unit": unit}
         return {**told, "basis": made.basis, "meaning": meaning}
 
@@ -322,9 +322,9 @@ def result_of(made: Denoising) -> Result:
         basis=made.basis,
     )
     times = (
-        "Steps are priced by fits to measured kernels, and by what the engine adds to a decode "
-        "step of as many sequences; intervals are the central 80 %. No denoising was measured."
-        if measured
+        f"Steps are priced by {measured.grounds}, and by what the engine adds to a decode step of "
+        "as many sequences; intervals are the central 80 %. No denoising was measured."
+        if measured is not None
         else "Times are the datasheet roofline: the least the hardware allows, not a forecast."
     )
     return Result(
@@ -348,7 +348,7 @@ def result_of(made: Denoising) -> Result:
             "denoising_steps": made.steps,
             "block": made.block,
             "convention": "engine",
-            "basis": "calibrated" if measured else "datasheet",
+            "basis": "calibrated" if measured is not None else "datasheet",
             "fits": fits,
             "summary": summary,
         },

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.measured import ASSUMED_KERNELS
 from roofline.cost.memory import Memory
 from roofline.records import replace
 from roofline.serving.advice import shares
@@ -14,7 +15,7 @@ from roofline.serving.ffn_pools import VISITS, Ratio, ratio_of
 from roofline.serving.notes import DATASHEET
 from roofline.serving.pools import Phases
 from roofline.serving.static import StaticBatch, static_batch
-from roofline.table import Derivation, Result, Table, table, units_of
+from roofline.table import Derivation, Result, Table, table, units_of, worst
 from roofline.units import count, counted, dollars, show, show_binary, significant
 from roofline.version import __version__
 
@@ -46,6 +47,7 @@ def result_of(pools: Disaggregated) -> Result:
         derivations=derivations,
         notes=tuple(dict.fromkeys(notes(pools))),
         metadata={
+            **({"calibration": ASSUMED_KERNELS} if _basis(pools) == "assumed" else {}),
             "version": __version__,
             "model": rest.architecture.name,
             "gpu": first.node.gpu.name,
@@ -242,7 +244,7 @@ def notes(pools: Disaggregated) -> tuple[str, ...]:
     out = [
         DATASHEET
         if pools.fast is None
-        else "Times of operators are fits to measured kernels; both ends of a figure are the "
+        else f"Times of operators are {_grounds(pools)}; both ends of a figure are the "
         "central 80 %, errors of both pools taken to go together. Steps of both pools have "
         "the engine's software in them, TTFT its front end. The hand-over of the cache is at "
         "published rates.",
@@ -289,7 +291,13 @@ SHOWN: Final = 8
 
 
 def _basis(pools: Disaggregated) -> str:
-    return "datasheet" if pools.fast is None else "interpolated"
+    return worst(each.deployment.basis for each in (pools.prefill, pools.decode))
+
+
+def _grounds(pools: Disaggregated) -> str:
+    """What operators of the pools are priced by."""
+    known = (each.deployment.calibration for each in (pools.prefill, pools.decode))
+    return " and ".join(dict.fromkeys(each.grounds for each in known if each is not None))
 
 
 def headline(pools: Disaggregated, derivations: Mapping[str, Derivation]) -> Table:

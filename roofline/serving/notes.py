@@ -29,11 +29,6 @@ DATASHEET: Final = (
     "take longer. The second figure is the sum without overlap at the same rates."
 )
 
-USUALLY: Final = (
-    "No kernels were measured on such devices: operators take the shares of published rates that "
-    "kernels usually reach, assumed. `calibration=none` has the bounds of the datasheet."
-)
-
 
 def notes(
     batch: StaticBatch, replicas: int, forms: Mapping[str, Phases] | None = None
@@ -170,9 +165,7 @@ def _grounds(batch: StaticBatch) -> list[str]:
         f"Operators are priced by fits to kernels measured on {' and '.join(places)}; intervals "
         "are the central 80 % on shapes that the fits did not see, and roof is the least that "
         "published rates allow over the time."
-        if places
-        else USUALLY
-    ]
+    ] * bool(places)
     used = {label for label, _, _ in fits}
     if own_runs := sorted({label.mine for label in used if label.mine}):
         kernels = sorted({_told(label) for label in used if label.mine})

@@ -98,8 +98,7 @@ def schemes(made: Paged) -> Table:
 
     units = {"slots": "token", "mean_slots": "token"}
     units |= dict.fromkeys(("decode_tok_s", "decode_tok_s_low", "decode_tok_s_high"), "token/s")
-    basis = "interpolated" if calibrated else "datasheet"
-    return table([row(scheme) for scheme in made.schemes], units, basis)
+    return table([row(scheme) for scheme in made.schemes], units, made.deployment.basis)
 
 
 def sentences(made: Paged) -> tuple[str, ...]:

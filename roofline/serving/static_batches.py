@@ -371,5 +371,4 @@ def curve(batch: StaticBatch, most: int, found: StaticBatches | None = None) -> 
             ):
                 factor = float(np.exp(CENTRAL * sds[place]))
                 row[f"{name}_low"], row[f"{name}_high"] = row[name] / factor, row[name] * factor
-    basis = "interpolated" if batch.calibrated else "datasheet"
-    return table(rows, units_of(rows[0]), basis)
+    return table(rows, units_of(rows[0]), batch.deployment.basis)

@@ -23,7 +23,7 @@ STEADY: Final = ("ttft_idle_s", "tpot_steady_s", "steady_tok_s")
 TIMES: Final = ("ttft_s", "tpot_s", "latency_s")
 """Figures that have an interval."""
 MEASURED: Final = (
-    "Times are fits to measured kernels of the device, or of the one most like it; what was not "
+    "Times are {} of the device, or of the one most like it; what was not "
     "measured, such as the interconnect of nodes, is at published rates and assumed latencies. "
     "Layouts are off together: their order is surer than each of them."
 )
@@ -168,7 +168,8 @@ def layouts(
     steady = (
         rank == "steady" and workload.kv_cache and base.architecture.causal and workload.output > 1
     )
-    usd, calibrated = base.node.gpu.usd_per_hour, base.calibration is not None
+    usd, prices = base.node.gpu.usd_per_hour, base.calibration
+    calibrated = prices is not None
     full = bool(np.all(np.isfinite(priced.largest)))
     known = [name for name in OBJECTIVES if full or name == "latency"]
     orders = {name: ranked(priced, name) for name in known}
@@ -188,7 +189,7 @@ def layouts(
         kind="layouts",
         tables={
             "layouts": _table(
-                priced, np.concatenate([order, rest]).astype(np.intp), usd, calibrated, steady
+                priced, np.concatenate([order, rest]).astype(np.intp), usd, base.basis, steady
             ),
             "best": table(best, {"objective": "", "layout": "", "reason": ""} if not best else {}),
         },
@@ -203,7 +204,7 @@ def layouts(
                 "replica; throughput is with as many sequences as fit, whatever latency that has."
             ),
             "`roofline analyze … --layout NAME` shows where the time of one goes.",
-            MEASURED if calibrated else DATASHEET,
+            DATASHEET if prices is None else MEASURED.format(prices.grounds),
         ),
         metadata={
             **{key: value for key, value in asked_of(base).items() if key != "layout"},
@@ -236,7 +237,7 @@ def _summary(
 
 
 def _table(
-    priced: Layouts, order: NDArray[np.intp], usd_per_hour: float, calibrated: bool, steady: bool
+    priced: Layouts, order: NDArray[np.intp], usd_per_hour: float, basis: str, steady: bool
 ) -> Table:
     """Layouts in an order, a row for each."""
 
@@ -271,7 +272,7 @@ def _table(
     if steady:
         columns |= {name: figures(name) for name in STEADY}
     columns |= {name: figures(name) for name in TIMES}
-    for name in TIMES if calibrated else ():
+    for name in () if basis == "datasheet" else TIMES:
         value = getattr(priced, name)
         wide = np.exp(CENTRAL * getattr(priced, name.replace("_s", "_log_sd")))
         columns[f"{name}_low"] = (value / wide)[order].tolist()
@@ -293,7 +294,7 @@ def _table(
             ],
             "wire_share": figures("wires"),
         }
-    basis = "interpolated" if calibrated else "assumed"
+    basis = "assumed" if basis == "datasheet" else basis
     units = units_of(columns)
     return Table(
         {

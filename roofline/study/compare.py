@@ -29,7 +29,7 @@ TIMES: Final = (
     "forecast; variants are compared at the same rates."
 )
 MEASURED: Final = (
-    "Times of operators are fits to measured kernels of the device, or of the one most like it; ± "
+    "Times of operators are {} of the device, or of the one most like it; ± "
     "is the central 80 %. Variants are off together, so factors are surer than what they are of; "
     "`roofline analyze` gives the grounds of each."
 )
@@ -114,7 +114,9 @@ def compare(
         )
     every = _priced(base, changes, conditions)
     devices = {each.setup.gpu.name: each.setup.gpu for each in every}
-    bare = [gpu.title for gpu in devices.values() if conditions.calibrate(gpu) is None]
+    known = {gpu.title: conditions.calibrate(gpu) for gpu in devices.values()}
+    bare = [title for title, each in known.items() if each is None]
+    grounds = dict.fromkeys(each.grounds for each in known.values() if each is not None)
     notes: tuple[str, ...] = ()
     if conditions.convention == "engine" and 0 < len(bare) < len(devices):
         every = _priced(base, changes, replace(conditions, calibrate=lambda _: None))
@@ -150,7 +152,7 @@ def compare(
         tables=out,
         notes=(
             ACCURACY,
-            MEASURED if calibrated else TIMES,
+            MEASURED.format(" and ".join(grounds)) if calibrated else TIMES,
             *([LASTING if lasting else STATIC] if conditions.convention == "engine" else []),
             *notes,
             *_notes(every),

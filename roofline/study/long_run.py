@@ -82,8 +82,7 @@ def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDA
         for name in (f"saturation_per_s{end}" for end in ENDS):
             out[name] = columns.get(name, out[name])
     out["fits"] = limit != MEMORY
-    basis = "datasheet" if lane.deployment.calibration is None else "interpolated"
-    out["basis"] = np.full(len(values), BASES.index(basis))
+    out["basis"] = np.full(len(values), BASES.index(lane.deployment.basis))
     return out
 
 

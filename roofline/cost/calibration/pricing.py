@@ -113,6 +113,16 @@ class GpuCalibration:
         init=False, default_factory=dict, repr=False, compare=False
     )
 
+    @property
+    def basis(self) -> str:
+        """Basis of figures that rest on it."""
+        return "interpolated"
+
+    @property
+    def grounds(self) -> str:
+        """What operators are priced by."""
+        return "fits to measured kernels"
+
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of one execution of an operator; None where nothing like it was measured.
 

@@ -64,6 +64,11 @@ ADAPTERS: Final = (
     "assumed, with a wider interval"
 )
 """Reason that prices of adapters are told with."""
+UNMEASURED: Final = (
+    "no kernels were measured on such devices: operators take the shares of published rates that "
+    "kernels usually reach, assumed; `calibration=none` has the bounds of the datasheet"
+)
+"""Reason that prices of a device are told with."""
 
 
 def usual(op: Op, gpu: Gpu, *, switched: bool = True) -> Measured | None:
@@ -121,6 +126,19 @@ class UsualKernels(Struct, frozen=True):
         """Name of the profile."""
         return ASSUMED_KERNELS
 
+    @property
+    def basis(self) -> str:
+        """Basis of figures that rest on it."""
+        return "assumed"
+
+    @property
+    def grounds(self) -> str:
+        """What operators are priced by."""
+        return "what kernels usually reach of published rates"
+
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of one execution of an operator."""
-        return usual(op, gpu, switched=self.switched)
+        found = usual(op, gpu, switched=self.switched)
+        if found is None or found.assumed:
+            return found
+        return replace(found, assumed=UNMEASURED)

@@ -147,8 +147,9 @@ def _priced(ordered: Sequence[OpTime]) -> tuple[str, str, str]:
     shares = ", ".join(
         f"{known[basis] / total:.0%} {basis}" for basis in BASES if known.get(basis, 0.0) > 0
     )
+    measured = any(entry.measured is not None and entry.measured.found for entry in ordered)
     return (
-        "repeats · time of the measured kernel"
+        f"repeats · time of the {'measured ' * measured}kernel"
         + ", and the engine" * any(entry.op.kind == "engine" for entry in ordered),
         worst([basis for basis, time in known.items() if time > COUNTS * total]),
         f"{shares}; the least at published rates is {show(least, 's')}",
@@ -233,7 +234,7 @@ def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> D
     op, found = entry.op, known.found
     if found is None and known.assumed:
         start = (entry.seconds - entry.roof) / op.repeat
-        launch = given("start", start, "s", "launch, and what its limits do not overlap", "assumed")
+        launch = given("start", start, "s", "launch, and all beside its limits", "assumed")
         bounds = f"max(F / P, bytes / BW), bound by {entry.bound}"
         least = given("least", entry.roof / op.repeat, "s", bounds, "datasheet")
         return derived(

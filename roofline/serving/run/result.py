@@ -231,7 +231,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
 
 def basis(run: Run) -> str:
     """Basis of the times."""
-    return "datasheet" if run.deployment.calibration is None else "interpolated"
+    return run.deployment.basis
 
 
 def sentences(
@@ -453,7 +453,7 @@ def _grounds(deployment: Deployment) -> str:
     """Basis of the prices of steps where kernels were measured."""
     assert deployment.calibration is not None, "datasheet rates"
     costs, title = deployment.engine_costs, deployment.engine.title
-    measured = "Steps are priced by fits to measured kernels"
+    measured = f"Steps are priced by {deployment.calibration.grounds}"
     if not costs.step_s:
         return f"{measured}; what {title} adds to them is left out."
     each = show(float(costs.sequence_s), "s")

@@ -202,4 +202,4 @@ def _price(done: Confirmed, gpus: Derivation) -> Derivation:
 
 
 def _basis(kind: Kind) -> str:
-    return "datasheet" if kind.base.calibration is None else "interpolated"
+    return kind.base.basis

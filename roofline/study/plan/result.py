@@ -17,7 +17,7 @@ from roofline.study.plan.plan import Plan, without_drafts
 from roofline.study.plan.relaxations import Relaxation, Remake, limit, relaxations
 from roofline.study.plan.sensitivity import Bar, frontier, levels, steps, tornado
 from roofline.study.plan.summary import drafting_facts, drafting_notes, drafting_options, summary
-from roofline.table import Result, Table, table
+from roofline.table import Result, Table, table, worst
 from roofline.units import counted
 from roofline.version import __version__
 
@@ -47,7 +47,8 @@ def result_of(
     None for a rate curve leaves out fleets that follow one.
     """
     names, best = named(plan.goal.objectives), plan.best
-    basis = "datasheet" if any(kind.bounded for kind in plan.kinds) else "interpolated"
+    bounded = any(kind.bounded for kind in plan.kinds)
+    basis = "datasheet" if bounded else worst(kind.base.basis for kind in plan.kinds)
     options = (*plan.found.options, *plan.found.short, *plan.pooled)
     able = [each for each in options if each.capacity > 0]
     found: tuple[Relaxation, ...] = ()

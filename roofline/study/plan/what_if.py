@@ -15,7 +15,14 @@ COLUMNS: Final = (
     "probability",
 )
 """Columns of a plan's figures. [1] [$/h] [$] [s]"""
-MEASURED, ASSUMED = "measured kernels", "assumed: a bound at published rates, no forecast"
+KERNELS: Final = "measured kernels"
+BOUND: Final = "assumed: a bound at published rates, no forecast"
+KNOWN: Final = {
+    "interpolated": KERNELS,
+    "assumed": "usual shares of published rates, assumed",
+    "datasheet": BOUND,
+}
+"""What a plan is known by, by the basis of its deployment."""
 
 
 class WhatIf(Struct, frozen=True):
@@ -54,7 +61,7 @@ def _figures(each: WhatIf, base: Plan) -> dict[str, Any]:
         **{name: row.get(name) for name in COLUMNS},
         "probability": best.probability,
         "more": own / paid - 1.0 if paid and own else None,
-        "known": ASSUMED if best.option.kind.bounded else MEASURED,
+        "known": KNOWN[best.option.kind.base.basis],
     }
 
 
@@ -74,7 +81,7 @@ def said(every: Sequence[WhatIf], found: Table) -> tuple[str, ...]:
         price = "" if row["more"] is None else f", {row['more']:+.0%} a token"
         likely = row["probability"]
         sure = "" if likely is None else f", {chance(likely)} likely that all limits hold"
-        known = "" if row["known"] == MEASURED else f" ({row['known']})"
+        known = "" if row["known"] == KERNELS else f" ({row['known']})"
         out.append(
             f"What if {row['change']}: {counted(row['gpus'], 'GPU')}, {row['shape']} on "
             f"{row['gpu']}{price}{sure}{known}."

@@ -35,6 +35,8 @@ class Law:
     """Kernels of llama-3.1-8b in 16 bits on one device, of which three take time."""
 
     name: str = "law"
+    basis: str = "interpolated"
+    grounds: str = "a law"
     profile: EngineProfile = NO_ENGINE
 
     def price(self, op: Op, gpu: Gpu) -> Measured:

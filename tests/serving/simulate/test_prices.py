@@ -28,6 +28,8 @@ class Planted:
     """Times that bend where the datasheet's do not: launches, rates that are reached slowly."""
 
     name: str = "planted"
+    basis: str = "interpolated"
+    grounds: str = "planted times"
     profile: EngineProfile = NO_ENGINE
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
