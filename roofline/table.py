@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 BASES = ("measured", "interpolated", "extrapolated", "transferred", "datasheet", "assumed")
 """Bases of figures, from best to worst; a figure built from others has the worst of theirs."""
 
+USUAL_KERNELS = "usual kernels"
+"""Name of what prices a device that no kernels were measured on."""
+
 
 def worst(bases: Iterable[str]) -> str:
     """Basis of a figure built from others: the worst one wins.

@@ -11,6 +11,8 @@ from roofline.interop.commands import targets
 CANDIDATES: Final = tuple(name for name in targets.ENGINES if targets.PRICED_AS[name] == name)
 """Engines that are compared: others are priced as ideal ones, which nothing is slower than."""
 
+NOT_MEASURED: Final = "it was not measured on such devices, and its bounds are no forecast"
+
 
 def fastest(asked: Serving) -> tuple[str, tuple[str, ...]]:
     """Name of the engine with most output tokens a second at the benchmark's load, and notes.
@@ -29,6 +31,7 @@ def fastest(asked: Serving) -> tuple[str, tuple[str, ...]]:
     known = set(parameters_of(Analysis)) - {"engine", "draft_length"}
     same: dict[str, Any] = {name: value for name, value in vars(asked).items() if name in known}
     priced: dict[str, tuple[float, float, float]] = {}
+    bounds: dict[str, tuple[float, float, float]] = {}
     refused: dict[str, RooflineError] = {}
     for name in CANDIDATES:
         try:
@@ -39,9 +42,15 @@ def fastest(asked: Serving) -> tuple[str, tuple[str, ...]]:
         row = next(
             each for each in found.tables["headline"].rows() if each["metric"] == "throughput_tok_s"
         )
-        low, high = (row[end] if row[end] else row["value"] for end in ("low", "high"))
-        priced[name] = (row["value"], low, high)
-    why = [f"{name} is left out: {error.message}" for name, error in refused.items()]
+        low, high = (row.get(end) or row["value"] for end in ("low", "high"))
+        bounded = found.metadata["basis"] == "datasheet"
+        (bounds if bounded else priced)[name] = (row["value"], low, high)
+    left = {name: error.message for name, error in refused.items()}
+    if priced:
+        left |= dict.fromkeys(bounds, NOT_MEASURED)
+    else:
+        priced = bounds
+    why = [f"{name} is left out: {reason}" for name, reason in left.items()]
     if not priced:
         first, *others = refused.values()
         if all(str(error) == str(first) for error in others):

@@ -17,7 +17,7 @@ from roofline.bench.calibrations import find, own_files
 from roofline.bench.engine_profiles import shipped_profile
 from roofline.cost.measured import AUTO, NONE
 from roofline.errors import InputError, RooflineError
-from roofline.hardware.catalog import gpu
+from roofline.hardware.catalog import gpu, node
 from roofline.hardware.engine import engine
 from roofline.model.catalog import architecture
 from roofline.records import replace
@@ -261,11 +261,13 @@ def _digest(scenario: Scenario, sources: Sources) -> str:
 
 
 def _engine_costs(scenario: Scenario) -> dict[str, dict[str, str | float]]:
-    """Overheads of engines by name, as far as they were fitted."""
+    """Overheads of engines by name, as far as they were fitted and are those of every device."""
     if scenario.calibration == "none":
         return {}
     names = {*scenario.engines, *(patch.engine for patch in scenario.patches if patch.engine)}
-    known = {name: shipped_profile(name) for name in sorted(names)}
+    gpus = [node(name).gpu if scenario.nodes else gpu(name) for name in scenario.machines]
+    every = {name: {shipped_profile(name, each) for each in gpus} for name in sorted(names)}
+    known = {name: found.pop() for name, found in every.items() if len(found) == 1}
     return {
         name: {
             "title": engine(name).title,

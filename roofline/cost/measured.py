@@ -16,8 +16,6 @@ AUTO: Final = "auto"
 USUAL: Final = "usual"
 NONE: Final = "none"
 """Names of calibrations: see `roofline.bench.calibrations.calibration_of`."""
-ASSUMED_KERNELS: Final = "usual kernels"
-"""Name of what prices a device that no kernels were measured on, in results."""
 DATASHEET: Final = float(BASES.index("datasheet"))
 UNMEASURED: Final = 0.3
 """Log standard deviation of an operator that is priced at datasheet rates beside others that were

@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.measured import ASSUMED_KERNELS
 from roofline.cost.moe import Routing
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
+from roofline.table import USUAL_KERNELS
 from roofline.version import __version__
 
 Objective = Literal["latency", "throughput", "cost"]
@@ -35,7 +35,7 @@ def asked_of(deployment: Deployment) -> dict[str, Any]:
     """Metadata of a result about a deployment: what answered, and what was asked about."""
     assumed = deployment.basis == "assumed"
     return {
-        **({"calibration": ASSUMED_KERNELS} if assumed else {}),
+        **({"calibration": USUAL_KERNELS} if assumed else {}),
         "version": __version__,
         "model": deployment.architecture.name,
         "gpu": deployment.node.gpu.name,

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.measured import ASSUMED_KERNELS
 from roofline.cost.memory import Memory
 from roofline.records import replace
 from roofline.serving.advice import shares
@@ -15,7 +14,7 @@ from roofline.serving.ffn_pools import VISITS, Ratio, ratio_of
 from roofline.serving.notes import DATASHEET
 from roofline.serving.pools import Phases
 from roofline.serving.static import StaticBatch, static_batch
-from roofline.table import Derivation, Result, Table, table, units_of, worst
+from roofline.table import USUAL_KERNELS, Derivation, Result, Table, table, units_of, worst
 from roofline.units import count, counted, dollars, show, show_binary, significant
 from roofline.version import __version__
 
@@ -47,7 +46,7 @@ def result_of(pools: Disaggregated) -> Result:
         derivations=derivations,
         notes=tuple(dict.fromkeys(notes(pools))),
         metadata={
-            **({"calibration": ASSUMED_KERNELS} if _basis(pools) == "assumed" else {}),
+            **({"calibration": USUAL_KERNELS} if _basis(pools) == "assumed" else {}),
             "version": __version__,
             "model": rest.architecture.name,
             "gpu": first.node.gpu.name,

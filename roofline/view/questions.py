@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from roofline.cost.measured import ASSUMED_KERNELS
-from roofline.table import Result
+from roofline.table import USUAL_KERNELS, Result
 from roofline.units import counted
 from roofline.view.block import Grid
 from roofline.view.known import BOUND, calibrated
@@ -104,7 +103,7 @@ def view_of(result: Result) -> View:
     parts += [f"{given[name]} {of}" for name, of in SAID.items() if given.get(name)]
     if calibrated(result):
         named = f" ({given['calibration']})" if given.get("calibration") else ""
-        if given.get("calibration") == ASSUMED_KERNELS:
+        if given.get("calibration") == USUAL_KERNELS:
             parts.append("predicted from usual shares of published rates")
         else:
             parts.append(f"predicted from measured kernels{named}")

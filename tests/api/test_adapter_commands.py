@@ -58,6 +58,15 @@ def test_auto_is_the_engine_with_most_tokens_and_says_what_others_do() -> None:
         written("auto", engine="vllm")
 
 
+def test_auto_compares_no_bound_with_a_prediction() -> None:
+    """TensorRT-LLM was not measured on AMD's devices: its bound is less than anyone can take."""
+    there = api.serve_command("llama-3.1-8b", "mi325x", target="auto")
+    assert there.metadata["target"] in ("vllm", "sglang")
+    assert any(note.startswith("trtllm is left out: it was not measured") for note in there.notes)
+    bounded = api.serve_command("llama-3.1-8b", "gaudi3", target="auto")
+    assert "left out" not in " ".join(bounded.notes)
+
+
 def test_auto_says_of_a_mistake_what_an_engine_says_of_it() -> None:
     """It is no fault of the engines that a network or a format is not known."""
     for wrong in ({"model": "lama-3.1-8b"}, {"kv": "fp9"}):

@@ -12,11 +12,11 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
-from roofline.cost.measured import ASSUMED_KERNELS, Measured
+from roofline.cost.measured import Measured
 from roofline.cost.work import CONVERSION, CONVERSION_OF_EXPERTS, Number, Op
 from roofline.hardware.machine import Gpu
 from roofline.records import replace
-from roofline.table import BASES
+from roofline.table import BASES, USUAL_KERNELS
 from roofline.units import show
 
 ASSUMED: Final = float(BASES.index("assumed"))
@@ -124,7 +124,7 @@ class UsualKernels(Struct, frozen=True):
     @property
     def name(self) -> str:
         """Name of the profile."""
-        return ASSUMED_KERNELS
+        return USUAL_KERNELS
 
     @property
     def basis(self) -> str:
