@@ -295,8 +295,8 @@ Entry = TypeVar("Entry")
 class OnDemand(Mapping[str, Entry]):
     """Mapping that is made when it is first read, and its entries when they are asked for.
 
-    Entries are given as they are, or as functions that make them, each of which runs once. Copies
-    for other processes have all entries made.
+    Entries are given as they are, or as functions that make them, each of which runs once (or once
+    in each thread that asks at the same time). Copies for other processes have all entries made.
 
     >>> rows = OnDemand(lambda: {"seen": 1, "costly": lambda: 6 * 7})
     >>> list(rows), rows["costly"]
@@ -318,6 +318,12 @@ class OnDemand(Mapping[str, Entry]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries  # without making it
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Entry of a name; an error of what makes it is not taken for a name that is missing."""
+        if name not in self:
+            return default
+        return self[name]
 
     def __repr__(self) -> str:
         return repr(dict(self))

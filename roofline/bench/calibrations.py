@@ -51,14 +51,15 @@ def calibration_of(
     """
     if asked == NONE:
         return None
+    own = _profile(engine, gpu)
     if asked == USUAL:
-        return UsualKernels(_profile(engine, gpu), switched)
+        return UsualKernels(own, switched)
     if asked == AUTO:
         near = devices(gpu) if known(gpu) else ()
-        found = _gathered(gpu.name, near, engine, files_of(gpu.name), switched)
+        found = _gathered(gpu.name, near, engine, own, files_of(gpu.name), switched)
         served = engine_on(engine, gpu).profile == ROCM
-        return UsualKernels(_profile(engine, gpu), switched) if found is None and served else found
-    return _named(gpu.name, engine, stamped(path_of(asked)))
+        return UsualKernels(own, switched) if found is None and served else found
+    return _named(gpu.name, engine, own, stamped(path_of(asked)))
 
 
 def joined(node: Node) -> bool:
@@ -67,7 +68,7 @@ def joined(node: Node) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _named(device: str, engine: str, file: Stamp) -> GpuCalibration:
+def _named(device: str, engine: str, constants: EngineProfile, file: Stamp) -> GpuCalibration:
     """Calibration of a device from one file, made once for all deployments."""
     (found,) = read([file])
     fits = _fits(found, device)
@@ -76,7 +77,7 @@ def _named(device: str, engine: str, file: Stamp) -> GpuCalibration:
             f"the calibration {found.name!r:.60} has no kernel of a network in it",
             hint="calibrate this GPU: roofline calibrate --backend cupy; or `calibration=auto`",
         )
-    return GpuCalibration(found.name, engine, tuple(fits), fits.__getitem__, _profile(engine))
+    return GpuCalibration(found.name, engine, tuple(fits), fits.__getitem__, constants)
 
 
 def own_files(asked: str, gpu: Gpu) -> tuple[Path, ...]:
@@ -92,7 +93,12 @@ def own_files(asked: str, gpu: Gpu) -> tuple[Path, ...]:
 
 @lru_cache(maxsize=64)
 def _gathered(
-    device: str, near: tuple[str, ...], engine: str, own_files: tuple[Stamp, ...], switched: bool
+    device: str,
+    near: tuple[str, ...],
+    engine: str,
+    constants: EngineProfile,
+    own_files: tuple[Stamp, ...],
+    switched: bool,
 ) -> GpuCalibration | None:
     """One object for all deployments of a device under an engine: what a sweep remembers is its."""
     fits: dict[Label, Kernel] = {}
@@ -118,7 +124,7 @@ def _gathered(
         _kernels(engine),
         (*fits, *shipped),
         load,
-        _profile(engine),
+        constants,
         inside,
         switched or not inside,
     )
@@ -172,7 +178,7 @@ def _kernels(engine: str) -> str:
     return known.family or "vllm"
 
 
-def _profile(engine: str, gpu: Gpu | None = None) -> EngineProfile:
+def _profile(engine: str, gpu: Gpu) -> EngineProfile:
     from roofline.bench.engine_profiles import shipped_profile
 
     return shipped_profile(engine, gpu)

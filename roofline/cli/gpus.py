@@ -51,6 +51,7 @@ def show(
     from roofline.cost.calibration.kernel import devices
     from roofline.hardware import catalog
     from roofline.hardware.describe import describe
+    from roofline.hardware.engine import CDNA
 
     gpu = catalog.gpu(name)
     table, kernels = describe(gpu), measured(gpu.name)
@@ -72,8 +73,12 @@ def show(
         return
     if not len(kernels):
         _, *others = devices(gpu)
-        like = f"its times are carried from {others[0]}, at its own rates" if others else ""
-        echo(f"\nNo kernel of it was measured: {like or 'its times are the datasheet rates'}.")
+        like = "its times are the datasheet rates"
+        if others:
+            like = f"its times are carried from {others[0]}, at its own rates"
+        elif gpu.architecture in CDNA:
+            like = "under vLLM and SGLang its times are usual shares of the datasheet rates"
+        echo(f"\nNo kernel of it was measured: {like}.")
         return
     title = "Measured kernels; errors on shapes that the fit did not see"
     columns = "provider=Engine, kind=Kernel, variant=Formats, rows, median, p90, inside"

@@ -52,8 +52,8 @@ FORMULAS: Final = [
     for rest in ("cmd|' /C calc'!A0", 'HYPERLINK("http://x","y")', "SUM(A1:A9)", "1+1|x", "A1")
 ]
 ESCAPES: Final = [
-    "\x1b[31mred", "\x1b]0;title\x07", "\x1b[2J", "\x1b[6n", "\x9b31m", "\x90q\x9c", "a\rb", "a\bb",
-    "\x07", "\x0e", "\u202eabc", "\u2066abc", "\u200eabc", "\x85", "\u2028x", "a\x1b]8;;x:y\x07b",
+    "\x1b[31mred", "\x1b[2J", "\x1b]0;title\x07", "\x1b[6n", "\x90q\x9c", "\x9b31m", "a\rb", "a\bb",
+    "a\x1b]8;;x:y\x07b", "\x07", "\u202eabc", "\u2066abc", "\x0e", "\u200eabc", "\u2028x", "\x85",
 ]  # fmt: skip
 TAGS: Final = [
     "!!python/object/apply:os.system ['touch pwned']", "!!python/name:os.system", "&a [*a]",
