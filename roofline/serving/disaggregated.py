@@ -29,8 +29,9 @@ from roofline.units import MILLION, SECONDS_PER_HOUR
 
 UNFITTED: Final = 2.3
 """Factor on the spread of closed loops where no row of that kind was fitted to. Four fifths of the
-measured rows of two pools are within 2.3 times that spread in TPOT and 2.1 in TTFT (118 rows, 1.2 in
-latency and throughput), of drafts within 1.9 in TPOT, of MLPerf within 1.1 to 2.0 in throughput. [1]
+measured rows of two pools are within 2.3 times that spread in TPOT and 2.1 in TTFT (118 rows; 1.2
+in latency and throughput), of drafts within 1.9 in TPOT, of MLPerf within 1.1 to 2.0 in throughput.
+[1]
 """
 
 
