@@ -109,7 +109,7 @@ def test_trees_are_stored_as_they_are(step: float, far: float) -> None:
     kernel, random = files.fit_of(label), np.random.default_rng(3)
     bounds = np.array([[0.5, 3.5, 7.0], [1.5, 2.5, 4.25]])
     columns = random.integers(0, 2, (50, 4))
-    leaves = random.integers(-128, 128, (50, 16)) * step
+    leaves = np.asarray(random.integers(-128, 128, (50, 16)) * step, dtype=np.float64)
     leaves[7, 3] += far
     grown = Branches(columns, bounds[columns, random.integers(0, 3, (50, 4))], leaves)
     assert kernel.model.residual is not None
