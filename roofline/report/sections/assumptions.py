@@ -51,7 +51,7 @@ def _grids(result: Result) -> Iterator[Grid]:
         name = result.metadata.get("calibration")
         yield grid(
             "kernels-table",
-            "Measured kernels that predict the times" + (f": calibration {name}" if name else ""),
+            "Kernels that predict the times" + (f": calibration {name}" if name else ""),
             kernels,
             "kernel, measured on, basis, prefill=Of prefill, decode=Of decode, operators, "
             "source=Measurements and note",
