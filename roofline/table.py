@@ -314,7 +314,8 @@ class OnDemand(Mapping[str, Entry]):
         found: Any = self._entries[name]
         if callable(found):
             found = self._entries[name] = found()
-        return found  # type: ignore[no-any-return]
+        entry: Entry = found
+        return entry
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries  # without making it
@@ -376,7 +377,7 @@ class Sentences(Sequence[str]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and self._made == tuple(other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as lists have none
 
     def __reduce__(self) -> tuple[Any, ...]:
         return tuple, (self._made,)

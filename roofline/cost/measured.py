@@ -1,5 +1,6 @@
 """Measured time of an operator, and the protocol of calibrations that tell it."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
@@ -20,6 +21,13 @@ DATASHEET: Final = float(BASES.index("datasheet"))
 UNMEASURED: Final = 0.3
 """Log standard deviation of an operator that is priced at datasheet rates beside others that were
 measured; assumed. [1]"""
+
+GROUNDS: Final[Mapping[str, str]] = {
+    "interpolated": "fits to measured kernels",
+    "assumed": "what kernels usually reach of published rates",
+    "datasheet": "published rates",
+}
+"""Grounds of the prices of operators as sentences name them, by the basis of a deployment."""
 
 
 class Measured(Struct, frozen=True):
@@ -55,10 +63,6 @@ class Calibration(Protocol):
     @property
     def basis(self) -> str:
         """Basis of figures that rest on it, of `BASES`."""
-
-    @property
-    def grounds(self) -> str:
-        """What operators are priced by, as sentences name it."""
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of an operator; None where nothing like it was measured."""

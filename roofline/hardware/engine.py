@@ -19,7 +19,7 @@ _UNLISTED: Final = "unlisted"
 ROCM: Final = "rocm"
 """Profile of constants of engines made for CUDA where they run on AMD's devices."""
 PORTED: Final = frozenset({"sglang", "vllm"})
-"""Such engines, by family."""
+"""Families of engines made for CUDA that run there."""
 CDNA: Final = frozenset({"cdna3", "cdna4"})
 """Generations of AMD's devices that were measured end to end."""
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.measured import GROUNDS
 from roofline.cost.memory import Memory, budget
 from roofline.cost.roof import Parts
 from roofline.cost.step import Group, prefill
@@ -273,7 +274,7 @@ def _check(deployment: Deployment, output: int, steps: int, block: int) -> None:
 
 def result_of(made: Denoising) -> Result:
     """Headline, memory and derivation of a batch that is denoised."""
-    deployment, measured = made.deployment, made.deployment.calibration
+    deployment, measured = made.deployment, made.deployment.calibration is not None
     source = "LLaDA (arXiv 2502.09992); Block Diffusion (arXiv 2503.09573)"
     figures = (
         ("latency_s", "s", "arrival to the last block"),
@@ -303,7 +304,7 @@ def result_of(made: Denoising) -> Result:
     def row(metric: str, unit: str, meaning: str) -> dict[str, Any]:
         value = float(getattr(made, metric))
         wide = exp(CENTRAL * spreads.get(metric, made.log_sd))
-        ends = {"low": value / wide, "high": value * wide} if measured is not None else {}
+        ends = {"low": value / wide, "high": value * wide} if measured else {}
         told = {"metric": metric, "value": value, **ends, "unit": unit}
         return {**told, "basis": made.basis, "meaning": meaning}
 
@@ -322,9 +323,10 @@ def result_of(made: Denoising) -> Result:
         basis=made.basis,
     )
     times = (
-        f"Steps are priced by {measured.grounds}, and by what the engine adds to a decode step of "
-        "as many sequences; intervals are the central 80 %. No denoising was measured."
-        if measured is not None
+        f"Steps are priced by {GROUNDS[deployment.basis]}, and by what the engine adds to a "
+        "decode step of as many sequences; intervals are the central 80 %. No denoising was "
+        "measured."
+        if measured
         else "Times are the datasheet roofline: the least the hardware allows, not a forecast."
     )
     return Result(
@@ -348,7 +350,7 @@ def result_of(made: Denoising) -> Result:
             "denoising_steps": made.steps,
             "block": made.block,
             "convention": "engine",
-            "basis": "calibrated" if measured is not None else "datasheet",
+            "basis": "calibrated" if measured else "datasheet",
             "fits": fits,
             "summary": summary,
         },

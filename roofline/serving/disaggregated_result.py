@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.measured import GROUNDS
 from roofline.cost.memory import Memory
 from roofline.records import replace
 from roofline.serving.advice import shares
@@ -243,7 +244,7 @@ def notes(pools: Disaggregated) -> tuple[str, ...]:
     out = [
         DATASHEET
         if pools.fast is None
-        else f"Times of operators are {_grounds(pools)}; both ends of a figure are the "
+        else f"Times of operators are {GROUNDS[_basis(pools)]}; both ends of a figure are the "
         "central 80 %, errors of both pools taken to go together. Steps of both pools have "
         "the engine's software in them, TTFT its front end. The hand-over of the cache is at "
         "published rates.",
@@ -291,12 +292,6 @@ SHOWN: Final = 8
 
 def _basis(pools: Disaggregated) -> str:
     return worst(each.deployment.basis for each in (pools.prefill, pools.decode))
-
-
-def _grounds(pools: Disaggregated) -> str:
-    """What operators of the pools are priced by."""
-    known = (each.deployment.calibration for each in (pools.prefill, pools.decode))
-    return " and ".join(dict.fromkeys(each.grounds for each in known if each is not None))
 
 
 def headline(pools: Disaggregated, derivations: Mapping[str, Derivation]) -> Table:

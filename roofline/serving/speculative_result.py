@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from roofline.cost.measured import GROUNDS
 from roofline.cost.moe import touched
 from roofline.serving.acceptance import mean_rounds, of_requests, published, tokens_by_request
 from roofline.serving.advice import listed, shares
@@ -201,7 +202,6 @@ def _room(made: Speculation) -> str:
 def notes(made: Speculation) -> tuple[str, ...]:
     """Conventions, omissions and choices behind the figures."""
     target, draft = made.target, made.draft
-    grounds = "" if target.calibration is None else target.calibration.grounds
     alike = (
         "Every drafted token is taken to be accepted alike, whatever its position: measured rates "
         "fall with it, so long drafts are flattered."
@@ -215,7 +215,7 @@ def notes(made: Speculation) -> tuple[str, ...]:
         "sampling) the output has the target's distribution." + EXACT[draft.kind],
         "All sequences of a batch draft as many tokens in a round and go on by different numbers; "
         "those that end early are replaced by others of the same lengths.",
-        f"Times are {grounds}, with the central 80 % of those with drafts. Several "
+        f"Times are {GROUNDS[target.basis]}, with the central 80 % of those with drafts. Several "
         "new tokens on a long context were measured rarely: the verification is the wider for it. "
         "A round is one step of the engine: what its software adds is in the verification, once, "
         "and drafting runs inside the same step."

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import DEGREES, Layout
+from roofline.cost.measured import GROUNDS
 from roofline.cost.work import Array
 from roofline.errors import LayoutError
 from roofline.serving.asking import OBJECTIVES, Objective, asked_of, one_of
@@ -168,8 +169,7 @@ def layouts(
     steady = (
         rank == "steady" and workload.kv_cache and base.architecture.causal and workload.output > 1
     )
-    usd, prices = base.node.gpu.usd_per_hour, base.calibration
-    calibrated = prices is not None
+    usd, calibrated = base.node.gpu.usd_per_hour, base.calibration is not None
     full = bool(np.all(np.isfinite(priced.largest)))
     known = [name for name in OBJECTIVES if full or name == "latency"]
     orders = {name: ranked(priced, name) for name in known}
@@ -204,7 +204,7 @@ def layouts(
                 "replica; throughput is with as many sequences as fit, whatever latency that has."
             ),
             "`roofline analyze … --layout NAME` shows where the time of one goes.",
-            DATASHEET if prices is None else MEASURED.format(prices.grounds),
+            MEASURED.format(GROUNDS[base.basis]) if calibrated else DATASHEET,
         ),
         metadata={
             **{key: value for key, value in asked_of(base).items() if key != "layout"},

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from roofline.cost.measured import GROUNDS
 from roofline.cost.textbook.training import (
     CALIBRATION_TOKENS,
     calibration_flops,
@@ -116,7 +117,7 @@ def compare(
     devices = {each.setup.gpu.name: each.setup.gpu for each in every}
     known = {gpu.title: conditions.calibrate(gpu) for gpu in devices.values()}
     bare = [title for title, each in known.items() if each is None]
-    grounds = dict.fromkeys(each.grounds for each in known.values() if each is not None)
+    grounds = dict.fromkeys(GROUNDS[each.basis] for each in known.values() if each is not None)
     notes: tuple[str, ...] = ()
     if conditions.convention == "engine" and 0 < len(bare) < len(devices):
         every = _priced(base, changes, replace(conditions, calibrate=lambda _: None))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from roofline.table import Result
+from roofline.table import USUAL_KERNELS, Result
 from roofline.view.text import is_number
 
 BOUND: Final = "datasheet"
@@ -33,6 +33,19 @@ def calibrated(result: Result) -> bool:
             there = low in table.columns
             return there and any(a < b for a, b in zip(table[low], table[high], strict=True))
     return False
+
+
+def predicted_from(calibration: str | None) -> str:
+    """Grounds of predictions by the name of their calibration, None where there are several.
+
+    >>> predicted_from("h100-sxm"), predicted_from(None)
+    ('measured kernels (h100-sxm)', 'measured kernels')
+    >>> predicted_from("usual kernels")
+    'usual shares of published rates'
+    """
+    if calibration == USUAL_KERNELS:
+        return "usual shares of published rates"
+    return "measured kernels" + (f" ({calibration})" if calibration else "")
 
 
 def ends(row: Mapping[str, Any]) -> tuple[float, float] | None:

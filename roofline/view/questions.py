@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from roofline.table import USUAL_KERNELS, Result
+from roofline.table import Result
 from roofline.units import counted
 from roofline.view.block import Grid
-from roofline.view.known import BOUND, calibrated
+from roofline.view.known import BOUND, calibrated, predicted_from
 from roofline.view.operators import operator_grids
 from roofline.view.scores import groups, published, reasons
 from roofline.view.tables import (
@@ -102,11 +102,7 @@ def view_of(result: Result) -> View:
     parts.append(str(given.get("engine_title") or given.get("engine", "")))
     parts += [f"{given[name]} {of}" for name, of in SAID.items() if given.get(name)]
     if calibrated(result):
-        named = f" ({given['calibration']})" if given.get("calibration") else ""
-        if given.get("calibration") == USUAL_KERNELS:
-            parts.append("predicted from usual shares of published rates")
-        else:
-            parts.append(f"predicted from measured kernels{named}")
+        parts.append(f"predicted from {predicted_from(given.get('calibration'))}")
     elif given.get("basis") == BOUND:
         parts.append("datasheet rates")
     remarks: tuple[str, ...] = ()

@@ -70,7 +70,6 @@ class HalfStart:
     profile: EngineProfile = NO_ENGINE
     name: str = "half a start"
     basis: str = "interpolated"
-    grounds: str = "twice the datasheet"
 
     def price(self, op: Op, gpu: Gpu) -> Measured:
         work = op.work.hbm_bytes / gpu.hbm_bytes_per_s + op.wire_s

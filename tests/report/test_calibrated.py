@@ -35,7 +35,8 @@ def test_a_predicted_figure_has_its_interval_and_the_datasheet_bound_apart(
     predicted: Result,
 ) -> None:
     facts = verdict.verdict_facts(predicted)
-    assert (facts.calibration, facts.floor, facts.both) == ("tiny-kernels", False, False)
+    assert facts.grounds == "measured kernels (tiny-kernels)"
+    assert (facts.floor, facts.both) == (False, False)
     assert facts.cards[0] == Card(
         "TTFT",
         Amount("300", "s"),
@@ -70,7 +71,7 @@ def test_without_any_measured_operator_figures_are_floors(predicted: Result) -> 
     ]
     bare = replace(predicted, tables={**predicted.tables, "headline": table(rows, {})})
     facts = verdict.verdict_facts(bare)
-    assert (facts.calibration, facts.floor) == ("", True)
+    assert (facts.grounds, facts.floor) == ("", True)
     assert facts.cards[0].basis == "datasheet"
     assert "datasheet floor, not a forecast" in render(bare)
 

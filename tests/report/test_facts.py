@@ -160,7 +160,7 @@ def test_the_verdict_has_both_bounds_and_a_link_to_the_derivation(result: Result
         basis="datasheet",
         explained="ttft",
     )
-    assert facts.calibration == ""
+    assert facts.grounds == ""
     assert facts.known == ()
     assert facts.cards[2].explained == ""
 

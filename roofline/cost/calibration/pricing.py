@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +92,7 @@ GUESS: Final = 0.25
 class GpuCalibration:
     """Measured kernels of a device, or of the one most like it."""
 
+    basis: ClassVar[str] = "interpolated"
     name: str
     engine: str
     """Engine whose kernels are taken where there are several."""
@@ -112,16 +113,6 @@ class GpuCalibration:
     _kinds: dict[str, list[Label]] = field(
         init=False, default_factory=dict, repr=False, compare=False
     )
-
-    @property
-    def basis(self) -> str:
-        """Basis of figures that rest on it."""
-        return "interpolated"
-
-    @property
-    def grounds(self) -> str:
-        """What operators are priced by."""
-        return "fits to measured kernels"
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of one execution of an operator; None where nothing like it was measured.

@@ -149,11 +149,6 @@ class Remembered:
         """Basis of figures that rest on it."""
         return self.inner.basis
 
-    @property
-    def grounds(self) -> str:
-        """What operators are priced by."""
-        return self.inner.grounds
-
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of an operator, in the shape of the axes that it depends on."""
         (found,) = together([(self, op)])

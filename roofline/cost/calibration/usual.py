@@ -6,7 +6,7 @@ with a launch t0 inside a CUDA graph and two shares of the published rates for e
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -116,6 +116,7 @@ def _told(work: Number, seconds: Number) -> Measured:
 class UsualKernels(Struct, frozen=True):
     """Calibration of a device that no kernels were measured on: every time is assumed."""
 
+    basis: ClassVar[str] = "assumed"
     profile: EngineProfile = NO_ENGINE
     """Constants of the engine."""
     switched: bool = True
@@ -125,16 +126,6 @@ class UsualKernels(Struct, frozen=True):
     def name(self) -> str:
         """Name of the profile."""
         return USUAL_KERNELS
-
-    @property
-    def basis(self) -> str:
-        """Basis of figures that rest on it."""
-        return "assumed"
-
-    @property
-    def grounds(self) -> str:
-        """What operators are priced by."""
-        return "what kernels usually reach of published rates"
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of one execution of an operator."""

@@ -9,7 +9,7 @@ from roofline.report.statuses import STATUSES, layout_cards
 from roofline.table import Result, table
 from roofline.view.block import Block, Card, Grid
 from roofline.view.grids import NONE, grid
-from roofline.view.known import BOUND, MEANINGS, PARTLY, calibrated
+from roofline.view.known import BOUND, MEANINGS, PARTLY, calibrated, predicted_from
 from roofline.view.questions import grids_of
 from roofline.view.text import amount, between, clean, is_number
 from roofline.view.words import MORE, heading
@@ -45,8 +45,8 @@ class VerdictFacts(Struct, frozen=True):
     """Answer in a line; whether it fits where the question has none of its own."""
     predicted: bool
     """True where measured kernels predict the figures."""
-    calibration: str
-    """Name of the calibration; empty where there is none, or several."""
+    grounds: str
+    """Grounds of predicted times; empty where there are none."""
     floor: bool
     """True where times are those of the datasheet: the least possible, not a forecast."""
     both: bool
@@ -69,7 +69,7 @@ def verdict_facts(result: Result) -> VerdictFacts:
         fits=fits if isinstance(fits, bool) else None,
         status=_status(result, fits),
         predicted=predicted,
-        calibration=str(given.get("calibration") or "") if predicted else "",
+        grounds=predicted_from(given.get("calibration")) if predicted else "",
         floor=bool(shown) and not predicted and given.get("basis") in (BOUND, "calibrated"),
         both=any(is_number(row.get("serial")) for row in shown),
         bounded=any(is_number(row.get("roof")) for row in shown),

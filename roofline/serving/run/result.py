@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.measured import GROUNDS
 from roofline.cost.power import IDLE_SHARE
 from roofline.records import replace
 from roofline.serving.adapters import load_notes, price_notes
@@ -158,7 +159,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
     reached = kept(done, run.objectives)
     slo = tuple(replace(each, met=each.met and not run.overloaded) for each in reached)
     every = {
-        "headline": tables.latencies(done, basis(run), run.load.statistic, run.sure),
+        "headline": tables.latencies(done, run.deployment.basis, run.load.statistic, run.sure),
         "throughput": tables.throughput(run, done),
         "objectives": tables.objectives(slo, run.sure),
         "server": tables.server(run),
@@ -216,7 +217,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
             "counted": len(done),
             "statistic": run.load.statistic,
             "seed": run.seed,
-            "basis": basis(run),
+            "basis": run.deployment.basis,
             "stable": None if run.load.concurrency else not run.overloaded,
             "offered_requests_per_s": run.load.rate or None,
             "saturation_requests_per_s": run.saturation or None,
@@ -227,11 +228,6 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
             "summary": sentences(run, done, slo, full),
         },
     )
-
-
-def basis(run: Run) -> str:
-    """Basis of the times."""
-    return run.deployment.basis
 
 
 def sentences(
@@ -451,9 +447,8 @@ def _within(log_sd: float) -> str:
 
 def _grounds(deployment: Deployment) -> str:
     """Basis of the prices of steps where kernels were measured."""
-    assert deployment.calibration is not None, "datasheet rates"
     costs, title = deployment.engine_costs, deployment.engine.title
-    measured = f"Steps are priced by {deployment.calibration.grounds}"
+    measured = f"Steps are priced by {GROUNDS[deployment.basis]}"
     if not costs.step_s:
         return f"{measured}; what {title} adds to them is left out."
     each = show(float(costs.sequence_s), "s")

@@ -48,7 +48,7 @@ def assumptions(plan: Plan) -> Table:
         rows += [
             price | {"value": paid},
             known(f"node of {kind.gpu}", kind.base.node.title, "datasheet", kind.base.node.name),
-            known(f"kernels of {kind.name}", named, _basis(kind), "calibration"),
+            known(f"kernels of {kind.name}", named, kind.base.basis, "calibration"),
         ]
         if kind.uncertainty.source:
             errors = (
@@ -159,7 +159,7 @@ def _capacity(done: Confirmed) -> Derivation:
 
 def _carries(name: str, pool: Pool) -> Derivation:
     source = f"closed form: the most of an instance; {pool.binds} is in the way of more"
-    return given(name, pool.carries, "request/s", source, _basis(pool.kind))
+    return given(name, pool.carries, "request/s", source, pool.kind.base.basis)
 
 
 def _gpus(done: Confirmed, goal: Goal, rate: Derivation) -> Derivation:
@@ -180,7 +180,7 @@ def _gpus(done: Confirmed, goal: Goal, rate: Derivation) -> Derivation:
     ]
     devices = {f"devices of {n}": pool.candidate.devices for n, pool in _pools(done).items()}
     text = " + ".join(f"{one.name} · {n}" for one, n in zip(several, devices, strict=True))
-    basis = _basis(done.option.kind)
+    basis = done.option.kind.base.basis
     return derived("GPUs", done.option.gpus, "", text, several, devices, basis=basis)
 
 
@@ -199,7 +199,3 @@ def _price(done: Confirmed, gpus: Derivation) -> Derivation:
     basis = "assumed" if assumed else gpus.basis
     inputs = (gpus, *each.values())
     return derived("price", option.usd_per_hour, "$/h", text, inputs, terms, basis=basis)
-
-
-def _basis(kind: Kind) -> str:
-    return kind.base.basis

@@ -22,7 +22,7 @@ KNOWN: Final = {
     "assumed": "usual shares of published rates, assumed",
     "datasheet": BOUND,
 }
-"""What a plan is known by, by the basis of its deployment."""
+"""Grounds of a plan as the table names them, by the basis of its deployment."""
 
 
 class WhatIf(Struct, frozen=True):

@@ -36,7 +36,6 @@ class Law:
 
     name: str = "law"
     basis: str = "interpolated"
-    grounds: str = "a law"
     profile: EngineProfile = NO_ENGINE
 
     def price(self, op: Op, gpu: Gpu) -> Measured:

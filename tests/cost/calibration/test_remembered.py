@@ -28,7 +28,6 @@ class Counting:
 
     name = "counting"
     basis = "interpolated"
-    grounds = "counted kernels"
 
     def __init__(self, inner: GpuCalibration) -> None:
         self.inner, self.profile, self.rows, self.times = inner, inner.profile, 0, 0

@@ -29,7 +29,6 @@ class Planted:
 
     name: str = "planted"
     basis: str = "interpolated"
-    grounds: str = "planted times"
     profile: EngineProfile = NO_ENGINE
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
