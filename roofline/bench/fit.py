@@ -5,7 +5,7 @@ Errors are of the logarithm, with a robust loss; constants keep to their bounds;
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -42,9 +42,7 @@ STEPS_REACH: Final = 3.0
 GAIN: Final = 0.98
 """A residual table must take the typical error left out below this share of that without it."""
 BRANCHED_GAIN: Final = 0.96
-"""The same of branches, which are five times the bytes of a table without; but for `ALWAYS`."""
-ALWAYS: Final = frozenset({"gemm"})
-"""Kinds whose branches are kept wherever they gain: products are most of nearly every step."""
+"""The same of branches that are not paired: they are five times the bytes of a table without."""
 INNER: Final = 4
 FEW_INNER: Final = 8
 FEW: Final = 64
@@ -58,6 +56,8 @@ CHOICE_ROWS: Final = 3000
 """Rows that a table sees at most while its shape is chosen."""
 TABLE_ROWS: Final = 8000
 """Rows that a table is made of at most."""
+ALL_ROWS: Final = 2**20
+"""More rows than any group has. [1]"""
 BRANCHED_ROWS: Final = 1000
 """Rows with which branches are tried: fewer tell kernels apart by chance."""
 JUDGED_ROWS: Final = 1000
@@ -78,6 +78,8 @@ TABLES: Final[tuple[_Shape, ...]] = (
 """Residual tables that are tried: length of the surface, and which jumps are on top."""
 JUMPING: Final = (*TABLES, *((reach, BRANCHED) for reach in REACHES))
 """The same of forms that have trees."""
+PAIRED: Final[tuple[_Shape, ...]] = ((3.0, BRANCHED),)
+"""The table of forms that have pairs of trees, where rows are many: the best of nearly all."""
 LINES: Final[tuple[_Shape, ...]] = ((STEPS_REACH, LINED),)
 """The table of forms whose times are straight lines between few sizes. There is no other to choose:
 families left out are twice as far from their neighbours as sizes between two of them."""
@@ -148,7 +150,7 @@ def fit_and_score(
     for each in np.unique(fold):
         held, rest = fold == each, fold != each
         spread[held] = spreads(covered[rest], regimes[rest], regimes[held], families[rest])
-    few = _thinned(np.arange(len(rows.measured)), TABLE_ROWS)
+    few = _thinned(np.arange(len(rows.measured)), _most(rows.form, chosen))
     at, off = octaves(rows.form, rows.dims), rows.off(constants)
     seen = _Seen(rows[few], at[few], cover(at, _points(chosen)))
     (table,) = _tried((chosen,), seen, off[few])
@@ -225,8 +227,10 @@ def _tables(rows: Rows) -> tuple[_Shape, ...]:
     fast = rows.dims[rows.form.coordinates[0]]
     if rows.form.lines and len(np.unique(fast)) <= LINED_SIZES:
         return LINES
-    many = len(rows.measured) >= BRANCHED_ROWS
-    return JUMPING if many and rows.form.trees is not None else TABLES
+    many = len(rows.measured)
+    if rows.form.trees is None or many < BRANCHED_ROWS:
+        return TABLES
+    return PAIRED if _paired(rows.form) and many > CHOICE_ROWS else JUMPING
 
 
 def _left_out(
@@ -235,9 +239,10 @@ def _left_out(
     """Best table; and of rows left out: places, log residual, octaves outside the hull, regime.
 
     The shape of the table is chosen on few rows and points, with branches and without; of both the
-    better one is taken, judged as they are made. The searches
+    better one is taken, judged as they are made. A single one is judged so at once. The searches
     begin at constants that saw all rows given, and end where the rows of the other folds lead them.
     """
+    single = len(tables) == 1
     label = inner(rows.families)
     folds = [
         (np.flatnonzero(label != fold), _thinned(np.flatnonzero(label == fold), JUDGED_ROWS))
@@ -248,7 +253,7 @@ def _left_out(
         constants = search(rows[_thinned(rest, SEARCH_ROWS)], 1, begin)
         regimes.append(rows.form.regime(take(rows.dims, judged), rows.machine, constants))
         offs.append(rows.off(constants))
-        few = _thinned(rest, CHOICE_ROWS)
+        few = _thinned(rest, _most(rows.form, tables[0]) if single else CHOICE_ROWS)
         tried.append(_missed(rows, tables, offs[-1], few, judged, CHOICE_POINTS))
     typical = np.abs(_joined(tried)[0]).mean(axis=1)
     best = int(typical.argmin())
@@ -256,7 +261,7 @@ def _left_out(
     chosen = tables[best]
     missed, far = _joined(tried)
     missed = missed[best]
-    if chosen is not None and len(label) > CHOICE_POINTS:
+    if not single and chosen is not None and len(label) > CHOICE_POINTS:
         finals = {
             shape: _joined(
                 _missed(rows, (shape,), off, _thinned(rest, TABLE_ROWS), judged, _points(shape))
@@ -265,7 +270,8 @@ def _left_out(
             for shape in _finalists(tables, typical, chosen)
         }
         error = {shape: float(np.abs(missed).mean()) for shape, (missed, _) in finals.items()}
-        chosen = min(error, key=lambda shape: error[shape] * _handicap(shape, rows.form.kind))
+        costs = {BRANCHED: 1.0 if _paired(rows.form) else 1.0 / BRANCHED_GAIN}
+        chosen = min(error, key=lambda shape: error[shape] * costs.get(shape[1], 1.0))
         (missed,), far = finals[chosen]
     return (
         chosen,
@@ -299,9 +305,15 @@ def _finalists(
         yield min(rivals)[1]
 
 
-def _handicap(table: tuple[float, str], kind: str) -> float:
-    """Factor on the error of a table of a kind of kernel, as it is compared with others. [1]"""
-    return 1.0 / BRANCHED_GAIN if table[1] == BRANCHED and kind not in ALWAYS else 1.0
+def _paired(form: Form) -> bool:
+    """Whether its trees are made in pairs."""
+    return form.trees is not None and form.trees.paired
+
+
+def _most(form: Form, table: _Shape) -> int:
+    """Rows that a table is made of at most; paired trees are quick, and see them all. [1]"""
+    every = table is not None and table[1] == BRANCHED and _paired(form)
+    return ALL_ROWS if every else TABLE_ROWS
 
 
 def _points(table: _Shape) -> int:
@@ -341,6 +353,7 @@ class _Seen:
     def __init__(self, rows: Rows, at: Array, hull: Hull) -> None:
         form, machine, points = rows.form, rows.machine, hull.points
         self.trees, self.measured = form.trees, rows.measured
+        self.paired = _paired(form)
         shapes = np.round(2.0**points) if form.waves is not None else points
         dims = dict(zip(form.coordinates, shapes.T, strict=True))
         self.at, self.hull, self.families = at, hull, rows.families
@@ -349,11 +362,28 @@ class _Seen:
         self.apart = with_waves(separation(hull, at), self.seen, self.waves)
         self.points_apart = with_waves(distances(points, points), self.waves, self.waves)
 
+    @cached_property
+    def columns(self) -> Array:
+        """What trees compare of each row. [octave]"""
+        return asked(self.at, self.seen)
+
+    def grown(self, values: Array) -> Branches:
+        """Trees close to values of the rows. [1]"""
+        assert self.trees is not None, "trees of a form without any"
+        return branches(self.columns, values, self.families, self.trees)
+
+
+def _mean(smooth: Residual, alone: Branches, above: Branches) -> Residual:
+    """Mean of trees alone and of a surface with trees above it."""
+    columns, bounds, values = (np.concatenate(both) for both in zip(alone, above, strict=True))
+    both = Branches(columns, bounds, values / 2.0)
+    return smooth._replace(weights=smooth.weights / 2.0, branches=both)
+
 
 def _tried(tables: tuple[_Shape, ...], seen: _Seen, values: Array) -> Iterator[Residual | None]:
     """Residual table of each shape; a surface serves with jumps and without."""
     smooth: dict[float, tuple[Residual, Array]] = {}
-    branching: tuple[Branches, Array] | None = None
+    branching: Branches | None = None
     for shape in tables:
         if shape is None:
             yield None
@@ -364,20 +394,20 @@ def _tried(tables: tuple[_Shape, ...], seen: _Seen, values: Array) -> Iterator[R
             flat = np.zeros(len(seen.hull.points))
             yield Residual(flat, reach, drawn, reach)
             continue
-        if jumps == BRANCHED:
-            if branching is None:
-                columns = asked(seen.at, seen.seen)
-                assert seen.trees is not None, "branches of a form without trees"
-                grown = branches(columns, values, seen.families, seen.trees)
-                branching = grown, values - branched(grown, columns)
-            table, _ = surface(seen.apart, branching[1], seen.points_apart, reach)
-            yield table._replace(waves=seen.waves, branches=branching[0])
+        if jumps == BRANCHED and not seen.paired:
+            branching = branching or seen.grown(values)
+            left = values - branched(branching, seen.columns)
+            table, _ = surface(seen.apart, left, seen.points_apart, reach)
+            yield table._replace(waves=seen.waves, branches=branching)
             continue
         if reach not in smooth:
             found, there = surface(seen.apart, values, seen.points_apart, reach)
             smooth[reach] = found._replace(waves=seen.waves), there
         table, there = smooth[reach]
-        if jumps == STEPPED:
+        if jumps == BRANCHED:
+            branching = branching or seen.grown(values)
+            yield _mean(table, branching, seen.grown(values - there))
+        elif jumps == STEPPED:
             jumping = steps(seen.at, values - there, STEPS_REACH)
             yield table._replace(steps=jumping, steps_reach=STEPS_REACH)
         else:

@@ -167,6 +167,29 @@ def test_trees_are_kept_only_where_families_left_out_gain(slower: float) -> None
 
 
 @pytest.mark.slow
+def test_a_pair_of_trees_is_nearer_than_either_way_alone() -> None:
+    """Rows of many families, smooth in a ratio, of a kernel that is taken above a product."""
+    sizes = 2.0 ** np.arange(7, 17) * 1.5
+    every = np.meshgrid(2.0 ** np.arange(0, 16, 0.5), sizes, sizes, indexing="ij")
+    dims = dict(zip(("m", "n", "k"), (each.ravel() for each in every), strict=True))
+    apart = dims["m"] * dims["n"] > 2.0**20
+    noise = np.exp(np.random.default_rng(2).normal(0.0, 0.02, len(apart)))
+    bump = np.exp(0.3 * np.sin(np.log2(dims["n"] / dims["k"]) / 3))
+    measured = roofed(dims, MACHINE, PLANTED) * np.where(apart, 1.6, 1.0) * noise * bump
+    given = families_of(dims, ("n", "k"))
+    single, paired = (
+        fit(replace(FORM, trees=trees), dims, MACHINE, measured, families=given)
+        for trees in (Trees(number=100, levels=6), Trees(number=100, levels=6, paired=True))
+    )
+    assert paired.residual is not None
+    assert paired.residual.branches is not None
+    assert len(paired.residual.branches.values) == 2 * 100
+    assert paired.spread < single.spread
+    off = np.log(measured / seconds(paired, dims, MACHINE))
+    assert np.abs(off).mean() < 0.03
+
+
+@pytest.mark.slow
 def test_outside_the_hull_the_table_is_its_edge_and_fades() -> None:
     bump = TRUE * np.exp(0.3 * np.sin(np.log2(DIMS["n"] * DIMS["m"]) / 3))
     model = fit(FORM, DIMS, MACHINE, bump, families=FAMILIES)

@@ -79,6 +79,9 @@ class Trees(NamedTuple):
     number: int
     levels: int
     """Trees, and questions of each. [1]"""
+    paired: bool = False
+    """True where as many again are made of what a smooth surface leaves, and the mean of both is
+    taken: what each of the two gets wrong of a family left out is not the same."""
 
 
 SMALL: Final = Trees(number=200, levels=6)

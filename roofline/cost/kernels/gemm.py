@@ -48,7 +48,7 @@ TILES: Final = ((64, 128), (128, 128), (256, 128), (128, 256))
 """Rows and columns of Y that a multiprocessor makes at once, as libraries of kernels have them."""
 HEIGHTS: Final = (16, 64, 128, 256)
 """Rows of Y that one instruction or one tile makes."""
-TREES: Final = Trees(number=400, levels=8)
+TREES: Final = Trees(number=400, levels=7, paired=True)
 """Trees of its residual: libraries choose among dozens of kernels by the sizes of a product."""
 MOST_IDLE: Final = 1.0
 """Fewer tiles than half of the multiprocessors count as half: less has no last wave. [octave]"""
