@@ -96,6 +96,8 @@ class LeftOut(Struct, frozen=True):
     """Logarithm of measured over predicted. [1]"""
     log_sd: Array
     """Spread of the prediction, from the residuals of the other folds. [1]"""
+    far: Array
+    """How far it is outside the hull of the other folds. [octave]"""
 
 
 def fit(
@@ -157,7 +159,7 @@ def fit_and_score(
     found = Calibrated(
         rows.form, constants, table, own, every, seen.hull, len(rows.measured), source
     )
-    return found, LeftOut(judged, missed, np.hypot(spread, WIDEN * far))
+    return found, LeftOut(judged, missed, np.hypot(spread, WIDEN * far), far)
 
 
 def cross_validate(

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from operator import le
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -111,8 +112,22 @@ def outside(entry: Entry) -> bool:
     return entry.rows >= MANY and (entry.median > median or entry.p90 > p90)
 
 
-def residuals(group: Group) -> str:
-    """Typical residual left out in the lower, middle and upper third of each coordinate. [%]"""
+class Residuals(NamedTuple):
+    """What is left of a fit on families left out."""
+
+    within: tuple[float, float] | None
+    """Median and 90th-percentile error of rows in the hull of the other families; None where they
+    are few. [1]"""
+    thirds: str
+    """Typical residual in the lower, middle and upper third of each coordinate. [%]"""
+
+    def meets(self, asked: tuple[float, float]) -> bool:
+        """True where rows in the hull keep to what is asked for."""
+        return self.within is not None and all(map(le, self.within, asked))
+
+
+def residuals(group: Group) -> Residuals:
+    """Errors and typical residuals of families left out."""
     if len(group) > SOME:
         group = group[np.sort(np.random.default_rng(SEED).choice(len(group), SOME, replace=False))]
     rows = checked(group.form, group.machine, group.dims, group.measured, group.families)
@@ -126,7 +141,9 @@ def residuals(group: Group) -> str:
         part = np.searchsorted(values, column) * THIRDS // len(values)
         means = (100.0 * np.median(left.log_error[part == i]) for i in range(THIRDS))
         told.append(f"{name} " + " ".join(f"{mean:+.0f}" for mean in means))
-    return ", ".join(told)
+    off = np.abs(np.expm1(-left.log_error[left.far == 0.0]))
+    within = (float(np.median(off)), float(np.quantile(off, 0.9))) if len(off) >= FEW else None
+    return Residuals(within, ", ".join(told))
 
 
 _GROUPS: Final[dict[Label, Group]] = {}
@@ -137,29 +154,35 @@ def _scatter(label: Label) -> tuple[float, float] | None:
     return scatter(_GROUPS[label])
 
 
-def _residuals(label: Label) -> str:
+def _residuals(label: Label) -> Residuals:
     return residuals(_GROUPS[label])
 
 
 def lines(
-    found: Sequence[tuple[Entry, tuple[float, float]]], told: Mapping[Label, str]
+    found: Sequence[tuple[Entry, tuple[float, float]]], told: Mapping[Label, Residuals]
 ) -> Iterator[str]:
     """Lines of the Markdown file of groups outside."""
     counted = [entry for entry, _ in found if entry.rows >= MANY and entry.kind in WANTED]
     many = [(entry, least) for entry, least in found if outside(entry)]
     close = sum(near(*each) for each in many)
+    met = sum(
+        told[entry.label].meets(WANTED[entry.kind]) for entry, _ in many if entry.label in told
+    )
     yield "# Measured kernels whose errors are above what is asked for"
     yield ""
     yield f"Of {len(counted):,} groups of {MANY} rows or more, {len(counted) - len(many):,} are"
     yield f"inside; {close} of the {len(many)} below are near their floor (errors within"
     yield f"{NEAR:g} times how far rows are from neighbours that differ in one coordinate, or from"
-    yield "their repeats): marked `*`. Then typical residuals, measured over predicted, of families"
-    yield "left out, in the lower, middle and upper third of each coordinate. All in %, median and"
-    yield "90th percentile."
+    yield f"their repeats): marked `*`. {met} keep to what is asked on rows of families left out"
+    yield "that are within the shapes of the others (`within`): the rest of their error is of the"
+    yield "outermost shapes, such as the most heads that were measured. Then typical residuals,"
+    yield "measured over predicted, of families left out, in the lower, middle and upper third of"
+    yield "each coordinate. All in %, median and 90th percentile."
     yield ""
-    yield "| device | provider | kernel | rows | asked | error | floor | residuals |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| device | provider | kernel | rows | asked | error | within | floor | residuals |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for entry, least in many:
+        left = told.get(entry.label, Residuals(None, ""))
         cells = [
             entry.device,
             entry.provider,
@@ -167,8 +190,9 @@ def lines(
             f"{entry.rows:,}",
             _pair(WANTED[entry.kind]),
             _pair((entry.median, entry.p90)),
+            "–" if left.within is None else _pair(left.within),
             _pair(least) + " *" * near(entry, least),
-            told.get(entry.label, ""),
+            left.thirds,
         ]
         yield f"| {' | '.join(cells)} |"
 

@@ -8,7 +8,16 @@ import pytest
 from roofline.bench.kernel_rows import Group
 from roofline.bench.shipping.files import entries
 from roofline.bench.shipping.making import filed, meant
-from roofline.bench.shipping.scatter import FEW, floor, lines, near, outside, scatter
+from roofline.bench.shipping.scatter import (
+    FEW,
+    Residuals,
+    floor,
+    lines,
+    near,
+    outside,
+    residuals,
+    scatter,
+)
 from roofline.cost.kernels.form import machine
 from roofline.cost.kernels.gemm import GEMM
 from roofline.hardware.catalog import gpu
@@ -57,8 +66,23 @@ def test_a_group_outside_is_near_a_floor_that_explains_both_errors() -> None:
     assert near(entry, floor("gemm", (0.05, 0.15)))
     assert not near(entry, floor("gemm", (0.05, 0.1)))
     assert floor("moe", (0.001, 0.001)) == (0.008, 0.04)
-    *_, line = lines([(entry, (0.05, 0.15))], {entry.label: "m +1 -2 +3"})
-    assert line.endswith("| 4.0 / 14 | 6.0 / 20 | 5.0 / 15 * | m +1 -2 +3 |")
+    left = Residuals((0.03, 0.1), "m +1 -2 +3")
+    *words, line = lines([(entry, (0.05, 0.15))], {entry.label: left})
+    assert line.endswith("| 4.0 / 14 | 6.0 / 20 | 3.0 / 10 | 5.0 / 15 * | m +1 -2 +3 |")
+    assert any("1 keep to what is asked" in each for each in words)
+
+
+def test_families_within_the_others_are_told_apart_from_the_outermost() -> None:
+    """The widest layers take four times as long: no fit without them can know."""
+    known = group(0.02, 480)
+    outermost = known.dims["n"] == known.dims["n"].max()
+    known = replace(known, measured=known.measured * np.where(outermost, 4.0, 1.0))
+    left = residuals(known)
+    assert left.within is not None
+    assert left.within[1] < 0.2
+    assert not left.meets((0.001, 0.001))
+    assert left.meets((0.1, 0.2))
+    assert not Residuals(None, "").meets((1.0, 1.0))
 
 
 def test_kernels_are_meant_by_their_kind_or_by_a_part_of_their_names() -> None:
