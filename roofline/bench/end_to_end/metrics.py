@@ -8,7 +8,7 @@ keeps its kernels.
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from multiprocessing import get_context
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
@@ -35,8 +35,6 @@ NAMES: Final = (
 PLACE: Final = {name: place for place, name in enumerate(NAMES)}
 MANY: Final = 500
 """Rows from which on more than one process serves them. [1]"""
-DEPLOYMENT: Final = 15
-"""Rows that take as long to serve as a deployment's tables to make. [1]"""
 _WORK: list[Callable[[Any], Any]] = []
 """Work that forked processes inherit, so that rows and constants are not sent."""
 
@@ -137,18 +135,35 @@ def by_deployment(rows: Sequence[Predictable]) -> list[list[int]]:
 
 
 class _Workers(Struct, frozen=True, eq=False):
-    """Processes that have some rows, each its share, from one prediction to the next."""
+    """Processes that have some rows, each its deployments, from one prediction to the next."""
 
     rows: Sequence[Predictable]
     shares: Sequence[Sequence[int]]
+    """Places of the rows of each deployment."""
     processes: Sequence[ProcessPoolExecutor]
+    owners: list[int]
+    """Which process has each deployment; empty until something was predicted."""
 
     def predicted(self, logs: Array, wanted: NDArray[np.bool_]) -> list[list[list[Metrics]]]:
-        """Metrics of the rows of each share."""
-        asked = [
-            process.submit(_share_of, _WORKERS.index(self), share, logs, wanted[:, share])
-            for process, share in zip(self.processes, self.shares, strict=True)
-        ]
+        """Metrics of the rows of each deployment.
+
+        The first time each goes to the process that is free first, as some rows take a hundred
+        times as long as others.
+        """
+        asked: list[Future[list[list[Metrics]]]] = []
+        busy: dict[Future[list[list[Metrics]]], int] = {}
+        first = not self.owners
+        for place, share in enumerate(self.shares):
+            if first:
+                full = len(busy) == len(self.processes)
+                self.owners.append(busy.pop(next(as_completed(busy))) if full else len(busy))
+            owner = self.owners[place]
+            number = _WORKERS.index(self)
+            asked.append(
+                self.processes[owner].submit(_share_of, number, share, logs, wanted[:, share])
+            )
+            if first:
+                busy[asked[-1]] = owner
         return [each.result() for each in asked]
 
 
@@ -166,21 +181,15 @@ def workers_of(rows: Sequence[Predictable]) -> Iterator[None]:
     if len(rows) < MANY or cores() == 1 or not hasattr(os, "fork"):
         yield
         return
-    deployments = by_deployment(rows)
-    shares: list[list[int]] = [[] for _ in range(cores())]
-    costs = [0] * len(shares)
-    for places in deployments:
-        least = costs.index(min(costs))
-        shares[least] += places
-        costs[least] += DEPLOYMENT + len(places)
+    shares = by_deployment(rows)
     with ExitStack() as stack:
         processes = [
             stack.enter_context(
-                ProcessPoolExecutor(1, get_context("fork"), keep_kernels, (len(deployments),))
+                ProcessPoolExecutor(1, get_context("fork"), keep_kernels, (len(shares),))
             )
-            for _ in shares
+            for _ in range(cores())
         ]
-        _WORKERS.append(_Workers(rows, shares, processes))
+        _WORKERS.append(_Workers(rows, shares, processes, []))
         try:
             yield
         finally:
