@@ -22,6 +22,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -181,9 +182,12 @@ class _Tables:
     """Its kernels."""
     made: dict[tuple[int, int, KernelGains], StepPrices] = field(default_factory=dict)
     """By sequences, context and gains, as far as these are felt."""
+    turn: int = 0
+    """When somebody asked for one of them last: tables used last are forgotten last. [1]"""
 
     def prices(self, sequences: int, most: int, gains: KernelGains) -> StepPrices:
         """One of them; it is the same one where gains differ on kernels that do not run."""
+        self.turn = next(_TURNS)
         found = self.made.get((sequences, most, self.kernels.as_felt(gains)))
         if found is None:
             found = _tabulated(replace(self.kernels, gains=gains), sequences, most)
@@ -198,7 +202,7 @@ class _Tables:
         _RECENT.move_to_end(id(self.kernels))
         while len(_RECENT) > _MOST[0]:
             _RECENT.popitem(last=False)[1].known.clear()
-        known = list(_KNOWN.items())
+        known = sorted(_KNOWN.items(), key=lambda each: each[1].turn)
         many = sum(len(each.made) for _, each in known)
         for key, each in known:
             if many > MOST_TABLES:
@@ -208,6 +212,7 @@ class _Tables:
                 _KNOWN.pop(key, None)
 
 
+_TURNS: Final = count()
 _KNOWN: Final[dict[Hashable, _Tables]] = {}
 """By what a deployment is but for its engine's constants. No `OrderedDict`: to go through one takes
 the hash of every key, and a calibration has a thousand labels."""

@@ -14,6 +14,7 @@ from roofline.cost.work import Op
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
 from roofline.records import replace
+from roofline.serving.simulate import prices
 from roofline.serving.simulate.prices import step_prices
 from tests.pricing import seconds
 from tests.serving.deployments import on
@@ -121,6 +122,16 @@ def test_what_is_loaded_ahead_has_no_price_by_parts() -> None:
 def test_a_network_that_does_not_decode_is_refused() -> None:
     with pytest.raises(InputError, match="does not decode token by token"):
         step_prices(on("bert-base-uncased"))
+
+
+def test_the_tables_used_last_are_forgotten_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prices, "_KNOWN", {})
+    monkeypatch.setattr(prices, "MOST_TABLES", 1)
+    first, second = on("llama-3.1-8b"), on("qwen3-8b")
+    step_prices(first)
+    step_prices(second)
+    again = step_prices(first)
+    assert step_prices(first).decode_s is again.decode_s
 
 
 def test_a_pipeline_decodes_in_rounds_of_its_micro_batches() -> None:
