@@ -1,7 +1,8 @@
-"""Runs cases on the emulator with an edited source, in a process of its own."""
+"""Runs cases on the emulator with edited sources, each edit in a process of its own."""
 
 import json
 import sys
+from multiprocessing import get_context
 from pathlib import Path
 
 from tests.microbench.attention_cases import CASES as ATTENTION
@@ -25,7 +26,24 @@ def noticed(folder: Path, edits: dict[str, tuple[str, str]], names: list[str]) -
     return ""
 
 
+def outcome(folder: Path, edits: dict[str, tuple[str, str]], names: list[str]) -> str:
+    """Failure that a forked process tells, which a fault may end: then it is that."""
+    fork = get_context("fork")
+    told, tell = fork.Pipe(duplex=False)
+    process = fork.Process(target=lambda: tell.send(noticed(folder, edits, names)))
+    process.start()
+    process.join()
+    if process.exitcode:
+        if process.exitcode > 0:
+            raise RuntimeError(f"{names} with {edits} end with {process.exitcode}")
+        return f"ended by signal {-process.exitcode}"
+    return str(told.recv())
+
+
 if __name__ == "__main__":
-    folder, edits, names = sys.argv[1:]
-    given = {name: (old, new) for name, (old, new) in json.loads(edits).items()}
-    sys.stdout.write(noticed(Path(folder), given, json.loads(names)))
+    folder, bugs = sys.argv[1:]
+    found = [
+        outcome(Path(folder), {source: (written, planted)}, names)
+        for source, written, planted, names in json.loads(bugs)
+    ]
+    sys.stdout.write(json.dumps(found))

@@ -16,7 +16,7 @@ def test_tiles_are_those_of_tokens_that_choose_at_random(
     random = np.random.default_rng(3)
     rows, touched = [], []
     tiles: dict[int, list[float]] = {height: [] for height in HEIGHTS}
-    for _ in range(60):
+    for _ in range(60 if tokens < 20_000 else 6):  # of many tokens any draw is near the mean
         chosen = random.random((tokens, experts)).argpartition(active, axis=1)[:, :active]
         loads = np.bincount(chosen.ravel(), minlength=experts)
         rows.append(loads.sum())
