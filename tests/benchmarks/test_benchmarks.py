@@ -21,6 +21,7 @@ from roofline.model.precision import resolve
 from roofline.serving.workload import Workload
 from roofline.study.layouts import price
 from tests.benchmarks.reference import reference
+from tests.cases import cases
 from tests.pricing import seconds
 
 CONFIGURATIONS = 2**21
@@ -68,7 +69,7 @@ def processor_time_of(work: Callable[[], object]) -> float:
 def processor_seconds(*arguments: str) -> float:
     """Processor time of the command, the least of several runs, children included."""
     least = float("inf")
-    for _ in range(3):
+    for _ in range(cases(2, 3)):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(
             [sys.executable, "-m", "roofline", *arguments],

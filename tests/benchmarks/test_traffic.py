@@ -12,15 +12,18 @@ from roofline.serving.objectives import good as within
 from roofline.serving.traffic.draw import stream
 from roofline.serving.traffic.presets import preset_names, traffic_named
 from tests.benchmarks.reference import reference
+from tests.cases import cases
 
 
 def test_drawing_workloads() -> None:
-    for name in preset_names():
-        traffic = replace(traffic_named(name), requests=25_000)
-        with reference() as loop:
+    rates = {}
+    with reference() as loop:
+        for name in preset_names():
+            traffic = replace(traffic_named(name), requests=cases(10_000, 25_000))
             start = time.process_time()
             made = sum(len(part) for part in stream(traffic, chunk=8192))
-            rate = made / (time.process_time() - start)
+            rates[name] = made / (time.process_time() - start)
+    for name, rate in rates.items():
         print(f"{name}: {rate:,.0f} requests/s drawn {loop.rate(rate)}")
 
 
