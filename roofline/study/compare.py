@@ -236,7 +236,7 @@ def _row(variant: Variant) -> dict[str, Any]:
     f = variant.figures
     spreads = (f.ttft_log_sd, f.tpot_log_sd, f.latency_log_sd, f.latency_log_sd)
     batch = {name: (getattr(f, name), sd) for name, sd in zip(_FACTORS, spreads, strict=True)}
-    return {
+    row = {
         "variant": variant.label,
         **{name: getattr(f, name) for name in (*_SIZES, "largest_batch", *_FACTORS)},
         **(_ends(batch) if f.latency_log_sd else {}),
@@ -246,11 +246,14 @@ def _row(variant: Variant) -> dict[str, Any]:
         "gpu": variant.setup.gpu.name,
         "batch": variant.setup.batch,
     }
+    priced = variant.setup.gpu.usd_per_hour > 0
+    return row if priced else row | {name: None for name in row if "usd_per_mtok" in name}
 
 
 def _factors(base: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """New over old; 1 where there is nothing to divide by."""
-    both = [name for name in (*_FACTORS, *_STEADY) if name in base and name in row]
+    """New over old; 1 where there is nothing to divide by, nothing where one is not known."""
+    names = [*_FACTORS, *_STEADY]
+    both = [name for name in names if None not in (base.get(name), row.get(name))]
     factors = {name: row[name] / base[name] if base[name] else 1.0 for name in both}
     return {"variant": row["variant"], **factors}
 

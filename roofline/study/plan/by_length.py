@@ -20,6 +20,7 @@ from roofline.serving.requests import picked_rows
 from roofline.study.plan.candidate import Kind
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.figures import shape
+from roofline.study.plan.option import beside
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.tabled import Tell
@@ -52,7 +53,7 @@ class Split(Struct, frozen=True):
         return sum(best) if len(best) == 2 else 0
 
     def cost(self) -> float:
-        """Dollars for an hour of both, devices where no kind has a price; none is endless. [$/h]"""
+        """Dollars for an hour of both, by which splits are ordered; none is endless. [$/h]"""
         if not self.gpus:
             return np.inf
         return sum(
@@ -186,7 +187,7 @@ def said(splits: Sequence[Split], whole: Plan) -> str:
     if whole.best is None:
         return f"Pools by prompt length are enough where one for all is not: {pools}."
     alone = whole.question.cost(whole.best.option)
-    change = best.cost() / alone - 1.0
-    if change < 0.0:
-        return f"Pools by prompt length cost {-change:.0%} less: {pools}."
-    return f"Pools by prompt length do not pay: {pools}, {change:.0%} more than one for all."
+    more = beside(best.cost(), alone)
+    if best.cost() < alone:
+        return f"Pools by prompt length cost {more}: {pools}."
+    return f"Pools by prompt length do not pay: {pools}, {more} than one for all."

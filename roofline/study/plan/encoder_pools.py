@@ -29,7 +29,7 @@ from roofline.study.plan.candidate import Kind
 from roofline.study.plan.confirm import run
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.figures import shape
-from roofline.study.plan.option import UNPRICED
+from roofline.study.plan.option import UNPRICED, beside
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.tabled import Tell
@@ -71,7 +71,7 @@ class EncoderPool(Struct, frozen=True):
 
     @property
     def cost(self) -> float:
-        """Cost of all of it, devices where no kind has a price; infinite without a plan. [$/h]"""
+        """Cost of all of it, by which pools are ordered; infinite without a plan. [$/h]"""
         if self.rest.best is None:
             return np.inf
         own = self.instances * (self.usd_per_hour or UNPRICED)
@@ -281,7 +281,8 @@ def said(found: Sequence[EncoderPool], whole: Plan) -> str:
     )
     if whole.best is None:
         return f"An encode pool is enough where towers beside the text are not: {pools}."
-    change = best.cost / whole.question.cost(whole.best.option) - 1.0
-    if change < 0.0:
-        return f"An encode pool costs {-change:.0%} less: {pools}."
-    return f"An encode pool does not pay: {pools}, {change:.0%} more than towers beside the text."
+    alone = whole.question.cost(whole.best.option)
+    more = beside(best.cost, alone)
+    if best.cost < alone:
+        return f"An encode pool costs {more}: {pools}."
+    return f"An encode pool does not pay: {pools}, {more} than towers beside the text."

@@ -17,12 +17,19 @@ from roofline.study.plan.curve import SHARES, Curve, Role
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.tabled import Replica
 
-UNPRICED: Final = 1.0
-"""Price of a device where none has one: the fewest are the cheapest. [$/h]"""
+UNPRICED: Final = 1e9
+"""Cost by which devices without a price rank behind all others, the fewest first. [$/h]"""
 
 ROUNDING: Final = 2.0**-40
 CHEAPER: Final = 0.1
 """Share by which something unusual has to be cheaper to be recommended."""
+
+
+def beside(cost: float, other: float) -> str:
+    """A cost beside another one, in words: ``"12% more"``."""
+    if max(cost, other) >= UNPRICED > min(cost, other):
+        return "at a price that is not known"
+    return f"{abs(cost / other - 1.0):.0%} {'less' if cost < other else 'more'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +249,9 @@ class Question:
         return option.gpus <= self.goal.gpus and used <= 1.0 + ROUNDING
 
     def cost(self, option: Option) -> float:
-        """Dollars for an hour; devices where no kind has a price. [$/h]
+        """Dollars for an hour, by which options are ordered; `UNPRICED` for each device without.
 
-        Devices that are given back cost the share of it in which they serve.
+        Devices that are given back cost the share of it in which they serve. [$/h]
         """
         share = self.demand.rate / option.saturation if self.goal.returned else 1.0
         return option.cost(self.prices) * share

@@ -172,9 +172,10 @@ def _notes(plan: Plan) -> tuple[str, ...]:
         )
     unpriced = [kind.gpu for kind in plan.compared if not kind.usd_per_hour]
     if unpriced:
-        names = ", ".join(dict.fromkeys(unpriced))
+        rank = "behind what has a price, and" if len(unpriced) < len(plan.compared) else "only"
         out.append(
-            f"No price is assumed for {names}: a device counts as $1/h. Give `usd_per_hour`."
+            f"No price is known for {', '.join(dict.fromkeys(unpriced))}: ranked {rank} by number "
+            "of devices. Give `usd_per_hour`, one for each `gpu`."
         )
     if any(assumed(kind) for kind in plan.compared):
         out.append("Prices are assumed: give `usd_per_hour` for those you pay.")
