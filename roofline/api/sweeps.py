@@ -49,6 +49,7 @@ REASONS: Final = 200
 """Lanes that are looked at to say why some cannot be, or how long they take."""
 ENOUGH_S: Final = 0.3
 """Time from which on what was timed is no noise. [s]"""
+COST: Final = "usd_per_mtok"
 LEAST: Final = 3
 """Times that something is timed at least."""
 _KEEP: Final = re.compile(r"all|feasible|pareto|top-[1-9][0-9]{0,8}")
@@ -226,8 +227,28 @@ def _task(scenario: Scenario, pricing: Pricing, sources: Sources) -> Task:
             "constraints": {each.column: str(each) for each in scenario.limits},
             "configurations": len(pricing.grid),
             "engine_costs": _engine_costs(scenario),
+            "unpriced": _unpriced(scenario),
         },
     )
+
+
+def _unpriced(scenario: Scenario) -> list[str]:
+    """Machines without a price, where one is asked for; InputError where nothing else is."""
+    asked = [each.column for each in scenario.objectives]
+    if COST not in asked:
+        return []
+    lanes = Lanes(scenario)
+    found = [
+        name
+        for name in scenario.machines
+        if not all(lanes.machine(name, patch)[0].usd_per_hour for patch in scenario.patches)
+    ]
+    if len(found) == len(scenario.machines) and set(asked) == {COST}:
+        raise InputError(
+            f"no price is known for {', '.join(found)}, and the one objective is {COST}",
+            hint="give `prices` in the scenario: dollars for a device and hour, by its name",
+        )
+    return found
 
 
 def _sources(scenario: Scenario) -> Sources:

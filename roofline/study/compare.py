@@ -251,11 +251,13 @@ def _row(variant: Variant) -> dict[str, Any]:
 
 
 def _factors(base: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """New over old; 1 where there is nothing to divide by, nothing where one is not known."""
-    names = [*_FACTORS, *_STEADY]
-    both = [name for name in names if None not in (base.get(name), row.get(name))]
-    factors = {name: row[name] / base[name] if base[name] else 1.0 for name in both}
-    return {"variant": row["variant"], **factors}
+    """New over old; 1 where there is nothing to divide by, None where one is not known."""
+    factors: dict[str, Any] = {"variant": row["variant"]}
+    for name in (*_FACTORS, *_STEADY):
+        if name in base and name in row:
+            old, new = base[name], row[name]
+            factors[name] = None if None in (old, new) else new / old if old else 1.0
+    return factors
 
 
 def _training(base: Variant, variant: Variant, tokens: float) -> list[dict[str, Any]]:

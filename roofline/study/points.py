@@ -66,7 +66,7 @@ WORDS: Final = frozenset(
     }
 )
 """Columns of rows that are no numbers."""
-SAID: Final = ("counts", "engine_costs")
+SAID: Final = ("counts", "engine_costs", "unpriced")
 """Metadata of the file that are sentences here."""
 
 

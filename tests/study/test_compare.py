@@ -335,3 +335,13 @@ def test_a_measured_device_and_one_that_is_not_are_compared_at_published_rates()
     assert any("Gaudi 3" in note and "published rates" in note for note in mixed.notes)
     alike = api.compare("llama-3.1-8b", ["gpu=a100-sxm"], gpu="h100-sxm")
     assert alike.metadata["basis"] == "calibrated"
+
+
+def test_a_device_without_a_price_has_no_cost_and_no_factor_of_it() -> None:
+    made = api.compare("llama-3.1-8b", ["gpu=mi325x", "batch=32"], gpu="h100-sxm")
+    base, unpriced, priced = rows(made)
+    named = [name for name in base if "usd_per_mtok" in name]
+    assert named
+    assert all(unpriced[name] is None for name in named)
+    assert all(base[name] > 0 and priced[name] > 0 for name in named)
+    assert made.tables["factors"]["usd_per_mtok"][0] is None

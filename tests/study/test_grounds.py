@@ -63,3 +63,10 @@ def test_clients_and_arrivals_have_errors_of_their_own() -> None:
     ended = there.append_column("ttft_s_low", pa.array([0.1]))
     said = notes(ended, {"of": "traffic", "units": {"rate_per_s": "request/s"}})[-1]
     assert said.startswith("Low and high hold a mean in 4 of 5 cases")
+
+
+def test_machines_without_a_price_are_named_with_the_way_to_give_one() -> None:
+    there = rows(("b", "measured", "vllm"))
+    (note,) = [each for each in notes(there, {**ABOUT, "unpriced": ["a", "b"]}) if "price" in each]
+    assert note.startswith("No price is known for a and b: ") and "`prices`" in note
+    assert not any("price" in each for each in notes(there, ABOUT))

@@ -138,6 +138,22 @@ def test_a_dearer_device_is_left_for_a_cheaper_one() -> None:
     assert found[0].kind.gpu == "l40s"
 
 
+def test_a_device_without_a_price_ranks_behind_every_price_and_by_number_alone() -> None:
+    free, paid = cases.kind(device="l40s"), cases.kind()
+    every = (*cases.candidates(), *cases.candidates(device="l40s"))
+    asked = replace(cases.question(5.0, cases.looser(3.0)), prices={paid.name: 500.0, free.name: 0})
+    every = tuple(
+        replace(each, kind=replace(each.kind, usd_per_hour=0.0)) if each.kind == free else each
+        for each in every
+    )
+    found = [option.kind.gpu for option in search(every, asked, cases.tables()).options]
+    assert found == sorted(found)  # every h100-sxm before the first l40s
+    assert set(found) == {"h100-sxm", "l40s"}
+    alone = replace(asked, prices={paid.name: 0, free.name: 0})
+    sizes = [option.gpus for option in search(every, alone, cases.tables()).options]
+    assert sizes == sorted(sizes)
+
+
 def test_fewer_gpus_than_needed_are_refused_with_the_number() -> None:
     result = found(cases.question(500.0))
     assert not result.options
