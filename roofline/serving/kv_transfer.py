@@ -24,6 +24,11 @@ SOFTWARE_SD: Final = 0.5
 """Log standard deviation of the software of a hand-over: SGLang's on seven devices and lengths."""
 
 
+def slower(deviations: float) -> float:
+    """Factor on the software of a hand-over, so many deviations from its median. [1]"""
+    return math.exp(SOFTWARE_SD * deviations)
+
+
 class Side(Struct, frozen=True):
     """Links of one instance, and their traffic for a prompt."""
 
@@ -66,7 +71,7 @@ class Transfer(Struct, frozen=True):
 
     def within(self, deviations: float) -> "Transfer":
         """The same with software that takes so many deviations longer. [1]"""
-        return replace(self, software_s=self.software_s * math.exp(SOFTWARE_SD * deviations))
+        return replace(self, software_s=self.software_s * slower(deviations))
 
     @property
     def latency_s(self) -> float:

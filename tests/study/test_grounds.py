@@ -68,5 +68,6 @@ def test_clients_and_arrivals_have_errors_of_their_own() -> None:
 def test_machines_without_a_price_are_named_with_the_way_to_give_one() -> None:
     there = rows(("b", "measured", "vllm"))
     (note,) = [each for each in notes(there, {**ABOUT, "unpriced": ["a", "b"]}) if "price" in each]
-    assert note.startswith("No price is known for a and b: ") and "`prices`" in note
+    assert note.startswith("No price is known for a and b: ")
+    assert "`prices`" in note
     assert not any("price" in each for each in notes(there, ABOUT))

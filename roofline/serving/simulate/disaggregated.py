@@ -17,7 +17,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.records import replace
-from roofline.serving.kv_transfer import Wires, transfer
+from roofline.serving.kv_transfer import Wires, slower, transfer
 from roofline.serving.objectives import Finished
 from roofline.serving.requests import Integers, Requests, part, picked_rows
 from roofline.serving.simulate.prices import StepPrices
@@ -52,6 +52,13 @@ class Handover(Struct, frozen=True):
     """Time of the links of an instance for each token of a prompt. [s]"""
     latency_s: float = 0.0
     """Time until the first byte arrives. [s]"""
+    software_s: float = 0.0
+    """Part of it that is an engine's own work. [s]"""
+
+    def within(self, deviations: float) -> "Handover":
+        """The same with software that takes so many deviations longer. [1]"""
+        more = self.software_s * (slower(deviations) - 1.0)
+        return replace(self, latency_s=self.latency_s + more)
 
 
 class Pooled(Finished, frozen=True):
@@ -84,7 +91,8 @@ def handover(prefill: Deployment, decode: Deployment, prompt: int, wires: Wires)
     moved = transfer(prefill, decode, prompt, 1, wires)
     # A request passes the intake of the decode instance when that serves it.
     before = moved.latency_s - decode.engine_costs.request_s
-    return Handover(moved.send.cache_s / prompt, moved.receive.cache_s / prompt, before)
+    ends = (moved.send.cache_s / prompt, moved.receive.cache_s / prompt)
+    return Handover(*ends, before, moved.software_s)
 
 
 def wires_between(prefill: Deployment, decode: Deployment, gpus: int) -> Wires:

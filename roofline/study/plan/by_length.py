@@ -20,7 +20,7 @@ from roofline.serving.requests import picked_rows
 from roofline.study.plan.candidate import Kind
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.figures import shape
-from roofline.study.plan.option import beside
+from roofline.study.plan.option import compared_cost
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.tabled import Tell
@@ -187,7 +187,7 @@ def said(splits: Sequence[Split], whole: Plan) -> str:
     if whole.best is None:
         return f"Pools by prompt length are enough where one for all is not: {pools}."
     alone = whole.question.cost(whole.best.option)
-    more = beside(best.cost(), alone)
+    more = compared_cost(best.cost(), alone)
     if best.cost() < alone:
         return f"Pools by prompt length cost {more}: {pools}."
     return f"Pools by prompt length do not pay: {pools}, {more} than one for all."

@@ -19,6 +19,7 @@ from roofline.cost.layout import Layout
 from roofline.cost.work import Array
 from roofline.errors import LayoutError
 from roofline.records import replace
+from roofline.serving.disaggregated import UNFITTED
 from roofline.serving.draft_trees import Tree, chain
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective
@@ -56,6 +57,12 @@ class PriceUncertainty(Struct, frozen=True):
     """Log standard deviation of the time to a first token. [1]"""
     source: str = ""
     """Source of both; empty where nothing is known."""
+
+    def of(self, role: Role) -> "PriceUncertainty":
+        """Errors of a pool in a role: wider where prefill and decode are apart, as never fitted."""
+        if role == "all":
+            return self
+        return PriceUncertainty(self.step * UNFITTED, self.first * UNFITTED, self.source)
 
 
 class Speculation(Struct, frozen=True):

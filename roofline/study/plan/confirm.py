@@ -20,7 +20,7 @@ from roofline.serving.static import CENTRAL
 from roofline.study.plan.candidate import PriceUncertainty
 from roofline.study.plan.curve import Curve
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.option import Option, Pool, Question
+from roofline.study.plan.option import Option, Pool, Question, deviations
 from roofline.study.plan.tabled import Replica, Tables, key_of
 
 NODES: Final = (-CENTRAL, 0.0, 0.6, CENTRAL, 2.4)
@@ -53,9 +53,15 @@ class Run:
 
 
 def run(
-    option: Option, demand: Demand, factor: float, tables: Tables, *, closely: bool = True
+    option: Option,
+    demand: Demand,
+    factor: float,
+    tables: Tables,
+    *,
+    at: float = 0.0,
+    closely: bool = True,
 ) -> Run:
-    """Serve a demand at its rate on devices slower by a factor [1].
+    """Serve a demand at its rate on devices slower by a factor, handed over at a deviation. [1] [1]
 
     Steps are tabulated closely, or taken from the estimate of the layout.
     """
@@ -65,7 +71,8 @@ def run(
         for pool in option.pools
     ]
     stable = demand.rate < option.saturation / factor
-    done, busy = _two(option, demand, fleets) if option.wires else _one(demand, fleets[0])
+    wires = option.wires and option.wires.within(at)
+    done, busy = _two(option, demand, fleets, wires) if wires else _one(demand, fleets[0])
     return Run(after_warmup(done, demand.warmup), stable, busy)
 
 
@@ -74,13 +81,14 @@ def _one(demand: Demand, fleet: Fleet) -> tuple[Finished, float]:
     return served, served.totals.busy_s / (served.totals.makespan_s * fleet.replicas)
 
 
-def _two(option: Option, demand: Demand, fleets: list[Fleet]) -> tuple[Finished, float]:
-    assert option.wires is not None, "pools without an interconnect"
+def _two(
+    option: Option, demand: Demand, fleets: list[Fleet], wires: pooled.Handover
+) -> tuple[Finished, float]:
     before, after = (pooled.Pool(each.prices, each.server, each.replicas) for each in fleets)
     coming, drafting = demand.at(demand.rate), fleets[-1].drafting
     if drafting is not None:
         coming = drafting.in_rounds(coming)
-    served = pooled.disaggregated(coming, before, after, option.wires)
+    served = pooled.disaggregated(coming, before, after, wires)
     span = float(served.finish.max() - served.arrival.min())
     busy = sum(
         each.totals.busy_s * pool.candidate.devices
@@ -146,7 +154,8 @@ def uncertainty_of(option: Option, demand: Demand) -> PriceUncertainty:
     batch = float(np.clip(busy, 1.0, last.server.max_sequences))
     decode = _step(last.replica, batch, demand)
     step = max(float(decode.parts.log_sd), known.step)
-    return PriceUncertainty(step, max(float(prefill.parts.log_sd), known.first, step), known.source)
+    first_sd = max(float(prefill.parts.log_sd), known.first, step)
+    return PriceUncertainty(step, first_sd, known.source).of(first.role)
 
 
 def _step(replica: Replica, batch: float, demand: Demand) -> Priced:
@@ -168,8 +177,11 @@ def confirm(
     others = (each for each in tables.probes if each.name not in limited)
     limits = (*goal.objectives, *(replace(each, limit_s=float("inf")) for each in others))
     nodes = NODES if known.step else (0.0,)
-    factors = np.exp(np.array(nodes) * known.step)
-    runs = [run(option, demand, float(factor), tables) for factor in factors]
+    factors = [float(np.exp(at * known.step)) for at in nodes]
+    runs = [
+        run(option, demand, factor, tables, at=at)
+        for at, factor in zip(nodes, factors, strict=True)
+    ]
     found = [kept(each.done, limits) for each in runs]
     middle, number = nodes.index(0.0), len(goal.objectives)
     probability = None
@@ -201,13 +213,15 @@ def holds(option: Option, question: Question, tables: Tables, *, closely: bool =
     """
     goal, kind = question.goal, option.kind
     more = replace(question.demand, rate=question.demand.rate * (1.0 + goal.headroom))
-    worst, limits = option.without(goal.spares), question.objectives(kind)
+    worst, role = option.without(goal.spares), option.pools[0].role
+    limits, slowness = question.objectives(kind, role), question.slowness(kind, role)
+    at = deviations(goal.confidence)
     if not all(pool.instances > 0 for pool in worst.pools):
         return False
 
     def strain(closely: bool) -> float:
         """Largest latency over its limit. [1]"""
-        done = run(worst, more, question.slowness(kind), tables, closely=closely)
+        done = run(worst, more, slowness, tables, at=at, closely=closely)
         found = kept(done.done, limits)
         held = done.stable and all(each.met for each in found)
         _correct(worst, question, more.rate, found, tables, held=held)
@@ -239,7 +253,7 @@ def _correct(
         factors = tables.factors.setdefault(place, {})
 
         def now(pool: Pool = pool) -> Curve:
-            factor = question.slowness(pool.kind)
+            factor = question.slowness(pool.kind, pool.role)
             demand = question.demand
             return tables.curve(pool.role, pool.replica, pool.server, demand, factor)
 
@@ -256,7 +270,7 @@ def _correct(
                 factors[name] = factor
         if pool is not tight:
             continue
-        carries, _ = now().carries(question.beside(elsewhere).objectives(pool.kind))
+        carries, _ = now().carries(question.beside(elsewhere).objectives(pool.kind, pool.role))
         share = tables.shares.get(place, 1.0)
         if held and carries < load:
             tables.shares[place] = share * (load / carries if carries else 1.0)

@@ -185,7 +185,7 @@ def _scaled(
     number = pool.instances - goal.spares
     agrees = pool.carries > 0 and math.ceil(wanted / pool.carries * (1.0 - ROUNDING)) == number
     carries = pool.carries if agrees else wanted / number
-    saturation = max(pool.curve.saturation / question.slowness(kind), carries)
+    saturation = max(pool.curve.saturation / question.slowness(kind, pool.role), carries)
     price = kind.usd_per_hour
     held = reserved.get(kind.gpu)
     if held is not None and not price:

@@ -29,7 +29,7 @@ from roofline.study.plan.candidate import Kind
 from roofline.study.plan.confirm import run
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.figures import shape
-from roofline.study.plan.option import UNPRICED, beside
+from roofline.study.plan.option import UNPRICED, compared_cost
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.tabled import Tell
@@ -282,7 +282,7 @@ def said(found: Sequence[EncoderPool], whole: Plan) -> str:
     if whole.best is None:
         return f"An encode pool is enough where towers beside the text are not: {pools}."
     alone = whole.question.cost(whole.best.option)
-    more = beside(best.cost, alone)
+    more = compared_cost(best.cost, alone)
     if best.cost < alone:
         return f"An encode pool costs {more}: {pools}."
     return f"An encode pool does not pay: {pools}, {more} than towers beside the text."

@@ -25,7 +25,7 @@ CHEAPER: Final = 0.1
 """Share by which something unusual has to be cheaper to be recommended."""
 
 
-def beside(cost: float, other: float) -> str:
+def compared_cost(cost: float, other: float) -> str:
     """A cost beside another one, in words: ``"12% more"``."""
     if max(cost, other) >= UNPRICED > min(cost, other):
         return "at a price that is not known"
@@ -198,13 +198,14 @@ class Question:
     prices: Mapping[str, float] = field(default_factory=dict)
     """Price of a device by kind where it is not that of the kind. [$/h]"""
 
-    def slowness(self, kind: Kind) -> float:
-        """Factor on the time of a kind that the confidence asks for. [1]"""
-        return self.factor * math.exp(deviations(self.goal.confidence) * kind.uncertainty.step)
+    def slowness(self, kind: Kind, role: Role = "all") -> float:
+        """Factor on the time of a kind in a role that the confidence asks for. [1]"""
+        sd = kind.uncertainty.of(role).step
+        return self.factor * math.exp(deviations(self.goal.confidence) * sd)
 
-    def objectives(self, kind: Kind) -> tuple[Objective, ...]:
+    def objectives(self, kind: Kind, role: Role = "all") -> tuple[Objective, ...]:
         """Limits, of a first token with what the confidence asks for beside slower steps."""
-        known = kind.uncertainty
+        known = kind.uncertainty.of(role)
         more = math.exp(deviations(self.goal.confidence) * max(known.first - known.step, 0.0))
         return tuple(
             replace(each, limit_s=each.limit_s / more) if each.metric == "ttft" else each

@@ -148,8 +148,8 @@ def sized(
     """
     kind, server = replica.candidate.kind, server or replica.servers[0]
     curve = tables.curve(role, replica, server, question.demand, question.factor)
-    slower = curve.slower(question.slowness(kind) / question.factor)
-    carries, binds = slower.carries(question.objectives(kind))
+    slower = curve.slower(question.slowness(kind, role) / question.factor)
+    carries, binds = slower.carries(question.objectives(kind, role))
     instances = question.replicas(carries) if carries > 0 else 1
     return Pool(role, replica, server, curve, carries, binds, instances)
 

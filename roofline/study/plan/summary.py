@@ -7,7 +7,7 @@ from roofline.serving.draft_trees import Tree
 from roofline.serving.drafts import Draft
 from roofline.study.plan.choose import PLAIN, RunnerUp
 from roofline.study.plan.figures import shape, usd_per_mtok
-from roofline.study.plan.option import Option, beside
+from roofline.study.plan.option import Option, compared_cost
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.relaxations import MEMORY, RATE, Relaxation, limit
 from roofline.units import chance, counted, dollars, show, significant
@@ -132,7 +132,7 @@ def _plain(plan: Plan, option: Option, plain: Option | None) -> tuple[str, ...]:
     if plain is None:
         return ("One pool of replicas inside nodes is not enough on the GPUs that are allowed.",)
     (pool,) = plain.pools
-    more = beside(plan.question.cost(plain), plan.question.cost(option))
+    more = compared_cost(plan.question.cost(plain), plan.question.cost(option))
     binds = "saturation" if pool.binds == RATE else pool.binds
     each = f"{significant(pool.carries / pool.candidate.devices)} requests/s of each GPU"
     if option.wires:

@@ -6,12 +6,15 @@ from statistics import median
 from types import SimpleNamespace
 from typing import cast
 
+import numpy as np
 import pytest
 import yaml
 
 from roofline.bench.calibrations import calibration_of
 from roofline.cli import run as cli
 from roofline.records import replace
+from roofline.serving.disaggregated import UNFITTED
+from roofline.serving.kv_transfer import transfer
 from roofline.serving.objectives import Objective, kept, parse_slo
 from roofline.serving.simulate import disaggregated as pooled
 from roofline.serving.simulate.prices import step_prices
@@ -20,7 +23,7 @@ from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lognormal
 from roofline.serving.traffic.traffic import Poisson, Traffic
 from roofline.study.plan.candidate import Kind
-from roofline.study.plan.confirm import run
+from roofline.study.plan.confirm import run, uncertainty_of
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.option import Option, Question
 from roofline.study.plan.plan import Plan, probes_of
@@ -153,3 +156,23 @@ def test_the_command_of_a_plan_has_its_share_of_memory_and_its_graphs() -> None:
     plain = both_pools(alone, option, given)
     assert "--memory-utilization" not in plain
     assert "--no-cuda-graphs" not in plain
+
+
+def test_the_interval_of_pools_in_a_plan_is_as_wide_as_that_of_pools_by_themselves() -> None:
+    """Wider than of one pool, as rows of pools were never fitted to; the hand-over has its own."""
+    option = paired("llama-3.1-8b", 150.0)
+    demand = answered(150.0, RATES["llama-3.1-8b"])
+    alone = replace(option.pools[0], role="all")
+    known = uncertainty_of(replace(option, wires=None, pools=(alone, option.pools[1])), demand)
+    pools = uncertainty_of(option, demand)
+    assert pools.step == pytest.approx(UNFITTED * known.step)
+    assert pools.first == pytest.approx(UNFITTED * known.first)
+    assert option.wires is not None
+    ends = [replace(option.wires, software_s=0.0).latency_s, option.wires.within(1.0).latency_s]
+    moved = transfer(*(pool.replica.deployment for pool in option.pools), 800, 1, "link")
+    shifted = moved.within(1.0).latency_s - moved.latency_s
+    assert ends[1] - ends[0] == pytest.approx(shifted)
+    question = Question(demand, Goal(LOOSE, 16, confidence=0.9))
+    kind = option.pools[0].kind
+    one, two = (question.slowness(kind, role) for role in ("all", "prefill"))
+    assert np.log(two) == pytest.approx(UNFITTED * np.log(one))
