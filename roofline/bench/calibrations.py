@@ -40,9 +40,9 @@ def calibration_of(
 
     Args:
         asked: ``"auto"``: the user's own calibrations of the device, and what is shipped for it or
-            the one most like it, else, where such engines were measured on devices of its
-            generation, as ``"usual"``. ``"usual"``: shares of the published rates that kernels
-            usually reach, assumed. ``"none"``, or the name or file of a calibration.
+            the one most like it. ``"usual"``: shares of the published rates that kernels usually
+            reach, assumed. ``"none"``, or the name or file of a calibration. Kernels that are in
+            neither are as ``"usual"`` where engines were measured on devices of the generation.
         gpu, engine: What runs, and whose kernels are preferred.
         switched: Whether the devices of a node are joined by more than the host's PCIe.
 
@@ -54,12 +54,13 @@ def calibration_of(
     own = _profile(engine, gpu)
     if asked == USUAL:
         return UsualKernels(own, switched)
+    near = devices(gpu) if known(gpu) else ()
+    served = engine_on(engine, gpu).profile == ROCM
+    rest = engine != IDEAL and (bool(near) or served)
     if asked == AUTO:
-        near = devices(gpu) if known(gpu) else ()
-        found = _gathered(gpu.name, near, engine, own, files_of(gpu.name), switched)
-        served = engine_on(engine, gpu).profile == ROCM
+        found = _gathered(gpu.name, near, engine, own, files_of(gpu.name), rest, switched)
         return UsualKernels(own, switched) if found is None and served else found
-    return _named(gpu.name, engine, own, stamped(path_of(asked)))
+    return _named(gpu.name, engine, own, stamped(path_of(asked)), rest, switched)
 
 
 def joined(node: Node) -> bool:
@@ -68,7 +69,9 @@ def joined(node: Node) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _named(device: str, engine: str, constants: EngineProfile, file: Stamp) -> GpuCalibration:
+def _named(
+    device: str, engine: str, constants: EngineProfile, file: Stamp, rest: bool, switched: bool
+) -> GpuCalibration:
     """Calibration of a device from one file, made once for all deployments."""
     (found,) = read([file])
     fits = _fits(found, device)
@@ -77,7 +80,8 @@ def _named(device: str, engine: str, constants: EngineProfile, file: Stamp) -> G
             f"the calibration {found.name!r:.60} has no kernel of a network in it",
             hint="calibrate this GPU: roofline calibrate --backend cupy; or `calibration=auto`",
         )
-    return GpuCalibration(found.name, engine, tuple(fits), fits.__getitem__, constants)
+    load, joined = fits.__getitem__, switched or not rest
+    return GpuCalibration(found.name, engine, tuple(fits), load, constants, rest, joined)
 
 
 def own_files(asked: str, gpu: Gpu) -> tuple[Path, ...]:
@@ -98,6 +102,7 @@ def _gathered(
     engine: str,
     constants: EngineProfile,
     own_files: tuple[Stamp, ...],
+    rest: bool,
     switched: bool,
 ) -> GpuCalibration | None:
     """One object for all deployments of a device under an engine: what a sweep remembers is its."""
@@ -118,15 +123,14 @@ def _gathered(
         return fits[label] if label in fits else fit_of(label)
 
     name = ", else ".join(names)
-    inside = engine != IDEAL and bool(near)
     return GpuCalibration(
         name,
         _kernels(engine),
         (*fits, *shipped),
         load,
         constants,
-        inside,
-        switched or not inside,
+        rest,
+        switched or not rest,
     )
 
 

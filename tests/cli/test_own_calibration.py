@@ -171,8 +171,8 @@ def test_a_damaged_own_calibration_is_one_error_that_names_it(home: Path, capsys
 def test_a_file_that_is_named_serves_by_the_same_names(home: Path, capsys: Captured) -> None:
     path = mine(home)
     found = answer(capsys, f"--calibration {path}")
-    priced = {row["op"] for row in found["result"]["ops"] if row["basis"] != "datasheet"}
-    assert priced == {*GEMMS, "engine"}
+    rows = found["result"]["ops"]
+    assert {row["op"] for row in rows if row["basis"] != "assumed"} == {*GEMMS, "engine"}
 
 
 def test_columns_of_decoding_are_as_the_kernel_schedules_it() -> None:
@@ -219,3 +219,17 @@ def test_a_sweep_is_not_gone_on_with_after_another_calibration(
     mine(home, scale=2 * SLOWER)
     with pytest.raises(InputError, match="another sweep"):
         swept(asked, out=out, workers=1)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_kernels_that_a_calibration_of_an_amd_device_lacks_are_as_without_it(
+    home: Path, capsys: Captured, named: bool
+) -> None:
+    without = seconds(answer(capsys, "--gpu mi300x"))
+    path = mine(home, device="mi300x")
+    found = answer(capsys, "--gpu mi300x" + (f" --calibration {path}" if named else ""))
+    rest = {key: time for key, time in seconds(found).items() if key[1] not in (*GEMMS, "engine")}
+    assert rest == pytest.approx({key: without[key] for key in rest}, rel=1e-9)
+    told = {row["op"]: row["basis"] for row in found["result"]["ops"]}
+    assert "datasheet" not in told.values()
+    assert told["down"] != "assumed"
