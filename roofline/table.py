@@ -345,6 +345,20 @@ class OnDemand(Mapping[str, Entry]):
         return dict, (dict(self),)
 
 
+class PlainOnDemand(OnDemand[Entry], dict[str, Entry]):  # type: ignore[misc]
+    """The same as a dict, which `json.dumps` and others ask for; names are there at once.
+
+    >>> import json
+    >>> json.dumps(PlainOnDemand(lambda: {"seen": 1, "costly": lambda: 6 * 7}))
+    '{"seen": 1, "costly": 42}'
+    """
+
+    def __init__(self, make: Callable[[], Mapping[str, Entry | Callable[[], Entry]]]) -> None:
+        made = make()
+        super().__init__(lambda: made)
+        self.update(made)
+
+
 class Sentences(Sequence[str]):
     """Sentences that are made when one of them is first read, like entries of `OnDemand`."""
 

@@ -1,13 +1,16 @@
 """Answers as Python shows them: figures as attributes, text, names that complete."""
 
 import copy
+import json
 import pickle
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 import roofline
 from roofline.serving import result as analyzed
-from roofline.table import Derivation, OnDemand, Sentences, Table, table
+from roofline.table import Derivation, OnDemand, PlainOnDemand, Sentences, Table, table
 from roofline.view.terminal import answer_text
 
 ANSWER = roofline.analyze("llama-3.1-8b", "h100-sxm", batch=8)
@@ -145,3 +148,19 @@ def test_an_error_says_what_to_do() -> None:
     with pytest.raises(roofline.errors.RooflineError, match="hint: did you mean ") as refused:
         roofline.analyze("llama-3.1-8x")
     assert str(refused.value).splitlines()[0] == refused.value.told
+
+
+def test_metadata_that_is_made_on_demand_is_plain_json() -> None:
+    asked: list[str] = []
+
+    def costly() -> tuple[str, ...]:
+        asked.append("costly")
+        return ("one", "two")
+
+    found: Mapping[str, Any] = PlainOnDemand(lambda: {"gpu": "h100-sxm", "summary": costly})
+    assert found["gpu"] == "h100-sxm"
+    assert not asked
+    plain = {"gpu": "h100-sxm", "summary": ["one", "two"]}
+    assert json.loads(json.dumps(found)) == json.loads(json.dumps(found, indent=1)) == plain
+    assert dict(found) == {**found} == pickle.loads(pickle.dumps(found))
+    assert asked == ["costly"]

@@ -27,7 +27,17 @@ from roofline.serving.notes import latent_forms, notes, steady_notes
 from roofline.serving.static import CENTRAL, OpTime, Phases, StaticBatch, lone_prompt, static_batch
 from roofline.serving.static_batches import StaticBatches, batches_of, curve
 from roofline.serving.steady import SteadyState, steady_state
-from roofline.table import Derivation, OnDemand, Result, Sentences, Table, table, units_of, worst
+from roofline.table import (
+    Derivation,
+    OnDemand,
+    PlainOnDemand,
+    Result,
+    Sentences,
+    Table,
+    table,
+    units_of,
+    worst,
+)
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
@@ -120,7 +130,7 @@ def result_of(
         tables=OnDemand(answer.tables),
         derivations=OnDemand(lambda: answer.derivations),
         notes=Sentences(answer.notes),
-        metadata=OnDemand(answer.metadata),
+        metadata=PlainOnDemand(answer.metadata),
     )
 
 
