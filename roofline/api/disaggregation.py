@@ -15,7 +15,7 @@ from roofline.errors import InputError, RooflineError, described, prefixed
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine_of
 from roofline.hardware.machine import Gpu, Node
-from roofline.model.tower import TEXT_ALONE, encoding, media_tokens
+from roofline.model.tower import TEXT_ALONE
 from roofline.records import replace
 from roofline.serving.asking import check_groups, one_of, refuse_unused
 from roofline.serving.disaggregated import disaggregated
@@ -67,12 +67,12 @@ def disaggregate(asked: Pools) -> Result:
 
     # Towers are where prompts are prefilled unless they have a pool of their own.
     inside = text if asked.encode else seen
-    if encoding(network, seen.media):
+    if network.towers_of(seen.media):
         refuse_unused(
             "pictures or sound, of which no prefix is known,",
             {"`prefix_hit`": asked.prefix_hit > 0},
         )
-    prompt = asked.prompt + media_tokens(network, seen.media)
+    prompt = asked.prompt + network.media_tokens(seen.media)
     workload = Workload(asked.batch, prompt, asked.output, prefix_hit=asked.prefix_hit)
     compared: list[Ratio] = []
     if asked.ffn:

@@ -74,9 +74,7 @@ def attached(
 
     InputError where nobody says which of the prompts have them.
     """
-    from roofline.model.tower import encoding, media_tokens
-
-    if not encoding(network, options.media):
+    if not network.towers_of(options.media):
         return wanted, options
     given = options.media.images or options.media.recordings
     refuse_unused("`trace`", {"`images` or `recordings`": bool(wanted.trace and given)})
@@ -90,7 +88,7 @@ def attached(
         )
     after = traffic.shared.tokens if traffic.shared else 0
     media = replace(options.media, after=after)
-    return replace(wanted, media=media_tokens(network, media)), replace(options, media=media)
+    return replace(wanted, media=network.media_tokens(media)), replace(options, media=media)
 
 
 def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:

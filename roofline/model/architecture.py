@@ -22,7 +22,7 @@ from roofline.model.recurrent import Recurrent
 from roofline.records import replace
 
 if TYPE_CHECKING:
-    from roofline.model.tower import Tower
+    from roofline.model.tower import Media, Tower
 
 __all__ = [
     "STREAMS",
@@ -206,6 +206,14 @@ class Architecture:
         """Feed-forward parts of which each token meets some experts, of each kind of layer."""
         parts = (block.feedforward for block in self.kinds)
         return tuple(part for part in parts if part is not None and part.experts)
+
+    def towers_of(self, media: "Media") -> "tuple[Tower, ...]":
+        """Towers that something of a prompt passes."""
+        return tuple(tower for tower in self.towers if tower.passes(media))
+
+    def media_tokens(self, media: "Media") -> int:
+        """Tokens of a prompt that its pictures and recordings become. [token]"""
+        return sum(tower.tokens(media) for tower in self.towers_of(media))
 
     @property
     def projections(self) -> tuple[Linear, ...]:

@@ -239,16 +239,6 @@ class AudioTower(Tower):
         )
 
 
-def encoding(network: Architecture, media: Media) -> tuple[Tower, ...]:
-    """Towers that something of a prompt passes."""
-    return tuple(tower for tower in network.towers if tower.passes(media))
-
-
-def media_tokens(network: Architecture, media: Media) -> int:
-    """Tokens of a prompt that its pictures and recordings become. [token]"""
-    return sum(tower.tokens(media) for tower in encoding(network, media))
-
-
 def share(network: Architecture, media: Media, new: Number, before: Number) -> Number:
     """Share of the pictures and recordings of a prompt among some of its tokens. [1]
 
@@ -260,7 +250,7 @@ def share(network: Architecture, media: Media, new: Number, before: Number) -> N
         media: Pictures and recordings of the prompt, one after the other.
         new, before: Tokens, and those of the prompt before them. [token]
     """
-    tokens = max(media_tokens(network, media), 1)
+    tokens = max(network.media_tokens(media), 1)
     first, last = (np.clip(end - media.after, 0, tokens) for end in (before, before + new))
     found: Number = (last - first) / tokens
     return found

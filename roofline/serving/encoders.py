@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from roofline.cost.deployment import Deployment
 from roofline.errors import InputError, LayoutError
-from roofline.model.tower import TEXT_ALONE, media_tokens
+from roofline.model.tower import TEXT_ALONE
 from roofline.records import replace
 from roofline.serving.disaggregated import Disaggregated
 from roofline.serving.static import static_batch
@@ -77,7 +77,7 @@ def sending(deployment: Deployment, *others: Deployment) -> tuple[float, float]:
         InputError: Nothing becomes tokens in a tower.
         LayoutError: A node has no network.
     """
-    tokens = media_tokens(deployment.architecture, deployment.options.media)
+    tokens = deployment.architecture.media_tokens(deployment.options.media)
     if not tokens:
         raise InputError(
             "a pool that encodes no pictures and no sound that become tokens",
@@ -110,7 +110,7 @@ def encoders(
         InputError: Nothing becomes tokens in a tower.
         LayoutError: A node has no network.
     """
-    tokens = media_tokens(deployment.architecture, deployment.options.media)
+    tokens = deployment.architecture.media_tokens(deployment.options.media)
     sent, send_s = sending(deployment, prefill)
     encode_s, _ = encode_step(deployment, pools.decode.workload)
     _, inside_s = encode_step(replace(prefill, options=deployment.options), pools.decode.workload)

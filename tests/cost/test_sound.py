@@ -7,7 +7,7 @@ import pytest
 import roofline
 from roofline.errors import RooflineError
 from roofline.model.catalog import architecture
-from roofline.model.tower import Media, media_tokens, share
+from roofline.model.tower import Media, share
 from roofline.table import Result
 
 WIDTH, INNER, LAYERS, MEL = 1280, 5120, 32, 128
@@ -62,7 +62,7 @@ def test_work_of_a_tower_by_hand(
     # Positions of a token are averaged before the matrix, or stand side by side in it.
     assert ends == [2 * 3 * 2 * tokens * n * k for k, n in projector]
     network = architecture(model)
-    assert media_tokens(network, Media(recordings=2, recording_s=seconds)) == 2 * tokens
+    assert network.media_tokens(Media(recordings=2, recording_s=seconds)) == 2 * tokens
     wide = network.layers[0].linears(network.d_model)[0].n
     new = 3 * (10 + 2 * tokens)
     assert found["qkv"] == len(network.layers) * 2 * new * network.d_model * wide
@@ -114,7 +114,7 @@ def test_whisper_by_hand() -> None:
 
 def test_a_recording_comes_with_the_first_token_of_a_prompt_that_has_none_for_it() -> None:
     network, media = architecture("whisper-large-v3"), Media()
-    assert media_tokens(network, media) == 0
+    assert network.media_tokens(media) == 0
     assert [float(share(network, media, new, before)) for new, before in ((4, 0), (2, 2))] == [1, 0]
 
 

@@ -405,7 +405,7 @@ def encoding_times(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
     """
     deployment = kernels.deployment
     network, media = deployment.architecture, deployment.options.media
-    if not tower.encoding(network, media):
+    if not network.towers_of(media):
         return np.zeros((len(chunks), len(cached)))
     stages = kernels.seconds(encoding_part(deployment))
     whole = np.max(pace(stages))

@@ -32,7 +32,6 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, KernelGains
 from roofline.cost.work import Array, Number, distinct, union
 from roofline.errors import InputError
-from roofline.model.tower import encoding, media_tokens
 from roofline.records import replace
 from roofline.serving.asking import check_decodes
 from roofline.serving.quadrature import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
@@ -487,8 +486,8 @@ def _with_windows(deployment: Deployment, points: Array) -> Array:
         if getattr(block.mixer, name, None)
     }
     network, media = deployment.architecture, deployment.options.media
-    if encoding(network, media):
-        tokens = max(media_tokens(network, media), 1)
+    if network.towers_of(media):
+        tokens = max(network.media_tokens(media), 1)
         bends |= {float(media.after), float(tokens), float(media.after + tokens)}
     inside = [bend for bend in sorted(bends) if points[0] < bend < points[-1]]
     return distinct(np.append(points, inside))

@@ -16,7 +16,7 @@ from roofline.cost.layout import Layout
 from roofline.cost.memory import held, memory_budget
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op
-from roofline.model.tower import encoding, share
+from roofline.model.tower import share
 from roofline.records import replace
 from roofline.serving.simulate.kernels import attends, encodes, rest
 from roofline.serving.simulate.prices import StepPrices
@@ -147,7 +147,7 @@ def _steps(
         steps.append(step(TOKENS, cached[:1], rest, prompts=True, lone=True))
     if beams > 1:
         steps.append(step(beams * BATCHES, contexts[:1], rest, prompts=False))
-    if encoding(base.architecture, base.options.media):
+    if base.architecture.towers_of(base.options.media):
         steps.append(step(TOKENS[1:2], cached[:1], encodes, prompts=True))
     return steps
 
@@ -179,7 +179,7 @@ def _columns(
     beams = base.options.sampling.beams
     busy = table(next(each), BATCHES, contexts[:1]) if beams > 1 else beside
     network, media = base.architecture, base.options.media
-    if encoding(network, media):
+    if network.towers_of(media):
         encoded = table(next(each), TOKENS[1:2], cached[:1])
         attention = attention + encoded * share(network, media, TOKENS[:, None], cached)
     return _Columns(

@@ -10,7 +10,7 @@ import roofline
 from roofline.cost.sampling import beams_held
 from roofline.errors import RooflineError
 from roofline.model.catalog import architecture
-from roofline.model.tower import Media, media_tokens, share
+from roofline.model.tower import Media, share
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Constant
 from roofline.serving.traffic.traffic import Traffic, Turns
@@ -30,7 +30,7 @@ def simulated(model: str, **asked: object) -> dict[str, float]:
 @pytest.mark.slow
 def test_pictures_add_their_tokens_and_the_towers_time() -> None:
     """A client alone: its first token waits for the text, the pictures' tokens, and the tower."""
-    tokens = media_tokens(architecture(SEES), Media(images=2))
+    tokens = architecture(SEES).media_tokens(Media(images=2))
     seen = simulated(SEES, prompt=512, output=8, images=2)
     text = simulated(SEES, prompt=512 + tokens, output=8)
     static = roofline.analyze(
@@ -49,7 +49,7 @@ def test_chunks_of_a_prompt_take_their_shares_of_its_pictures() -> None:
     cuts = np.unique([0, *random.integers(0, 9000, 40), 9000])
     shares = [share(network, pictures, b - a, a) for a, b in itertools.pairwise(cuts)]
     assert sum(shares) == pytest.approx(1.0, rel=1e-12)
-    first, last = 123, 123 + media_tokens(network, pictures)
+    first, last = 123, 123 + network.media_tokens(pictures)
     at = [(max(min(b, last) - max(a, first), 0)) for a, b in itertools.pairwise(cuts)]
     assert shares == pytest.approx([each / (last - first) for each in at])
 
