@@ -7,9 +7,9 @@ from roofline.api.setting import in_characters
 from roofline.bench.engine_notes import profile_note
 from roofline.cost.deployment import Offload
 from roofline.cost.layout import DEGREES
+from roofline.cost.sampling import LIKELIEST
 from roofline.errors import UnknownNameError
 from roofline.model import precision
-from roofline.model.tower import encoding, media_tokens
 from roofline.records import replace
 from roofline.serving.asking import check_groups, one_of, refuse_unused
 from roofline.serving.result import result_of
@@ -55,7 +55,7 @@ def analyze(asked: Analysis) -> Result:
     several = asked.samples > 1 or asked.beams > 1
     if network.is_encoder:
         workload = replace(workload, output=1)
-    workload = replace(workload, prompt=workload.prompt + media_tokens(network, options.media))
+    workload = replace(workload, prompt=workload.prompt + network.media_tokens(options.media))
 
     refuse_unused(
         "a layout that is not auto",
@@ -109,7 +109,7 @@ def analyze(asked: Analysis) -> Result:
             },
         )
     refuse_unused("`adapters`", {"`samples` or `beams`": several and asked.adapters > 0})
-    encoded = bool(encoding(network, options.media) or network.encoder)
+    encoded = bool(network.towers_of(options.media) or network.encoder)
     refuse_unused(
         "what an encoder reads",
         {
@@ -122,7 +122,7 @@ def analyze(asked: Analysis) -> Result:
         "what an encoder reads": encoded,
         "`adapters`": asked.adapters > 0,
         "`samples` or `beams`": several,
-        "`temperature`, `top_k` or `top_p`": options.sampling.given and not several,
+        "`temperature`, `top_k` or `top_p`": options.sampling != LIKELIEST and not several,
         "`prefill_batch`": asked.prefill_batch != 0,
         "`prefix_hit`": asked.prefix_hit != 0,
         "replicas (`gpus` beyond those of a replica)": replicas > 1,
@@ -183,7 +183,7 @@ def analyze(asked: Analysis) -> Result:
     if automatic:
         deployment = enough(deployment, workload, asked.memory_utilization)
     batch_priced = static_batch(deployment, workload, utilization=asked.memory_utilization)
-    remarks = [tower.said(options.media) for tower in encoding(network, options.media)]
+    remarks = [tower.said(options.media) for tower in network.towers_of(options.media)]
     if asked.profile:
         middle = asked.prompt + asked.output / 2.0
         remarks.append(profile_note(deployment, float(batch_priced.sequences), middle))

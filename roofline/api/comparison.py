@@ -6,6 +6,7 @@ from roofline.api import setting
 from roofline.api.parameters import Comparison, Layouts
 from roofline.api.question import question, shared
 from roofline.bench.calibrations import calibration_of
+from roofline.cost.sampling import LIKELIEST
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.changes.settings import setup_of
@@ -38,7 +39,7 @@ def compare(asked: Comparison) -> Result:
     refuse_unused(
         "`convention=textbook`",
         {
-            "`temperature`, `top_k` or `top_p`": textbook and options.sampling.given,
+            "`temperature`, `top_k` or `top_p`": textbook and options.sampling != LIKELIEST,
             "`fusion`": textbook and asked.fusion != "engine",
         },
     )

@@ -5,7 +5,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from roofline.api.parameters import (
     DEFAULT_GPU,
@@ -19,20 +19,19 @@ from roofline.api.parameters import (
     Placed,
 )
 from roofline.api.question import Question, shared
-from roofline.cost.adapters import Lora
+from roofline.cost.adapters import NO_ADAPTERS
 from roofline.cost.deployment import KEPT, Deployment, Offload, Options
 from roofline.cost.layout import SINGLE, Layout, parse
 from roofline.cost.measured import NONE
-from roofline.cost.sampling import Sampling
+from roofline.cost.sampling import LIKELIEST
 from roofline.errors import InputError, LayoutError, QuantityError
 from roofline.hardware import catalog as hardware
-from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.engine import engine_on
 from roofline.hardware.machine import Gpu, Node
 from roofline.model import catalog as networks
 from roofline.model import precision
 from roofline.model.architecture import Architecture
-from roofline.model.tower import Media
+from roofline.model.tower import TEXT_ALONE
 from roofline.records import replace
 from roofline.serving.asking import check_parts, one_of
 from roofline.table import Result, table
@@ -269,12 +268,12 @@ def options_of(**choices: Any) -> Options:
 
 def options_asked(asked: Question) -> Options:
     """Choices of how the network is run and counted that a question makes."""
-    return options_of(
-        sampling=Sampling(**shared(asked, Sampling)),
-        lora=Lora(**shared(asked, Lora)),
-        media=Media(**shared(asked, Media)),
-        **shared(asked, Options),
-    )
+    parts = {"sampling": LIKELIEST, "lora": NO_ADAPTERS, "media": TEXT_ALONE}
+    for name, usual in parts.items():
+        given = shared(asked, type(usual))
+        if not given.items() <= structs.asdict(usual).items():
+            parts[name] = replace(usual, **given)
+    return options_of(**parts, **shared(asked, Options))
 
 
 def profiled(deployment: Deployment, profile: str | Path) -> Deployment:
@@ -322,6 +321,7 @@ def deployed(
     checkpoint = networks.loaded(network, weights)
     kv_format = (checkpoint.kv_format or kv) if kv == "auto" else kv
     node = box or hardware.default_node(device, int(layout.devices))
+    runs = engine_on(engine, device.architecture)
     measured = None
     if calibration != NONE:  # forms of kernels take long to import
         from roofline.bench.calibrations import calibration_of, joined
@@ -335,9 +335,9 @@ def deployed(
             kv_format,
             device,
             also=checkpoint.formats,
-            integers=engine_named(engine).integers,
+            integers=runs.integers,
         ),
-        engine=engine_on(engine, device),
+        engine=runs,
         layout=layout,
         options=options or Options(),
         offload=offload,

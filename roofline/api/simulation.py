@@ -13,7 +13,7 @@ from roofline.api.setting import in_characters
 from roofline.api.speculation import draft_of, length_of, rates_of
 from roofline.api.workload import Wanted, attached, drawn
 from roofline.bench.engine_notes import engine_misses, profile_note
-from roofline.cost.sampling import Sampling
+from roofline.cost.sampling import LIKELIEST, Sampling
 from roofline.cost.step import outside_bytes_per_s
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
@@ -181,7 +181,7 @@ def block_diffusion(asked: Simulation | Planning, made: Requests) -> BlockDiffus
             "`draft`": bool(asked.draft),
             "`beams`": asked.beams > 1,
             "`adapters`": asked.adapters > 0,
-            "`temperature`, `top_k` or `top_p`": Sampling(**shared(asked, Sampling)).given,
+            "`temperature`, `top_k` or `top_p`": Sampling(**shared(asked, Sampling)) != LIKELIEST,
             "`pue`, `usd_per_kwh` or `carbon`": setting.facility_of(asked) is not None,
             "a policy of batches that nobody joins": getattr(asked, "policy", None) in BATCHED,
         },

@@ -18,7 +18,7 @@ from roofline.bench.engine_profiles import shipped_profile
 from roofline.cost.measured import AUTO, NONE
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.catalog import gpu, node
-from roofline.hardware.engine import engine
+from roofline.hardware.engine import engine, engine_on
 from roofline.model.catalog import architecture
 from roofline.records import replace
 from roofline.sources import Sources, record, recorded
@@ -285,9 +285,10 @@ def _engine_costs(scenario: Scenario) -> dict[str, dict[str, str | float]]:
     """Overheads of engines by name, as far as they were fitted and are those of every device."""
     if scenario.calibration == "none":
         return {}
-    names = {*scenario.engines, *(patch.engine for patch in scenario.patches if patch.engine)}
+    names = sorted({*scenario.engines, *(each.engine for each in scenario.patches if each.engine)})
     gpus = [node(name).gpu if scenario.nodes else gpu(name) for name in scenario.machines]
-    every = {name: {shipped_profile(name, each) for each in gpus} for name in sorted(names)}
+    kinds = {each.architecture for each in gpus}
+    every = {name: {shipped_profile(engine_on(name, each)) for each in kinds} for name in names}
     known = {name: found.pop() for name, found in every.items() if len(found) == 1}
     return {
         name: {

@@ -51,15 +51,18 @@ def calibration_of(
     """
     if asked == NONE:
         return None
-    own = _profile(engine, gpu)
+    from roofline.bench.engine_profiles import shipped_profile
+
+    runs = engine_on(engine, gpu.architecture)
+    own = shipped_profile(runs)
     if asked == USUAL:
         return UsualKernels(own, switched)
     near = devices(gpu) if known(gpu) else ()
-    served = engine_on(engine, gpu).profile == ROCM
-    rest = engine != IDEAL and (bool(near) or served)
+    ported = runs.profile == ROCM
+    rest = engine != IDEAL and (bool(near) or ported)
     if asked == AUTO:
         found = _gathered(gpu.name, near, engine, own, files_of(gpu.name), rest, switched)
-        return UsualKernels(own, switched) if found is None and served else found
+        return UsualKernels(own, switched) if found is None and ported else found
     return _named(gpu.name, engine, own, stamped(path_of(asked)), rest, switched)
 
 
@@ -180,12 +183,6 @@ def _kernels(engine: str) -> str:
     if known.name == IDEAL or known.name in {label.provider for label in labels()}:
         return known.name
     return known.family or "vllm"
-
-
-def _profile(engine: str, gpu: Gpu) -> EngineProfile:
-    from roofline.bench.engine_profiles import shipped_profile
-
-    return shipped_profile(engine, gpu)
 
 
 def folders() -> tuple[Path, Path]:

@@ -14,37 +14,27 @@ import numpy as np
 from roofline.bench.end_to_end.engines import CONSTANTS, FOLDER, KERNELS, PROFILES, SHARED
 from roofline.content import shipped
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
-from roofline.hardware.engine import engine, engine_on
 from roofline.hardware.serving_engine import Engine
 from roofline.kept import kept
 
 if TYPE_CHECKING:
-    from roofline.hardware.machine import Gpu
     from roofline.schema import Document
 
 CLOSED: Final = "steady_concurrency"
 """Name of a closed loop in the keys of spreads."""
 
 
-def shipped_profile(name: str, gpu: "Gpu | None" = None) -> EngineProfile:
+@cache
+def shipped_profile(engine: Engine) -> EngineProfile:
     """Constants of an engine of the catalog as they are shipped; none of one without a file.
-
-    Args:
-        name: Of the engine.
-        gpu: Device that it runs on; None for any that it was made for.
 
     Raises:
         RooflineError: A file is missing, or has a mistake.
     """
-    return _shipped(engine(name) if gpu is None else engine_on(name, gpu))
-
-
-@cache
-def _shipped(known: Engine) -> EngineProfile:
-    if known.profile not in PROFILES:
+    if engine.profile not in PROFILES:
         return NO_ENGINE
-    paths = [shipped("hwspecs") / FOLDER / f"{each}.yaml" for each in (SHARED, known.profile)]
-    return kept(lambda: _read(known, paths), f"constants of {known.name}", paths)
+    paths = [shipped("hwspecs") / FOLDER / f"{each}.yaml" for each in (SHARED, engine.profile)]
+    return kept(lambda: _read(engine, paths), f"constants of {engine.name}", paths)
 
 
 def _read(known: Engine, paths: list[Path]) -> EngineProfile:

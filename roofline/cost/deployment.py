@@ -189,7 +189,8 @@ class Deployment(Struct, frozen=True):
                 hint="keep everything in its memory, or add links.pcie to a file of your own",
             )
         self._check_adapters()
-        check_media(self.architecture, self.options.media)
+        if self.architecture.towers or self.options.media != TEXT_ALONE:
+            check_media(self.architecture, self.options.media)
         if self.exchanges and self.layout.pp > 1:
             raise LayoutError(
                 "two micro-batches in a pipeline, which has its own",

@@ -316,11 +316,6 @@ class Sampling(Struct, frozen=True):
         """True where some tokens are never drawn."""
         return self.top_k > 0 or self.top_p < 1
 
-    @property
-    def given(self) -> bool:
-        """True where anything was asked for."""
-        return self.temperature is not None or self.cuts or self.beams > 1
-
     def passes(self, sampler: Sampler) -> Iterator[str]:
         """`PASSES` over the logits of a step, in order.
 

@@ -10,7 +10,6 @@ from typing import Final
 
 from roofline import content
 from roofline.errors import UnknownNameError, did_you_mean
-from roofline.hardware.machine import Gpu
 from roofline.hardware.serving_engine import UNKNOWN, Engine
 from roofline.kept import kept
 from roofline.records import replace
@@ -65,20 +64,21 @@ def engine(name: str) -> Engine:
     return kept(read, "engine", [path])
 
 
-def engine_on(name: str, gpu: Gpu) -> Engine:
+@cache
+def engine_on(name: str, generation: str) -> Engine:
     """Engine of the catalog with the constants that were fitted to it on such devices.
 
     AMD's devices run other libraries of kernels, with longer gaps between them.
 
     Args:
         name: As of `engine`.
-        gpu: Device that it runs on.
+        generation: Of the device that it runs on: `Gpu.architecture`.
 
     Raises:
         UnknownNameError: There is no such engine.
     """
     known = engine(name)
-    if gpu.architecture in CDNA and (known.family or known.name) in PORTED:
+    if generation in CDNA and (known.family or known.name) in PORTED:
         return replace(known, profile=ROCM, family=ROCM)
     return known
 

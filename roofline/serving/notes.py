@@ -11,7 +11,7 @@ from roofline.cost.expert_parallel import busiest, held_experts
 from roofline.cost.layout import pipeline
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.moe import touched
-from roofline.cost.sampling import Sampling
+from roofline.cost.sampling import LIKELIEST, Sampling
 from roofline.records import replace
 from roofline.serving.room import host_memory, largest_batch, on_a_host
 from roofline.serving.stages import remembering, slowest_number, through
@@ -120,7 +120,7 @@ def _decoding(batch: StaticBatch) -> list[str]:
     """Notes on how tokens are chosen, and on answers or beams that share a prompt."""
     deployment, work = batch.deployment, batch.workload
     sampling, out = deployment.options.sampling, []
-    if sampling.given:
+    if sampling != LIKELIEST:
         method = "sorting" if deployment.engine.sampler == "sort" else "draws that are rejected"
         by = f", top-k and top-p by {method}" * sampling.cuts
         out.append(

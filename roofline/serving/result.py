@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.roof import traffic
+from roofline.cost.sampling import LIKELIEST
 from roofline.cost.work import COUNTS
 from roofline.errors import RooflineError
 from roofline.hardware.machine import Fact, Gpu
@@ -202,7 +203,7 @@ class _Answer:
             "prefix_hit": work.prefix_hit,
             "kv_cache": work.kv_cache,
             **({"samples": work.samples} if work.samples > 1 else {}),
-            **(structs.asdict(sampling) if sampling.given else {}),
+            **(structs.asdict(sampling) if sampling != LIKELIEST else {}),
             **(structs.asdict(lora) if lora.adapters else {}),
             "convention": "engine",
             "basis": "calibrated" if batch.calibrated else "datasheet",

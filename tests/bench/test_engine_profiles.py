@@ -11,6 +11,6 @@ from roofline.hardware.engine import engine, engine_names
 
 @pytest.mark.parametrize("name", engine_names(unlisted=True))
 def test_a_profile_is_what_the_fit_makes_of_all_files(name: str) -> None:
-    found = shipped_profile(name)
+    found = shipped_profile(engine(name))
     assert found == profile_of(engine(name))
     assert (found == NO_ENGINE) == (engine(name).profile not in PROFILES)

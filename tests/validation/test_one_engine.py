@@ -42,7 +42,7 @@ def test_simulate_told_a_measured_row_gives_what_is_compared_with_it() -> None:
     unlike = []
     off: dict[tuple[str, str], list[float]] = {}
     for each in found:
-        compared = each.predicted(shipped_profile(each.engine.name, each.deployment.node.gpu))
+        compared = each.predicted(shipped_profile(each.deployment.engine))
         said = roofline.simulate(**settings(each), with_intervals=False)
         ttft, _, tpot, _ = (row["mean"] for row in said.tables["headline"].rows())
         if (ttft, tpot) != (compared["ttft_s"], compared["tpot_s"]):

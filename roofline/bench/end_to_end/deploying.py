@@ -10,7 +10,6 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.measured import AUTO, USUAL
 from roofline.hardware.catalog import default_node
 from roofline.hardware.catalog import gpu as gpu_named
-from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.engine import engine_on
 from roofline.model import catalog, mixes, precision
 from roofline.model.architecture import Architecture, Block
@@ -28,7 +27,7 @@ def deployment(case: Case) -> Deployment:
     network = _stored(catalog.architecture(case.network), case)
     device = gpu_named(case.gpu)
     node = default_node(device, int(case.layout.devices))
-    switched = joined(node)
+    switched, engine = joined(node), engine_on(case.engine, device.architecture)
     known = calibration_of(AUTO, device, case.engine, switched=switched)
     return Deployment(
         architecture=network,
@@ -38,9 +37,9 @@ def deployment(case: Case) -> Deployment:
             case.kv,
             device,
             also=network.formats,
-            integers=engine_named(case.engine).integers,
+            integers=engine.integers,
         ),
-        engine=engine_on(case.engine, device),
+        engine=engine,
         layout=case.layout,
         calibration=known or calibration_of(USUAL, device, case.engine, switched=switched),
     )

@@ -16,7 +16,13 @@ from roofline.cost.layers import attention, compressed, crossing, feedforward, l
 from roofline.cost.layers.common import Pass, collective, is_one, norm, often, product, split
 from roofline.cost.layout import Layout, padded
 from roofline.cost.memory import kv_bytes_per_sequence
-from roofline.cost.sampling import GREEDY, beam_page_copies, expected_parents, over_logits
+from roofline.cost.sampling import (
+    GREEDY,
+    LIKELIEST,
+    beam_page_copies,
+    expected_parents,
+    over_logits,
+)
 from roofline.cost.work import LOOKUP, Number, Op, anywhere, lookup, times
 from roofline.model.architecture import (
     STREAMS,
@@ -29,7 +35,7 @@ from roofline.model.architecture import (
     Moe,
     Recurrent,
 )
-from roofline.model.tower import TEXT_ALONE, Tower, encoding
+from roofline.model.tower import TEXT_ALONE, Tower
 from roofline.part import Part
 from roofline.records import replace
 
@@ -171,7 +177,7 @@ def head(p: Pass) -> Iterator[Op]:
         symbols = {"rows": rows, "V": network.vocab, "width": p.width}
         whole = Part("M", payload, "rows · V · width", symbols)
         yield collective("all-gather-logits", gathered, whole, ranks, 1, operation="all_gather")
-    if p.deployment.options.sampling.given:
+    if p.deployment.options.sampling != LIKELIEST:
         yield from sampled(p)
 
 
@@ -225,7 +231,7 @@ def tower_operators(p: Pass) -> Iterator[Op]:
     runs it whole. Matrices are in the format of the embedding, as quantised checkpoints leave them.
     """
     deployment = p.deployment
-    for tower in encoding(deployment.architecture, deployment.options.media):
+    for tower in deployment.architecture.towers_of(deployment.options.media):
         yield from _encoded(p, tower)
 
 

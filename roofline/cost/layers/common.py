@@ -147,7 +147,8 @@ def product(
         yield dequantised(made, name, m, n, k, layers, engine.copies_above)
     if engine.wide and made.quantised is None:
         yield converted(made, name, m, n, k, layers, engine.copies_above if copies else 1)
-    if joined := p.deployment.options.lora.modules(p.block, name):
+    lora = p.deployment.options.lora
+    if lora.adapters and (joined := lora.modules(p.block, name)):
         yield from adapted(p, name, m, n, k, layers, joined)
 
 

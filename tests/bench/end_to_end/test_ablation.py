@@ -9,6 +9,7 @@ from roofline.bench.end_to_end import ablation
 from roofline.bench.end_to_end.ablation import Ablation, ablations, table
 from roofline.bench.end_to_end.replay import Known
 from roofline.bench.engine_profiles import shipped_profile
+from roofline.hardware.engine import engine
 from roofline.records import replace
 from tests.bench.end_to_end.test_cases import GOOD
 from tests.bench.end_to_end.test_learning import at, planted
@@ -36,7 +37,7 @@ def test_what_a_row_does_not_have_changes_nothing(found: dict[str, Ablation]) ->
 
 
 def test_a_time_of_every_step_is_that_of_every_token(found: dict[str, Ablation]) -> None:
-    step = shipped_profile("vllm").step_s
+    step = shipped_profile(engine("vllm")).step_s
     with_it, without = (found[name].metrics[0]["tpot_s"] for name in ("", "step_s"))
     assert with_it - without == pytest.approx(step, rel=0.02)
 

@@ -138,7 +138,7 @@ def test_a_learnt_profile_goes_before_the_shipped_one(tmp_path: Any) -> None:
     for key, value in found.spreads.items():
         assert spreads[key] == pytest.approx(value, rel=1e-3)
     own = profiles.profile_of(engine("vllm"), path)
-    assert own.sequence_s > shipped_profile("vllm").sequence_s
+    assert own.sequence_s > shipped_profile(engine("vllm")).sequence_s
 
 
 def test_a_profile_of_another_engine_is_refused(tmp_path: Any) -> None:

@@ -11,6 +11,7 @@ from roofline.bench.end_to_end.replay import itl_of, known, throughput, tpot_of
 from roofline.bench.engine_profiles import shipped_profile
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.layout import Layout
+from roofline.hardware.engine import engine
 from roofline.records import replace
 from tests.bench.end_to_end.synthetic import CASE, decode, lawful, limited, prefill, row, settings
 
@@ -293,7 +294,7 @@ def test_clients_are_those_of_all_replicas_and_none_where_requests_come_by_thems
 )
 def test_simulate_told_the_settings_of_a_row_gives_its_prediction(changes: dict[str, Any]) -> None:
     each = known(row(**changes))
-    compared = each.predicted(shipped_profile("vllm"))
+    compared = each.predicted(shipped_profile(engine("vllm")))
     said = roofline.simulate(**settings(each), with_intervals=False)
     ttft, _, tpot, _ = (line["mean"] for line in said.tables["headline"].rows())
     assert (ttft, tpot) == (compared["ttft_s"], compared["tpot_s"])
