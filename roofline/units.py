@@ -33,7 +33,7 @@ HOURS_PER_YEAR: Final = 8766.0
 MILLION: Final = 1e6
 BITS_PER_BYTE: Final = 8.0
 CERTAIN: Final = 0.99
-"""Probability beyond which more of it is not told."""
+"""Largest probability that is written as a number; beyond it, ``"> 99%"``."""
 
 _DECIMAL: Final = ("P", "T", "G", "M", "k", "", "m", "µ", "n")
 _COUNTED: Final = ("B", "FLOP")

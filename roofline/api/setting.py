@@ -268,7 +268,7 @@ def options_of(**choices: Any) -> Options:
 
 def options_asked(asked: Question) -> Options:
     """Choices of how the network is run and counted that a question makes."""
-    parts = {"sampling": LIKELIEST, "lora": NO_ADAPTERS, "media": TEXT_ALONE}
+    parts: dict[str, Any] = {"sampling": LIKELIEST, "lora": NO_ADAPTERS, "media": TEXT_ALONE}
     for name, usual in parts.items():
         given = shared(asked, type(usual))
         if not given.items() <= structs.asdict(usual).items():

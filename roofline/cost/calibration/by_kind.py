@@ -39,8 +39,8 @@ from roofline.model.architecture import STREAMS
 from roofline.model.precision import named
 from roofline.model.precision.formats import INPUTS
 
-NONE: Final = 1e-12
-"""Rows of experts that get none, whose time is not used."""
+NO_ROWS: Final = 1e-12
+"""Rows in place of none, which keep ratios finite; the time of experts without rows is not used."""
 NARROW_EXPERTS: Final[Mapping[str, tuple[str, str]]] = {
     "nvfp4": ("nvfp4", "fp4"),
     "mxfp4": ("w4a8_mxfp4_mxfp8", "fp8"),
@@ -51,17 +51,17 @@ how the format of the weights begins; engines multiply MXFP4 by MXFP8."""
 WIDENED_EXPERTS: Final[Mapping[str, str]] = {"mxfp4": "w4a16_mxfp4", "int4": "int4_wo"}
 """Measured mixtures of experts whose kernels widen the weights to 16 bits, by how the format of the
 weights begins."""
-ALONE: Final = "-w4a16"
+WIDE_INPUTS: Final = "-w4a16"
+"""End of the names of 4-bit formats whose activations stay in 16 bits on any device."""
 MARLIN: Final = "int4_wo"
-"""End of formats of 4-bit weights whose activations stay in 16 bits on any device, and the measured
-mixture of the kernel that vLLM and SGLang have for all of them: Marlin, 230 to 250 TFLOP/s on an
-H200 where Triton's of MXFP4, made for Hopper, takes 380 to 550."""
+"""Measured mixture by Marlin, the kernel of vLLM and SGLang for all `WIDE_INPUTS`: it reaches 230
+to 250 TFLOP/s on an H200, where Triton's kernel for MXFP4, made for Hopper, reaches 380 to 550."""
 BITS: Final[Mapping[str, float]] = {"bf16": 16.0, "fp16": 16.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0}
 """Bits of an activation by arithmetic."""
 
 
 def experts(op: Op, gpu: Gpu) -> KernelQuery | None:
-    """A part of a fused mixture of experts; of one whose tokens come from others, its own kernel.
+    """Kernel of a part of a mixture of experts: another one where tokens come from other devices.
 
     Some engines have kernels of their own for some cases: SGLang for a gate that is limited to
     groups, vLLM for spread experts, TensorRT-LLM for few tokens.
@@ -75,8 +75,8 @@ def experts(op: Op, gpu: Gpu) -> KernelQuery | None:
         weight_width=width,
         width=2.0,
         highest=tallest(named(stored).bits, BITS[arithmetic]),
-        rows=np.maximum(np.asarray(d["rows"]), NONE),
-        touched=np.maximum(np.asarray(d["touched"]), NONE),
+        rows=np.maximum(np.asarray(d["rows"]), NO_ROWS),
+        touched=np.maximum(np.asarray(d["touched"]), NO_ROWS),
     )
     tiles = padding(shape["rows"], shape["touched"])
     own = variants[0]
@@ -93,7 +93,7 @@ def experts(op: Op, gpu: Gpu) -> KernelQuery | None:
     whole = KernelQuery(
         "moe", variants, made, arithmetic, assumed=assumed, part=part, special=special
     )
-    if stored.endswith(ALONE):
+    if stored.endswith(WIDE_INPUTS):
         whole = whole._replace(variants=(MARLIN,), own=True, otherwise=whole)
     if assumed or not np.all(np.asarray(d["apart"]) > 0):
         return whole
@@ -107,7 +107,7 @@ def experts(op: Op, gpu: Gpu) -> KernelQuery | None:
 
 
 def _expert_formats(stored: str, activations: float, gpu: Gpu) -> tuple[tuple[str, ...], str, str]:
-    """Variants that would do, the rate they are given, and why none is quite it."""
+    """Variants, the best first; arithmetic whose rate they take; why none is quite it, if so."""
     if stored in SIXTEEN:
         return ("bfloat16",), "bf16", ""
     low, begin = ("fp8", "fp8_block"), stored.split("-")[0]
@@ -135,7 +135,7 @@ WEIGHT_ONLY: Final[Mapping[float, str]] = {8.0: "int8_wo", 4.0: "int4_wo"}
 
 
 def linear(op: Op, gpu: Gpu) -> KernelQuery | None:
-    """Linear layers: as measured in their number format; others take the form of the nearest."""
+    """Kernel of a linear layer, measured in its number format; else the form of the nearest."""
     dims = columns(m=op.dims["m"], n=op.dims["n"], k=op.dims["k"])
     stored = op.formats.get("weights", "bf16")
     if op.kernel in (INTO_LATENT, OUT_OF_LATENT):
@@ -172,7 +172,7 @@ def linear(op: Op, gpu: Gpu) -> KernelQuery | None:
 
 
 def _mixed(dims: Dims) -> KernelQuery:
-    """Coefficients of hyper-connections, and the streams joined to the input of one part.
+    """Kernel that makes the coefficients of hyper-connections, and joins streams before a part.
 
     From n streams of a width D, n·D wide, (2 + n)·n coefficients are made.
     """
@@ -182,7 +182,7 @@ def _mixed(dims: Dims) -> KernelQuery:
 
 
 def _heads(op: Op, dims: Dims, stored: str) -> KernelQuery:
-    """A matrix for each head, into the latent or out of it."""
+    """Kernel of a product with one matrix for each head, into the latent or out of it."""
     into = op.kernel == INTO_LATENT
     wide = PLAIN if not into else LATENT[0]
     low = op.arithmetic == "fp8"
@@ -211,7 +211,7 @@ ADD: Final = ("add", 6.0)
 
 
 def pointwise(op: Op, gpu: Gpu) -> KernelQuery | None:
-    """One pass over activations, of the measured pass that it is most like."""
+    """Kernel of one pass over activations: the measured pass most like it."""
     d = op.dims
     if "m" not in d:
         return None
@@ -233,7 +233,7 @@ def pointwise(op: Op, gpu: Gpu) -> KernelQuery | None:
 
 
 def _streams(op: Op) -> KernelQuery:
-    """Residual streams mixed after one part, then the norm of what they are joined to."""
+    """Kernel that mixes residual streams after a part; then the norm of what they are joined to."""
     d = op.dims
     hidden = d["writes"] / (1.0 + d["streams"])
     shape = columns(tokens=d["m"], hidden=hidden, streams=d["streams"], sites=1.0)
@@ -247,7 +247,7 @@ VERIFIED: Final = "a few tokens at once were not measured: steps, one after the 
 
 
 def convolution(op: Op) -> KernelQuery | None:
-    """Short convolution before a state: over a prompt, or with the last inputs of each sequence."""
+    """Kernel of the short convolution before a state: over a prompt, or on kept inputs."""
     d, layer = op.dims, LAYERS.get(op.formats["layer"])
     if layer is None:
         return None
@@ -258,7 +258,7 @@ def convolution(op: Op) -> KernelQuery | None:
 
 
 def scan(op: Op, gpu: Gpu) -> KernelQuery | None:
-    """State of a recurrent layer: chunk after chunk, or token after token.
+    """Kernel of the state of a recurrent layer: chunk after chunk, or token after token.
 
     The convolution is an operator of its own, and so is the gated norm: kernels that fuse them
     stand for no operator.
@@ -282,7 +282,7 @@ def _phase(op: Op) -> str:
 
 
 def _of_layer(layer: str, phase: str, step: str) -> tuple[str, ...]:
-    """Variants that would do: without a kernel for verification, the one for a token."""
+    """Variants, the best first: a token's kernel stands in where verification has none."""
     phases = ("verify", "decode") if phase == "verify" else (phase,)
     found = [f"{layer}-{each}-{step}" for each in phases]
     if phase != "prefill":

@@ -15,14 +15,14 @@ from roofline.cost.work import Array
 from roofline.records import replace
 
 SENT: Final = ("tokens", "hidden", "copies", "experts", "sms", "width", "bytes_per_s")
-"""Shape of an exchange: tokens of one device [token]; numbers of a token, times it is sent (its
-experts, or the devices that they are on), experts of all devices, and SMs set aside for it, 0 in
-the low-latency mode [1]; bytes per number: 1 where dispatch quantises to fp8, 2 of what is combined
-[B]; published rate of a device's link in one direction [B/s]."""
+"""Shape of an exchange: tokens of one device [token]; numbers in a token, copies of it (one for
+each of its experts, or for each device that has some), experts of all devices, and SMs set aside, 0
+in the low-latency mode [1]; bytes per number: 1 where dispatch quantises to fp8, 2 in combine [B];
+published rate of a device's link in one direction [B/s]."""
 
 
 def exchange_dims(*sent: Array, crossing: Array | None = None) -> dict[str, Array]:
-    """Columns of the form.
+    """Columns of the form of an exchange, by name.
 
     Args:
         sent: Columns `SENT`.
@@ -34,7 +34,7 @@ def exchange_dims(*sent: Array, crossing: Array | None = None) -> dict[str, Arra
 
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array, Array]:
-    """Start, what the SMs need to copy, and what the link needs. [s]"""
+    """Times of the start, of the copies by the SMs, and of the bytes on the link. [s]"""
     each = np.ceil(dims["experts"] / machine.multiprocessors)
     sms = np.where(dims["sms"] > 0, dims["sms"], np.ceil(dims["experts"] / each))
     sent = dims["tokens"] * dims["copies"]
@@ -64,7 +64,7 @@ FORM: Final = summed(
 
 
 def alltoall_parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
-    """Start, and what tokens and links need. [s]"""
+    """Times of the start, and of the tokens and their bytes on the link. [s]"""
     sent = dims["tokens"] * dims["copies"]
     moved = sent * dims["hidden"] * dims["width"]
     link = constants["link"] * dims["bytes_per_s"]
@@ -73,7 +73,7 @@ def alltoall_parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Arr
 
 
 def alltoall_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    """Start, beside the copies that hide it. [s]"""
+    """Time of start and copies, which overlap: their soft maximum. [s]"""
     return soft_maximum(constants["sharpness"], *alltoall_parts(dims, machine, constants))
 
 

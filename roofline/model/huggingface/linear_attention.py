@@ -92,7 +92,7 @@ def _delta(fields: Fields, width: int) -> Recurrent:
 
 
 def _gated_attention(fields: Fields, shape: Geometry) -> Attention:
-    """Norms over each head of q and k, and a gate on the output, made beside the queries."""
+    """Attention with norms over each head of q and k, and a gate made beside the queries."""
     neutral(fields, attn_output_gate=True)
     (plain,) = attention(shape, [None], **biases(fields), norm=2 * shape.head_dim)
     gated_outputs = shape.heads * shape.head_dim if plain.out_bias else 0
@@ -100,7 +100,7 @@ def _gated_attention(fields: Fields, shape: Geometry) -> Attention:
 
 
 def _kinds(fields: Fields, layers: int) -> Sequence[str]:
-    """Every fourth layer is full, unless the config says otherwise."""
+    """Kind of each layer: every fourth is full, unless the config says otherwise."""
     period = fields.integer("full_attention_interval", "full_attention_interval", default=4)
     kinds = layer_words(fields, "layer_types", WORDS, layers)
     if kinds is None:
@@ -215,7 +215,7 @@ def minimax(fields: Fields) -> Architecture:
 
 
 def _minimax_kinds(fields: Fields, shape: Geometry) -> Sequence[str]:
-    """``layer_types``, or ``attn_type_list`` of the published file; else each second is full."""
+    """Kind of each layer, by ``layer_types`` or ``attn_type_list``; else each second is full."""
     kinds = layer_words(fields, "layer_types", WORDS, shape.layers)
     if (found := fields.get("attn_type_list")) is not None:
         marked = marks(fields, found[0], shape.layers, {0: "linear", 1: "full"})

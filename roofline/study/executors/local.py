@@ -1,4 +1,4 @@
-"""Worker processes on this machine, each of which a thread hands chunks.
+"""Worker processes on this machine; a thread hands each of them its chunks.
 
 A worker ends when its input does, and so does not outlive the sweep that started it, however that
 ends.
@@ -54,7 +54,7 @@ ONE_THREAD: Final[Mapping[str, str]] = dict.fromkeys(
     ),
     "1",
 )
-"""Workers share the cores already."""
+"""Environment of a worker, whose libraries take one thread: workers share the cores already."""
 
 _LOST: Final = (EOFError, OSError, pickle.UnpicklingError)
 """Errors of a pipe whose other end is gone, also in the middle of an answer."""
@@ -127,7 +127,7 @@ def _write(process: "subprocess.Popen[bytes]", content: bytes) -> None:
 def _end(process: "subprocess.Popen[bytes]") -> str:
     """Let go of a worker that does not answer any more, and say how it ended."""
     with suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=1)  # so that it is its own end that is told
+        process.wait(timeout=1)  # for the exit code of its own end, not of the kill below
     process.kill()
     with suppress(OSError):  # what it has not read
         process.__exit__(None, None, None)
@@ -138,7 +138,7 @@ def _end(process: "subprocess.Popen[bytes]") -> str:
 class Pool(Generic[T]):
     """Workers that compute as soon as they are made; one that no chunk is left for is not started.
 
-    The work can be pickled, and loaded where the main module is another.
+    The work must be picklable, and loadable in a process with another main module.
     """
 
     def __init__(self, work: Callable[[Chunk], T], chunks: Iterator[Chunk], workers: int) -> None:
@@ -170,7 +170,7 @@ class Pool(Generic[T]):
                 self._room.release()
 
     def stop(self) -> None:
-        """End the workers, whatever they are at."""
+        """Kill the workers, even in the middle of a chunk."""
         self._stopped = True
         for seat in self._seats:
             seat.abandon()

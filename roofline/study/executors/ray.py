@@ -19,12 +19,12 @@ from roofline.study.executors.outcome import TRIES, T, attempt, died, value
 from roofline.study.store.chunk import Chunk
 
 SESSION: Final = "roofline-"
-"""Begins the names of folders for the files of clusters."""
+"""Prefix of the folders that hold the files of clusters."""
 LOCK: Final = "lock"
 LOOK_S: Final = 5.0
-"""Between two looks at whether the cluster is there, while no chunk is done. [s]"""
+"""Time between two looks at whether the cluster is there, while no chunk ends. [s]"""
 LOOKS: Final = 3
-"""In a row that find nobody where its head was, before it is gone; Ray itself waits a minute."""
+"""Looks without an answer, in a row, after which a cluster is gone; Ray itself waits a minute."""
 
 
 class Ray(Struct, frozen=True):
@@ -59,7 +59,7 @@ def _library() -> Any:
 
 @contextmanager
 def _joined(ray: Any, workers: int | None) -> Iterator[None]:
-    """Be part of the cluster that the program is in already, of a named one, or of an own one."""
+    """Connect to the program's own cluster, else to a named one, else to one for this sweep."""
     if ray.is_initialized():
         yield
         return
@@ -89,9 +89,9 @@ def _joined(ray: Any, workers: int | None) -> Iterator[None]:
 
 @contextmanager
 def session_folder() -> Iterator[Path]:
-    """Folder for the files of a cluster, which goes with it; those of killed sweeps go first.
+    """Folder for the files of a cluster, removed at its end; those of killed sweeps go first.
 
-    Ray leaves what it writes where it was. A folder is in use as long as its lock is held.
+    Ray itself leaves its files behind. A folder is in use as long as its lock is held.
     """
     # Where Ray puts it itself: names of sockets in it must be short.
     root = Path(os.environ.get("RAY_TMPDIR", "/tmp"))
@@ -113,7 +113,7 @@ def session_folder() -> Iterator[Path]:
 
 
 def _remove(folder: Path) -> None:
-    """Remove the folder of a cluster, its lock last: what is left now goes the next time."""
+    """Remove the folder of a cluster, its lock last, so that a later sweep removes the rest."""
     with suppress(OSError):
         for each in folder.iterdir():
             if each.is_dir() and not each.is_symlink():
@@ -128,7 +128,7 @@ def _remove(folder: Path) -> None:
 def _computed(
     ray: Any, work: Callable[[Chunk], T], chunks: Iterator[Chunk], room: int
 ) -> Iterator[tuple[Chunk, T]]:
-    """Have chunks computed; no more than some are computed or wait to be fetched."""
+    """Chunks and their values, as they end; at most `room` are under way or wait to be fetched."""
     task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(attempt)
     shared = ray.put(work)
     flying: dict[Any, Chunk] = {}
@@ -140,7 +140,7 @@ def _computed(
             if not flying:
                 return
             ready, _ = ray.wait(list(flying), num_returns=1, timeout=LOOK_S)
-            missed = 0 if ready or _answers(ray) else missed + 1
+            missed = 0 if ready or _head_listens(ray) else missed + 1
             if missed == LOOKS:
                 flying.clear()  # nobody is there to be told that they are not wanted
                 raise MissingEnvironmentError(
@@ -155,8 +155,8 @@ def _computed(
             ray.cancel(late, force=True)
 
 
-def _answers(ray: Any) -> bool:
-    """Whether somebody listens where the cluster's head is."""
+def _head_listens(ray: Any) -> bool:
+    """Whether the head of the cluster accepts connections."""
     host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=LOOK_S).close()

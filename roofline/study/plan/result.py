@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from roofline.cost.adapters import Lora
 from roofline.study.commands import command_line
 from roofline.study.plan import day, day_tables, tables
 from roofline.study.plan.choose import RunnerUp, larger, runners_up
@@ -43,8 +42,13 @@ def result_of(
 ) -> Result:
     """Tables, derivations, notes and inputs of a plan.
 
-    Break-even is with the tokens that the network was trained on [token]; None leaves it out, and
-    None for a rate curve leaves out fleets that follow one.
+    Args:
+        plan, remake, given: What was found, how it is planned again with something changed, and
+            what was asked.
+        training_tokens: Tokens that the network was trained on; None leaves break-even out. [token]
+        pools: Whether prefill and decode may have pools of their own.
+        notes: Sentences that come first.
+        follow: Rate over a day that a fleet follows; None leaves such fleets out.
     """
     names, best = named(plan.goal.objectives), plan.best
     bounded = any(kind.bounded for kind in plan.kinds)
@@ -182,14 +186,6 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _adapter_flags(lora: Lora) -> dict[str, Any]:
-    """Options of the command that starts an instance with adapters; none without them."""
-    if not lora.adapters:
-        return {}
-    flags: dict[str, Any] = {"adapters": lora.adapters, "lora_rank": lora.lora_rank}
-    return flags | ({"max_loras": lora.max_loras} if lora.max_loras else {})
-
-
 def _commands(plan: Plan, option: Option, given: Mapping[str, Any]) -> dict[str, str]:
     """Commands that print how an instance of each pool is started, by role, of a real engine."""
     out: dict[str, str] = {}
@@ -201,7 +197,8 @@ def _commands(plan: Plan, option: Option, given: Mapping[str, Any]) -> dict[str,
 
 
 def _flags(plan: Plan, pool: Pool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of the command that starts an instance of a pool."""
+    """Options of the command that starts an instance of a pool; None for those left out."""
+    lora = pool.kind.base.options.lora
     return {
         "gpu": pool.kind.gpu,
         "layout": pool.candidate.spelled,
@@ -213,14 +210,16 @@ def _flags(plan: Plan, pool: Pool, given: Mapping[str, Any]) -> dict[str, Any]:
         "memory_utilization": pool.kind.utilization,
         "no_cuda_graphs": None if pool.kind.base.options.cuda_graphs else True,
         **drafting_options(plan),
-        **_adapter_flags(pool.kind.base.options.lora),
+        "adapters": lora.adapters or None,
+        "lora_rank": lora.lora_rank if lora.adapters else None,
+        "max_loras": lora.max_loras or None,
     }
 
 
 def both_pools(plan: Plan, option: Option, given: Mapping[str, Any]) -> str:
     """Command that writes both pools for Dynamo; empty without two of one device and format.
 
-    The limits of decode are given to both.
+    Both get the limits of the decode pool.
     """
     pools = {pool.role: pool for pool in option.pools}
     if given["engine"] not in DYNAMO or set(pools) != {"prefill", "decode"}:

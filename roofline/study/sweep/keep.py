@@ -18,7 +18,7 @@ from roofline.cost.work import Array
 BLOCK: Final = 256
 """Points that are compared pair by pair. [1]"""
 CELLS: Final = 4096
-"""Cells of a coarse grid over all objectives but one, at most."""
+"""Most cells of a coarse grid over all objectives but one."""
 ROUNDS: Final = 2
 """Grids, each over what the one before left."""
 SAMPLE: Final = 512
@@ -35,9 +35,9 @@ TOP: Final = "top-"
 MEMORY: Final = "memory"
 """Miss of a point that does not fit."""
 UNKNOWN: Final = " unknown"
-"""Behind a column: what a point misses whose figure is not known."""
+"""Suffix of a column among the misses, of points whose figure is unknown."""
 BETWEEN: Final = ("tpot", "user_tok_s")
-"""Beginnings of figures between tokens: an answer of one token has none; no limit is on it."""
+"""Prefixes of figures between tokens, which an answer of one token lacks: it keeps to any limit."""
 WAITING: Final = 256
 """Points that wait, beside as many as there are already, to be compared with all of those."""
 
@@ -165,7 +165,7 @@ class Cells(Struct, frozen=True):
         return cls(tuple(lines), np.ascontiguousarray(least[(slice(None, -1),) * many]).ravel())
 
     def beat(self, values: Array) -> Mask:
-        """Mask of points that one of a lower cell beats: better but in the last, where as good."""
+        """Mask of points beaten from a lower cell: by a better one that is as good in the last."""
         last = values[:, -1]
         return np.asarray((self.below[_cell(values, self.lines)] <= last) & ~np.isinf(last))
 
