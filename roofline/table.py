@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 from msgspec import Struct
 
@@ -356,7 +356,7 @@ class PlainOnDemand(OnDemand[Entry], dict[str, Entry]):  # type: ignore[misc]
     def __init__(self, make: Callable[[], Mapping[str, Entry | Callable[[], Entry]]]) -> None:
         made = make()
         super().__init__(lambda: made)
-        self.update(made)
+        self.update(cast("Mapping[str, Entry]", made))
 
 
 class Sentences(Sequence[str]):

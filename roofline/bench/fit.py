@@ -97,7 +97,7 @@ class LeftOut(Struct, frozen=True):
     log_sd: Array
     """Spread of the prediction, from the residuals of the other folds. [1]"""
     far: Array
-    """How far it is outside the hull of the other folds. [octave]"""
+    """Distance outside the hull of the other folds. [octave]"""
 
 
 def fit(
@@ -366,7 +366,7 @@ class _Seen:
 
     @cached_property
     def columns(self) -> Array:
-        """What trees compare of each row. [octave]"""
+        """Columns that trees compare, of each row. [octave]"""
         return asked(self.at, self.seen)
 
     def grown(self, values: Array) -> Branches:

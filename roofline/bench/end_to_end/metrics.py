@@ -142,7 +142,7 @@ class _Workers(Struct, frozen=True, eq=False):
     """Places of the rows of each deployment."""
     processes: Sequence[ProcessPoolExecutor]
     owners: list[int]
-    """Which process has each deployment; empty until something was predicted."""
+    """Process of each deployment; empty until something was predicted."""
 
     def predicted(self, logs: Array, wanted: NDArray[np.bool_]) -> list[list[list[Metrics]]]:
         """Metrics of the rows of each deployment.

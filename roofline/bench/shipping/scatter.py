@@ -113,7 +113,7 @@ def outside(entry: Entry) -> bool:
 
 
 class Residuals(NamedTuple):
-    """What is left of a fit on families left out."""
+    """Residual of a fit on families left out."""
 
     within: tuple[float, float] | None
     """Median and 90th-percentile error of rows in the hull of the other families; None where they

@@ -169,7 +169,8 @@ def test_the_interval_of_pools_in_a_plan_is_as_wide_as_that_of_pools_by_themselv
     assert pools.first == pytest.approx(UNFITTED * known.first)
     assert option.wires is not None
     ends = [replace(option.wires, software_s=0.0).latency_s, option.wires.within(1.0).latency_s]
-    moved = transfer(*(pool.replica.deployment for pool in option.pools), 800, 1, "link")
+    before, after = (pool.replica.deployment for pool in option.pools)
+    moved = transfer(before, after, 800, 1, "link")
     shifted = moved.within(1.0).latency_s - moved.latency_s
     assert ends[1] - ends[0] == pytest.approx(shifted)
     question = Question(demand, Goal(LOOSE, 16, confidence=0.9))
