@@ -246,7 +246,7 @@ def _unpriced(scenario: Scenario) -> list[str]:
     if len(found) == len(scenario.machines) and set(asked) == {COST}:
         raise InputError(
             f"no price is known for {', '.join(found)}, and the one objective is {COST}",
-            hint="give `prices` in the scenario: dollars for a device and hour, by its name",
+            hint="give prices in the scenario: dollars for a device and hour, by its name",
         )
     return found
 

@@ -38,7 +38,7 @@ def notes(rows: "pa.Table", about: Mapping[str, Any]) -> tuple[str, ...]:
     if about.get("unpriced"):
         out.append(
             f"No price is known for {_listed(about['unpriced'])}: what has one ranks before them. "
-            "Give `prices` in the scenario: dollars for a device and hour, by its name."
+            "Give prices in the scenario: dollars for a device and hour, by its name."
         )
     if about.get("of") == "traffic":
         return (*out, *_long_run(rows, "rate_per_s" not in about.get("units", {})))

@@ -17,7 +17,7 @@ from roofline.study.plan.curve import SHARES, Curve, Role
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.tabled import Replica
 
-UNPRICED: Final = 1e9
+UNPRICED: Final = float(2**30)
 """Cost by which devices without a price rank behind all others, the fewest first. [$/h]"""
 
 ROUNDING: Final = 2.0**-40
