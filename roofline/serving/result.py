@@ -185,7 +185,7 @@ class _Answer:
         yield from self.remarks
 
     def metadata(self) -> dict[str, Any]:
-        """Inputs as resolved, and the summary, which is made when it is read."""
+        """Inputs as resolved; what takes memory or other deployments is made when it is read."""
         batch, deployment, work = self.batch, self.batch.deployment, self.batch.workload
         sampling, lora = deployment.options.sampling, deployment.options.lora
         return {
@@ -208,10 +208,10 @@ class _Answer:
             "convention": "engine",
             "basis": "calibrated" if batch.calibrated else "datasheet",
             "calibration": deployment.calibration.name if deployment.calibration else "none",
-            "fits": room.fits(deployment, batch.memory, self.replicas),
+            "fits": lambda: room.fits(deployment, batch.memory, self.replicas),
             "offload_weights": deployment.offload.weights,
             "offload_kv": deployment.offload.kv,
-            "host_bytes": batch.memory.host,
+            "host_bytes": lambda: batch.memory.host,
             "summary": lambda: advice.sentences(batch, self.changes, self.most, self.reason),
         }
 
