@@ -69,5 +69,5 @@ def test_machines_without_a_price_are_named_with_the_way_to_give_one() -> None:
     there = rows(("b", "measured", "vllm"))
     (note,) = [each for each in notes(there, {**ABOUT, "unpriced": ["a", "b"]}) if "price" in each]
     assert note.startswith("No price is known for a and b: ")
-    assert "`prices`" in note
+    assert "Give prices" in note
     assert not any("price" in each for each in notes(there, ABOUT))
