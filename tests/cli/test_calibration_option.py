@@ -109,5 +109,5 @@ def test_one_kernel_of_a_file_prices_what_it_is_of(capsys: Captured, tmp_path: P
     found = answer(capsys, f"analyze --calibration {path}")
     priced = {row["op"] for row in found["ops"] if row["basis"] not in {"assumed", "datasheet"}}
     assert priced == {"qkv", "attn-out", "gate-up", "down", "lm-head", "engine"}
-    # The rest is as usual, as in a calibration of the catalog: a bound beside them is no prediction.
+    # The rest is as usual, as in every calibration: no prediction is the sum of times and bounds.
     assert "datasheet" not in {row["basis"] for row in found["ops"]}
