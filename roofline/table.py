@@ -345,7 +345,7 @@ class OnDemand(Mapping[str, Entry]):
         return dict, (dict(self),)
 
 
-class PlainOnDemand(OnDemand[Entry], dict[str, Entry]):  # type: ignore[misc]
+class PlainOnDemand(OnDemand[Entry], dict[str, Entry]):  # type: ignore[misc]  # reads as the first
     """The same as a dict, which `json.dumps` and others ask for; names are there at once.
 
     >>> import json

@@ -270,8 +270,9 @@ def options_asked(asked: Question) -> Options:
     """Choices of how the network is run and counted that a question makes."""
     parts: dict[str, Any] = {"sampling": LIKELIEST, "lora": NO_ADAPTERS, "media": TEXT_ALONE}
     for name, usual in parts.items():
-        given = shared(asked, type(usual))
-        if not given.items() <= structs.asdict(usual).items():
+        given, known = shared(asked, type(usual)), structs.asdict(usual)
+        # False equals 0, and is no number of adapters.
+        if any((type(each), each) != (type(known[at]), known[at]) for at, each in given.items()):
             parts[name] = replace(usual, **given)
     return options_of(**parts, **shared(asked, Options))
 

@@ -24,6 +24,7 @@ from roofline.records import replace
 from roofline.sources import Sources, record, recorded
 from roofline.study.executors import Name, cores
 from roofline.study.executors import executor as executing
+from roofline.study.grounds import PRICES
 from roofline.study.pointwise import why
 from roofline.study.pricing import TOGETHER, Pricing, chunk_size
 from roofline.study.rows import columns
@@ -49,7 +50,6 @@ REASONS: Final = 200
 """Lanes that are looked at to say why some cannot be, or how long they take."""
 ENOUGH_S: Final = 0.3
 """Time from which on what was timed is no noise. [s]"""
-COST: Final = "usd_per_mtok"
 LEAST: Final = 3
 """Times that something is timed at least."""
 _KEEP: Final = re.compile(r"all|feasible|pareto|top-[1-9][0-9]{0,8}")
@@ -234,8 +234,8 @@ def _task(scenario: Scenario, pricing: Pricing, sources: Sources) -> Task:
 
 def _unpriced(scenario: Scenario) -> list[str]:
     """Machines without a price, where one is asked for; InputError where nothing else is."""
-    asked = [each.column for each in scenario.objectives]
-    if COST not in asked:
+    cost, asked = "usd_per_mtok", {each.column for each in scenario.objectives}
+    if cost not in asked:
         return []
     lanes = Lanes(scenario)
     found = [
@@ -243,10 +243,10 @@ def _unpriced(scenario: Scenario) -> list[str]:
         for name in scenario.machines
         if not all(lanes.machine(name, patch)[0].usd_per_hour for patch in scenario.patches)
     ]
-    if len(found) == len(scenario.machines) and set(asked) == {COST}:
+    if len(found) == len(scenario.machines) and asked == {cost}:
         raise InputError(
-            f"no price is known for {', '.join(found)}, and the one objective is {COST}",
-            hint="give prices in the scenario: dollars for a device and hour, by its name",
+            f"no price is known for {', '.join(found)}, and the one objective is {cost}",
+            hint=f"give {PRICES}",
         )
     return found
 

@@ -41,8 +41,8 @@ def calibration_of(
     Args:
         asked: ``"auto"``: the user's own calibrations of the device, and what is shipped for it or
             the one most like it. ``"usual"``: shares of the published rates that kernels usually
-            reach, assumed. ``"none"``, or the name or file of a calibration. Kernels that are in
-            neither are as ``"usual"`` where engines were measured on devices of the generation.
+            reach, assumed. ``"none"``, or the name or file of a calibration. Kernels that it lacks
+            are as ``"usual"`` on AMD's devices, and with ``"auto"`` on those like a measured one.
         gpu, engine: What runs, and whose kernels are preferred.
         switched: Whether the devices of a node are joined by more than the host's PCIe.
 
@@ -57,13 +57,15 @@ def calibration_of(
     own = shipped_profile(runs)
     if asked == USUAL:
         return UsualKernels(own, switched)
-    near = devices(gpu) if known(gpu) else ()
     ported = runs.profile == ROCM
+    if asked != AUTO:
+        wired = switched or not ported
+        return _named(gpu.name, engine, own, stamped(path_of(asked)), ported, wired)
+    near = devices(gpu) if known(gpu) else ()
     rest = engine != IDEAL and (bool(near) or ported)
-    if asked == AUTO:
-        found = _gathered(gpu.name, near, engine, own, files_of(gpu.name), rest, switched)
-        return UsualKernels(own, switched) if found is None and ported else found
-    return _named(gpu.name, engine, own, stamped(path_of(asked)), rest, switched)
+    wired = switched or not rest
+    found = _gathered(gpu.name, near, engine, own, files_of(gpu.name), rest, wired)
+    return UsualKernels(own, switched) if found is None and ported else found
 
 
 def joined(node: Node) -> bool:
@@ -83,8 +85,8 @@ def _named(
             f"the calibration {found.name!r:.60} has no kernel of a network in it",
             hint="calibrate this GPU: roofline calibrate --backend cupy; or `calibration=auto`",
         )
-    load, joined = fits.__getitem__, switched or not rest
-    return GpuCalibration(found.name, engine, tuple(fits), load, constants, rest, joined)
+    load = fits.__getitem__
+    return GpuCalibration(found.name, engine, tuple(fits), load, constants, rest, switched)
 
 
 def own_files(asked: str, gpu: Gpu) -> tuple[Path, ...]:
@@ -133,7 +135,7 @@ def _gathered(
         load,
         constants,
         rest,
-        switched or not rest,
+        switched,
     )
 
 

@@ -245,6 +245,8 @@ def _left_out(
     begin at constants that saw all rows given, and end where the rows of the other folds lead them.
     """
     single = len(tables) == 1
+    most = _most(rows.form, tables[0]) if single else CHOICE_ROWS
+    points = _points(tables[0]) if single else CHOICE_POINTS
     label = inner(rows.families)
     folds = [
         (np.flatnonzero(label != fold), _thinned(np.flatnonzero(label == fold), JUDGED_ROWS))
@@ -255,8 +257,7 @@ def _left_out(
         constants = search(rows[_thinned(rest, SEARCH_ROWS)], 1, begin)
         regimes.append(rows.form.regime(take(rows.dims, judged), rows.machine, constants))
         offs.append(rows.off(constants))
-        few = _thinned(rest, _most(rows.form, tables[0]) if single else CHOICE_ROWS)
-        tried.append(_missed(rows, tables, offs[-1], few, judged, CHOICE_POINTS))
+        tried.append(_missed(rows, tables, offs[-1], _thinned(rest, most), judged, points))
     typical = np.abs(_joined(tried)[0]).mean(axis=1)
     best = int(typical.argmin())
     best = best if typical[best] <= GAIN * typical[0] else 0

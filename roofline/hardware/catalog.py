@@ -123,20 +123,20 @@ def default_node(gpu: Gpu, gpus: int) -> Node:
     )
 
 
-def _nodes_of(gpu: Gpu) -> list[Node]:
+def _nodes_of(gpu: Gpu) -> tuple[Node, ...]:
     """Nodes of the catalog that have a GPU of that name, built around this one."""
     own = gpu.name in _stems("gpus") and gpu is _shipped_gpu(gpu.name)
     return _nodes_of_shipped(gpu.name) if own else _built_around(gpu)
 
 
 @cache
-def _nodes_of_shipped(stem: str) -> list[Node]:
+def _nodes_of_shipped(stem: str) -> tuple[Node, ...]:
     return _built_around(_shipped_gpu(stem))
 
 
-def _built_around(gpu: Gpu) -> list[Node]:
+def _built_around(gpu: Gpu) -> tuple[Node, ...]:
     built = [described(_shipped_node(name), gpu) for name in _nodes_with().get(gpu.name, ())]
-    return [entry for entry in built if entry is not None]
+    return tuple(entry for entry in built if entry is not None)
 
 
 def _path(shelf: Shelf, name: str) -> Path:

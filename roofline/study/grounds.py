@@ -32,13 +32,17 @@ PARTLY: Final = (
 )
 
 
+PRICES: Final = "prices in the scenario: dollars for a device and hour, by its name"
+"""Setting of a scenario that says what devices cost, in words."""
+
+
 def notes(rows: "pa.Table", about: Mapping[str, Any]) -> tuple[str, ...]:
     """Grounds of figures, and omissions, from the `COLUMNS` of rows and the metadata of a sweep."""
     out = [*_bounds(rows)]
     if about.get("unpriced"):
         out.append(
             f"No price is known for {_listed(about['unpriced'])}: what has one ranks before them. "
-            "Give prices in the scenario: dollars for a device and hour, by its name."
+            f"Give {PRICES}."
         )
     if about.get("of") == "traffic":
         return (*out, *_long_run(rows, "rate_per_s" not in about.get("units", {})))

@@ -272,6 +272,14 @@ def test_a_calibration_that_is_not_there_is_refused() -> None:
         sweep(BATCH, calibration="nope")
 
 
+def test_cost_alone_is_no_objective_where_no_device_has_a_price() -> None:
+    asked = {"gpus": ["mi325x"], "layouts": ["tp1"], "batch": 1, "prompt": 512}
+    with pytest.raises(InputError, match="no price is known for mi325x, and the one objective is"):
+        sweep(BATCH, "top-1", objectives=["min usd_per_mtok"], **asked)
+    priced = sweep(BATCH, "top-1", objectives=["min usd_per_mtok"], prices={"mi325x": 4}, **asked)
+    assert priced.to_pandas()["usd_per_mtok"].notna().all()
+
+
 def test_what_does_not_go_with_a_technique_says_why() -> None:
     speculation = {"name": "s", "speculation": {"draft": "eagle", "acceptance": "0.7,0.6"}}
     found = sweep(BATCH, techniques=["plain", speculation], layouts=["tp1", "pp2"], batch=4)

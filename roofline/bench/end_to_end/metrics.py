@@ -152,18 +152,16 @@ class _Workers(Struct, frozen=True, eq=False):
         """
         asked: list[Future[list[list[Metrics]]]] = []
         busy: dict[Future[list[list[Metrics]]], int] = {}
-        first = not self.owners
+        number, first = _WORKERS.index(self), not self.owners
         for place, share in enumerate(self.shares):
             if first:
                 full = len(busy) == len(self.processes)
                 self.owners.append(busy.pop(next(as_completed(busy))) if full else len(busy))
             owner = self.owners[place]
-            number = _WORKERS.index(self)
-            asked.append(
-                self.processes[owner].submit(_share_of, number, share, logs, wanted[:, share])
-            )
+            metrics = self.processes[owner].submit(_share_of, number, share, logs, wanted[:, share])
+            asked.append(metrics)
             if first:
-                busy[asked[-1]] = owner
+                busy[metrics] = owner
         return [each.result() for each in asked]
 
 
