@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import roofline
+from roofline.records import OnDemand, PlainOnDemand, Sentences
 from roofline.serving import result as analyzed
-from roofline.table import Derivation, OnDemand, PlainOnDemand, Sentences, Table, table
+from roofline.table import Derivation, Table, table
 from roofline.view.terminal import answer_text
 
 ANSWER = roofline.analyze("llama-3.1-8b", "h100-sxm", batch=8)

@@ -361,6 +361,28 @@ class Op(Struct, frozen=True):
         """Work of all executions."""
         return self.work * float(self.repeat)
 
+    @property
+    def numbers(self) -> list[Number]:
+        """All numbers: shape, work and wires."""
+        return [*self.dims.values(), *counts_of(self.work), self.wire_s]
+
+    def changed(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> "Op":
+        """The operator with each of its arrays changed."""
+
+        def of(value: Any) -> Any:
+            return change(value) if isinstance(value, np.ndarray) and value.ndim else value
+
+        return replace(
+            self,
+            work=Work(*map(of, counts_of(self.work))),
+            dims={name: of(value) for name, value in self.dims.items()},
+            wire_s=of(self.wire_s),
+        )
+
+    def rows(self, which: NDArray[np.intp]) -> "Op":
+        """Some rows of an operator whose arrays are lines."""
+        return self.changed(lambda value: value if value.size == 1 else value[which])
+
 
 def total(parts: Iterable[Part]) -> Number:
     """Sum of parts, in their order.

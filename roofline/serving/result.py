@@ -17,7 +17,7 @@ from roofline.cost.sampling import LIKELIEST
 from roofline.cost.work import COUNTS
 from roofline.errors import RooflineError
 from roofline.hardware.machine import Fact, Gpu
-from roofline.records import replace
+from roofline.records import OnDemand, PlainOnDemand, Sentences, replace
 from roofline.serving import advice, room
 from roofline.serving.adapters import adapter_derivations, adapter_table, load_notes
 from roofline.serving.advice import Change
@@ -28,17 +28,7 @@ from roofline.serving.notes import latent_forms, notes, steady_notes
 from roofline.serving.static import CENTRAL, OpTime, Phases, StaticBatch, lone_prompt, static_batch
 from roofline.serving.static_batches import StaticBatches, batches_of, curve
 from roofline.serving.steady import SteadyState, steady_state
-from roofline.table import (
-    Derivation,
-    OnDemand,
-    PlainOnDemand,
-    Result,
-    Sentences,
-    Table,
-    table,
-    units_of,
-    worst,
-)
+from roofline.table import Derivation, Result, Table, table, units_of, worst
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:

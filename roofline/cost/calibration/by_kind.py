@@ -3,10 +3,11 @@
 Attention has a module of its own.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.calibration.attention import (
     LATENT,
@@ -17,8 +18,8 @@ from roofline.cost.calibration.attention import (
     sparse_attention,
 )
 from roofline.cost.calibration.kernel import SIXTEEN, KernelQuery, columns, unmeasured
-from roofline.cost.calibration.rows import FEW_TOKENS, VERIFIED_TOKENS
 from roofline.cost.kernels import gemm, recurrent
+from roofline.cost.kernels.exchange import FEW_TOKENS
 from roofline.cost.kernels.experts import GATED, expert_dims, tallest
 from roofline.cost.kernels.form import Dims
 from roofline.cost.kernels.latent_module import PLAIN
@@ -32,13 +33,19 @@ from roofline.cost.work import (
     RESIDUAL_NORM,
     ROTARY,
     STORE,
+    Number,
     Op,
+    distinct,
 )
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import STREAMS
 from roofline.model.precision import named
 from roofline.model.precision.formats import INPUTS
 
+Answers: TypeAlias = tuple[NDArray[np.bool_], ...]
+VERIFIED_TOKENS: Final = 8.0
+"""New tokens of a sequence up to which a recurrent layer steps, as it does to verify drafts; more
+are a prompt, computed in chunks. The most that were measured so."""
 NO_ROWS: Final = 1e-12
 """Rows in place of none, which keep ratios finite; the time of experts without rows is not used."""
 NARROW_EXPERTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -307,3 +314,71 @@ _MAKERS: Final[Mapping[str, Callable[[Op, Gpu], KernelQuery | None]]] = {
     "scan": scan,
     "moe": experts,
 }
+
+
+def sorted_out(op: Op) -> Iterator[tuple[NDArray[np.intp], Op]]:
+    """Places of the rows of each sort, and the operator on them; nothing where all are of one.
+
+    A time may not depend on what else is on the scenario axis. Whether a collective leaves its
+    node, a window hides keys, a chunk continues a prompt, or devices share one decides which kernel
+    runs, row by row: each sort of rows is priced by itself.
+
+    Args:
+        op: Of a step, over a scenario axis or of a single scenario.
+    """
+    conditions = _experts if "touched" in op.dims else _CONDITIONS.get(op.kind)
+    if conditions is None:
+        return
+    answers = conditions(op.dims)
+    many = np.broadcast_shapes(*(answer.shape for answer in answers))
+    if not many:
+        return
+    codes = sum(
+        np.broadcast_to(answer, many).astype(np.intp) << bit for bit, answer in enumerate(answers)
+    )
+    codes = np.asarray(codes)
+    for code in found if len(found := distinct(codes)) > 1 else ():
+        rows = np.flatnonzero(codes == code)
+        yield rows, op.rows(rows)
+
+
+def _collective(dims: Mapping[str, Number]) -> Answers:
+    leaves, tokens = np.asarray(dims["nodes"]) > 1, np.asarray(dims.get("tokens", 0.0))
+    return leaves, tokens <= FEW_TOKENS
+
+
+def _prefill(dims: Mapping[str, Number]) -> Answers:
+    window = np.asarray(dims.get("window", 0.0))
+    hides = (window > 0) & (window < dims["context"])
+    shared = np.asarray(dims.get("sharers", 1.0)) > 1
+    return hides, np.asarray(dims["context"]) > np.asarray(dims["new"]), shared
+
+
+def _latent(dims: Mapping[str, Number]) -> Answers:
+    return (np.asarray(dims.get("window", 0.0)) > 0, np.asarray(dims["new"]) > 1.0)
+
+
+def _recurrent(dims: Mapping[str, Number]) -> Answers:
+    new = np.asarray(dims.get("new", 1.0))
+    return new > 1.0, new > VERIFIED_TOKENS
+
+
+def _experts(dims: Mapping[str, Number]) -> Answers:
+    """Few tokens, together and of a device; experts that are spread; tokens that are sent."""
+    return (
+        np.asarray(dims["tokens"]) <= FEW_TOKENS,
+        np.asarray(dims["own"]) <= FEW_TOKENS,
+        np.asarray(dims["local"]) < dims["experts"],
+        np.asarray(dims["apart"]) > 0,
+    )
+
+
+_CONDITIONS: Final[Mapping[str, Callable[[Mapping[str, Number]], Answers]]] = {
+    "collective": _collective,
+    "prefill-attention": _prefill,
+    "latent-attention": _latent,
+    "pointwise": _recurrent,
+    "scan": _recurrent,
+    "index": _latent,
+}
+"""Conditions that decide about the kernel of a row, by kind of operator."""

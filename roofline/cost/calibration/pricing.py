@@ -7,9 +7,8 @@ from typing import ClassVar, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.calibration.by_kind import kernel_query
+from roofline.cost.calibration.by_kind import kernel_query, sorted_out
 from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, KernelQuery, Label, Load, nearest
-from roofline.cost.calibration.rows import merge_rows, sorted_out
 from roofline.cost.calibration.usual import usual
 from roofline.cost.calibration.wires import (
     alltoall_of,
@@ -125,7 +124,7 @@ class GpuCalibration:
             return self._alike(op, gpu) or self._usual(op, gpu)
         if all(priced is None for _, _, priced in parts):
             return self._usual(op, gpu)
-        return merge_rows(
+        return _merged(
             [
                 (rows, priced or self._usual(each, gpu) or _published(each, gpu))
                 for rows, each, priced in parts
@@ -360,6 +359,18 @@ def _published(op: Op, gpu: Gpu) -> Measured:
     compute = op.work.flops / gpu.rate(op.arithmetic) if op.arithmetic else 0.0
     least = np.maximum(np.maximum(compute, op.work.hbm_bytes / gpu.hbm_bytes_per_s), op.wire_s)
     return Measured(least, UNMEASURED, DATASHEET)
+
+
+def _merged(parts: list[tuple[NDArray[np.intp], Measured]]) -> Measured:
+    """Prices of all sorts in the order of the rows, with the fit of the sort that has most."""
+    columns = np.empty((4, sum(len(rows) for rows, _ in parts)))
+    for rows, priced in parts:
+        each = (priced.seconds, priced.log_sd, priced.basis, priced.start_s)
+        columns[:, rows] = np.stack([np.broadcast_to(value, rows.shape) for value in each])
+    _, most = max(parts, key=lambda part: (part[1].found is not None, len(part[0])))
+    seconds, log_sd, basis, start = columns
+    start_s = start if start.any() else 0.0
+    return replace(most, seconds=seconds, log_sd=log_sd, basis=basis, start_s=start_s)
 
 
 def _held(priced: Measured, to: Measured, op: Op, gpu: Gpu) -> Measured:

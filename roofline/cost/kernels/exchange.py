@@ -19,6 +19,8 @@ SENT: Final = ("tokens", "hidden", "copies", "experts", "sms", "width", "bytes_p
 each of its experts, or for each device that has some), experts of all devices, and SMs set aside, 0
 in the low-latency mode [1]; bytes per number: 1 where dispatch quantises to fp8, 2 in combine [B];
 published rate of a device's link in one direction [B/s]."""
+FEW_TOKENS: Final = 128.0
+"""Tokens of a device up to which the low-latency exchange is used: its usual buffers."""
 
 
 def exchange_dims(*sent: Array, crossing: Array | None = None) -> dict[str, Array]:

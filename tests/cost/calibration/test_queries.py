@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from roofline.api.setting import deployed
-from roofline.cost.calibration.by_kind import kernel_query
+from roofline.cost.calibration.by_kind import kernel_query, sorted_out
 from roofline.cost.calibration.kernel import Kernel, KernelQuery, Label
 from roofline.cost.calibration.pricing import GpuCalibration
-from roofline.cost.calibration.rows import sorted_out
 from roofline.cost.calibration.wires import payload_of
 from roofline.cost.deployment import Deployment
 from roofline.cost.kernels import calibrated, exchange
