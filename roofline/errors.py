@@ -145,3 +145,9 @@ class PartialError(RooflineError):
     """The work stopped before its end; what was finished is kept, and can be gone on from."""
 
     exit_code = 4
+
+
+def not_one_of(name: str, value: object, allowed: Iterable[object]) -> InputError:
+    """Error about a word that is not one of those allowed."""
+    hint = f"it is one of {', '.join(map(str, allowed))}"
+    return InputError(f"{name} is {value!r:.40}", hint=hint)

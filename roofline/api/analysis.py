@@ -2,16 +2,15 @@
 
 from roofline.api import setting
 from roofline.api.parameters import Analysis, Paging
-from roofline.api.question import question, shared
-from roofline.api.setting import in_characters
+from roofline.api.question import question, refuse_unused, shared
+from roofline.api.setting import check_groups, in_characters
 from roofline.bench.engine_notes import profile_note
-from roofline.cost.deployment import Offload
+from roofline.cost.deployment import Offload, Options
 from roofline.cost.layout import DEGREES
 from roofline.cost.sampling import LIKELIEST
-from roofline.errors import UnknownNameError
+from roofline.errors import UnknownNameError, not_one_of
 from roofline.model import precision
 from roofline.records import replace
-from roofline.serving.asking import check_groups, one_of, refuse_unused
 from roofline.serving.result import result_of
 from roofline.serving.room import enough
 from roofline.serving.static import static_batch
@@ -29,7 +28,6 @@ def analyze(asked: Analysis) -> Result:
             ``batch_curve``, ``roofs``, ``assumptions``; derivations by metric. Closed forms and
             denoising have ``headline`` only.
     """
-    one_of("convention", asked.convention, ("engine", "textbook"))
     options = setting.options_asked(asked)
     automatic = asked.offload_weights == "auto"
     offload = Offload(
@@ -201,8 +199,8 @@ def _share(asked: float | str) -> float:
     try:
         return float(asked)
     except ValueError:
-        one_of("offloaded share of weights", asked, ("auto", "a number from 0 to 1"))
-        raise
+        words = ("auto", "a number from 0 to 1")
+        raise not_one_of("offloaded share of weights", asked, words) from None
 
 
 def explain(result: Result, metric: str) -> Derivation:
@@ -240,7 +238,7 @@ def paging(asked: Paging) -> Result:
     setting.check_gpus(asked.gpus)
     device, box = setting.machine_of(asked.gpu, asked.node, None)
     layout = setting.one_replica(asked.gpus, asked.layout)
-    options = setting.options_of(cuda_graphs=asked.cuda_graphs)
+    options = Options(cuda_graphs=asked.cuda_graphs)
     return paged_result(
         paged(
             setting.deployed_as(asked, network, device, box, layout, options=options),

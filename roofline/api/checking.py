@@ -17,11 +17,10 @@ from roofline.content import Folder, home, shipped
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.usual import UsualKernels
 from roofline.cost.measured import AUTO
-from roofline.errors import MissingEnvironmentError, RooflineError
+from roofline.errors import MissingEnvironmentError, RooflineError, not_one_of
 from roofline.hardware.catalog import gpu as gpu_named
 from roofline.hardware.catalog import gpu_names
 from roofline.hardware.machine import Gpu
-from roofline.serving.asking import one_of
 from roofline.table import Result, table
 from roofline.version import __version__
 
@@ -79,7 +78,8 @@ def doctor(gpu: str = "", *, engine: str = "vllm", need: Sequence[str] = ()) -> 
         InputError: There is no such GPU, or nothing of that name can be needed.
     """
     for name in need:
-        one_of("need", name, NEEDS)
+        if name not in NEEDS:
+            raise not_one_of("need", name, NEEDS)
     asked = gpu_named(gpu) if gpu else None
     driver, here = _driver()
     checks = [

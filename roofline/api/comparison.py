@@ -4,13 +4,12 @@ from typing import Final
 
 from roofline.api import setting
 from roofline.api.parameters import Comparison, Layouts
-from roofline.api.question import question, shared
+from roofline.api.question import question, refuse_unused, shared
 from roofline.bench.calibrations import calibration_of
 from roofline.cost.sampling import LIKELIEST
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.changes.settings import setup_of
-from roofline.serving.asking import one_of, refuse_unused
 from roofline.serving.workload import Workload
 from roofline.study import compare as variants
 from roofline.study.choice import layouts as layouts_result
@@ -30,7 +29,6 @@ def compare(asked: Comparison) -> Result:
     Returns:
         Result: Tables ``variants`` (the base first), ``factors``, ``why``, ``training``.
     """
-    one_of("rank", asked.rank, ("steady", "static"))
     trained = asked.training_tokens
     if trained is not None and not 1 <= trained <= MOST_TRAINED:
         raise InputError(f"training tokens are {trained:g}", hint="give their number, like 94e9")
@@ -80,7 +78,6 @@ def layouts(asked: Layouts) -> Result:
         Result: Tables ``layouts`` (those that fit first, best first) and ``best`` (one for each
             objective, with the reason).
     """
-    one_of("rank", asked.rank, ("steady", "static"))
     network, device, box = setting.subject_of(asked)
     base = setting.deployed_as(asked, network, device, box or setting.roomiest(device, asked.gpus))
     work = shared(asked, Workload)

@@ -6,12 +6,12 @@ import numpy as np
 
 from roofline.api import setting
 from roofline.api.parameters import Planning
+from roofline.api.question import refuse_unused
 from roofline.api.workload import Wanted, changed, curve_of
 from roofline.cost.deployment import Deployment
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
 from roofline.records import replace
-from roofline.serving.asking import refuse_unused
 from roofline.serving.requests import Requests
 from roofline.serving.run.result import Load
 from roofline.serving.run.routing import Schedule

@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from roofline.api import setting
 from roofline.api.parameters import Pools
-from roofline.api.question import question
+from roofline.api.question import question, refuse_unused
+from roofline.api.setting import check_groups
 from roofline.bench.end_to_end.naming import number_format
 from roofline.bench.end_to_end.published_results import PublishedResult
 from roofline.cost.deployment import Deployment, Options
@@ -17,14 +18,12 @@ from roofline.hardware.engine import engine_of
 from roofline.hardware.machine import Gpu, Node
 from roofline.model.tower import TEXT_ALONE
 from roofline.records import replace
-from roofline.serving.asking import check_groups, one_of, refuse_unused
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.disaggregated_result import result_of
 from roofline.serving.encoders import encoders
 from roofline.serving.encoders import said as encoders_said
 from roofline.serving.encoders import tabulated as encoders_table
 from roofline.serving.ffn_pools import Ratio, attention_of, ratios
-from roofline.serving.kv_transfer import WIRES
 from roofline.serving.workload import Workload
 from roofline.table import Result
 
@@ -37,7 +36,6 @@ def disaggregate(asked: Pools) -> Result:
         Result: Tables ``headline``, ``pools``, ``transfer``, ``alternatives``; derivations by
             metric.
     """
-    one_of("over", asked.over, WIRES)
     options = setting.options_asked(asked)
     network, device, box = setting.subject_of(asked)
     if asked.prefill_batch < 0:
@@ -125,7 +123,6 @@ def _fed(asked: Pools, whole: Deployment, groups: int, workload: Workload) -> li
 
     With more than one group those, else as many as have most tokens a second for each GPU. [1]
     """
-    one_of("ffn_over", asked.ffn_over, WIRES)
     layout = parse(asked.ffn)
     node, calibration, precision = whole.node, whole.calibration, whole.precision
     if asked.ffn_gpu is not None:

@@ -6,10 +6,10 @@ from typing import Final
 
 from roofline.api import setting
 from roofline.api.parameters import USUAL_YEARS, Planning
+from roofline.api.question import refuse_unused
 from roofline.errors import InputError, QuantityError
 from roofline.hardware.machine import Gpu
 from roofline.records import replace
-from roofline.serving.asking import refuse_unused
 from roofline.serving.facility import Facility, consumption
 from roofline.serving.facility import notes as energy_notes
 from roofline.study.plan.candidate import Kind

@@ -3,9 +3,9 @@
 from typing import Final
 
 from roofline.api.parameters import Planning
+from roofline.api.question import refuse_unused
 from roofline.errors import InputError, QuantityError
 from roofline.records import replace
-from roofline.serving.asking import refuse_unused
 from roofline.study.plan.job import Job, said, tabulated
 from roofline.study.plan.plan import Plan
 from roofline.table import Result

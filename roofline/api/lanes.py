@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct
 
-from roofline.api.setting import deployed, options_of, priced, roomiest
+from roofline.api.setting import deployed, priced, roomiest
 from roofline.api.speculation import draft_of, rates_of
 from roofline.bench.engine_notes import engine_misses
-from roofline.cost.deployment import Deployment
+from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout, parse
 from roofline.errors import LayoutError, MissingRateError, RooflineError
 from roofline.hardware import catalog as hardware
@@ -90,7 +90,7 @@ class Lanes(Struct, frozen=True):
                 arranged,
                 kv=kv,
                 engine=named["engine"],
-                options=options_of(
+                options=Options(
                     overlap=technique.overlap,
                     two_batch=technique.two_batch,
                     routing=technique.routing,
@@ -211,6 +211,6 @@ class Lanes(Struct, frozen=True):
 
 def _possible(network: Architecture, node: Node, gpus: int) -> list[str]:
     """Every layout of exactly so many devices, as they are spelled, but for the split of norms."""
-    groups = candidates(network, node, gpus, options_of())
+    groups = candidates(network, node, gpus, Options())
     every = (each for group in groups if not group.sequence_parallel for each in one_by_one(group))
     return [layout.spelled for layout in every if layout.devices == gpus]

@@ -5,11 +5,12 @@ from typing import Final
 
 from roofline.api import setting
 from roofline.api.parameters import Simulation
+from roofline.api.question import refuse_unused
+from roofline.api.setting import check_groups
 from roofline.cost.deployment import Options
 from roofline.cost.layout import parse
 from roofline.errors import InputError, prefixed
 from roofline.model.architecture import Architecture
-from roofline.serving.asking import check_groups, refuse_unused
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import OtherReplicas
 from roofline.serving.simulate.prices import step_prices

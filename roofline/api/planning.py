@@ -12,7 +12,8 @@ from roofline.api.halls import ceilings_of, check_owned, filled_halls, housed
 from roofline.api.jobs import job_of, with_job
 from roofline.api.kinds import Drafts, Kinds
 from roofline.api.parameters import Planning
-from roofline.api.question import parameters_of, question, shared
+from roofline.api.question import parameters_of, question, refuse_unused, shared
+from roofline.api.setting import check_parts
 from roofline.api.simulation import USUAL_DRAFT, block_diffusion, check_decoding, within_context
 from roofline.api.speculation import length_of, rates_of
 from roofline.api.steps import with_steps
@@ -25,7 +26,6 @@ from roofline.hardware.machine import Gpu
 from roofline.model.tower import TEXT_ALONE
 from roofline.records import replace
 from roofline.serving.adapters import load_notes, price_notes
-from roofline.serving.asking import check_decodes, check_parts, refuse_unused
 from roofline.serving.draft_trees import chain
 from roofline.serving.facility import Facility
 from roofline.serving.notes import beam_notes
@@ -36,6 +36,7 @@ from roofline.serving.simulate.server import page_of
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.rate_curve import RateCurve
 from roofline.serving.traffic.traffic import Traffic
+from roofline.serving.workload import check_decodes
 from roofline.study.commands import command_line
 from roofline.study.plan.by_length import by_length
 from roofline.study.plan.by_length import said as length_said

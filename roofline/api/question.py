@@ -6,11 +6,24 @@ Nothing heavy is imported here, so that help stays light.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar, dataclass_transform, get_args, get_type_hints
+from types import NoneType
+from typing import (
+    Any,
+    Final,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from msgspec import Struct
+
+from roofline.errors import InputError, not_one_of
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
@@ -94,6 +107,16 @@ def shared(question: Question, kind: Any) -> dict[str, Any]:
     return {name: values[name] for name in kind.__struct_fields__ if name in values}
 
 
+def refuse_unused(question: str, given: Mapping[str, bool]) -> None:
+    """Refuse options that are given and would change nothing, by name, with an InputError."""
+    unused = [option for option, there in given.items() if there]
+    if unused:
+        raise InputError(
+            f"{question} does not take {', '.join(unused)}",
+            hint="leave out what would change nothing, or ask without it",
+        )
+
+
 Q = TypeVar("Q", bound=Question)
 
 
@@ -122,6 +145,7 @@ def question(
         "Sequence": Sequence,
     }
     hints = get_type_hints(kind, localns=types | others)
+    closed = {name: words for name, hint in hints.items() if (words := _words(hint))}
     several = [name for name, hint in hints.items() if hint == Sequence[str]]
     place = {True: inspect.Parameter.KEYWORD_ONLY, False: inspect.Parameter.POSITIONAL_OR_KEYWORD}
     taken = [
@@ -138,6 +162,9 @@ def question(
             for name in several:  # one text by itself is not its letters
                 if isinstance(values.arguments[name], str):
                     values.arguments[name] = (values.arguments[name],)
+            for name, words in closed.items():
+                if values.arguments[name] not in words:
+                    raise not_one_of(name, values.arguments[name], filter(None, words))
             return answer(kind(**values.arguments))
 
         made: Any = ask
@@ -157,10 +184,17 @@ def question(
     return decorate
 
 
+def _words(kind: Any) -> tuple[str | None, ...]:
+    """Values of a parameter that is one of some words; none where it may be anything else."""
+    kinds = [kind] if get_origin(kind) is Literal else get_args(kind)
+    if not all(each is NoneType or get_origin(each) is Literal for each in kinds):
+        return ()
+    return tuple(word for each in kinds for word in get_args(each) or (None,))
+
+
 def _told(parameter: Parameter, kind: Any) -> str:
     """Meaning of a parameter in Python, with the words that it may be and its unit."""
     told = parameter.text or parameter.help
-    words = [word for each in (kind, *get_args(kind)) for word in get_args(each)]
-    if words and all(isinstance(word, str) for word in words):
+    if words := [word for word in _words(kind) if word]:
         told += f" One of {', '.join(f'``{word}``' for word in words)}."
     return f"{told} [{parameter.unit}]" if parameter.unit else told

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Final
 
-from roofline.api.setting import default_format, deployed, network_of, options_of
+from roofline.api.setting import default_format, deployed, network_of
 from roofline.content import there
 from roofline.cost.adapters import NO_ADAPTERS, Lora
-from roofline.cost.deployment import Deployment, Offload
+from roofline.cost.deployment import Deployment, Offload, Options
 from roofline.cost.layout import different, pipeline
 from roofline.cost.measured import NONE
 from roofline.cost.memory import Memory, budget, outside_bytes, weight_bytes
@@ -90,7 +90,7 @@ def deployment_of(
         weights=served.weights or None,
         kv=served.kv,
         engine=PRICED_AS[served.engine],
-        options=options_of(cuda_graphs=served.cuda_graphs, lora=_lora(served)),
+        options=Options(cuda_graphs=served.cuda_graphs, lora=_lora(served)),
         calibration=NONE,
     )
     if served.offloaded is not None:

@@ -3,26 +3,23 @@
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
 from roofline.api.parameters import (
     DEFAULT_GPU,
-    Attending,
     Calibrated,
-    Form,
-    Fusing,
     Housing,
-    Masking,
     Parallel,
     Placed,
 )
-from roofline.api.question import Question, shared
+from roofline.api.question import Question, refuse_unused, shared
 from roofline.cost.adapters import NO_ADAPTERS
 from roofline.cost.deployment import KEPT, Deployment, Offload, Options
 from roofline.cost.layout import SINGLE, Layout, parse
 from roofline.cost.measured import NONE
+from roofline.cost.moe import Routing
 from roofline.cost.sampling import LIKELIEST
 from roofline.errors import InputError, LayoutError, QuantityError
 from roofline.hardware import catalog as hardware
@@ -33,7 +30,6 @@ from roofline.model import precision
 from roofline.model.architecture import Architecture
 from roofline.model.tower import TEXT_ALONE
 from roofline.records import replace
-from roofline.serving.asking import check_parts, one_of
 from roofline.table import Result, table
 from roofline.units import counted
 from roofline.units import parse as parse_quantity
@@ -238,6 +234,32 @@ def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
     return layout, whole // int(layout.devices)
 
 
+def check_parts(network: Architecture, mla: str, routing: Routing) -> None:
+    """Refuse options about parts that the network does not have."""
+    refuse_unused(
+        network.name,
+        {
+            "`mla`": mla != "auto" and not network.latent_forms,
+            "`routing`": (routing.skew > 0 or bool(routing.loads)) and not network.mixtures,
+            "`redundant`": routing.redundant > 0 and not network.mixtures,
+        },
+    )
+
+
+def check_groups(asked: Routing, two_batch: bool, *deployments: Deployment) -> None:
+    """Refuse options of experts on several groups of devices where no deployment has these."""
+    layouts = " and ".join(dict.fromkeys(each.layout.spelled for each in deployments))
+    exchanges = any(each.exchanges for each in deployments)
+    spread = any(each.layout.ep > 1 for each in deployments)
+    refuse_unused(
+        f"a layout of {layouts}, whose tokens go to no experts elsewhere,",
+        {
+            "`two_batch`": two_batch and not exchanges,
+            "`redundant`": asked.redundant > 0 and not spread,
+        },
+    )
+
+
 def check_share(share: float | None) -> None:
     """Refuse a share of memory that has no meaning."""
     if share is not None and not 0 < share <= 1:
@@ -257,15 +279,6 @@ def cache_room(name: str, asked: str) -> float:
     return room
 
 
-def options_of(**choices: Any) -> Options:
-    """Choices of how the network is run and counted: see `Options`; InputError for other words."""
-    kinds = {"attention": Attending, "fusion": Fusing, "mask": Masking, "mla": Form}
-    for name, kind in kinds.items():
-        if name in choices:
-            one_of(name, choices[name], get_args(kind))
-    return Options(**choices)
-
-
 def options_asked(asked: Question) -> Options:
     """Choices of how the network is run and counted that a question makes."""
     parts: dict[str, Any] = {"sampling": LIKELIEST, "lora": NO_ADAPTERS, "media": TEXT_ALONE}
@@ -274,7 +287,7 @@ def options_asked(asked: Question) -> Options:
         # False equals 0, and is no number of adapters.
         if any((type(each), each) != (type(known[at]), known[at]) for at, each in given.items()):
             parts[name] = replace(usual, **given)
-    return options_of(**parts, **shared(asked, Options))
+    return Options(**parts, **shared(asked, Options))
 
 
 def profiled(deployment: Deployment, profile: str | Path) -> Deployment:

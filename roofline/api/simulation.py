@@ -8,8 +8,8 @@ from roofline.api import setting
 from roofline.api.curves import scheduled
 from roofline.api.other_replicas import others
 from roofline.api.parameters import Offered, Planning, Simulation
-from roofline.api.question import question, shared
-from roofline.api.setting import in_characters
+from roofline.api.question import question, refuse_unused, shared
+from roofline.api.setting import check_groups, in_characters
 from roofline.api.speculation import draft_of, length_of, rates_of
 from roofline.api.workload import Wanted, attached, drawn
 from roofline.bench.engine_notes import engine_misses, profile_note
@@ -19,7 +19,6 @@ from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.architecture import Architecture
 from roofline.records import replace
-from roofline.serving.asking import check_decodes, check_groups, one_of, refuse_unused
 from roofline.serving.diffusion import seeing_both_ways
 from roofline.serving.draft_schedule import schedule
 from roofline.serving.draft_trees import chain
@@ -28,16 +27,15 @@ from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import Requests, clipped, picked_rows
 from roofline.serving.run.intervals import Doubt, doubt_of, intervals
 from roofline.serving.run.result import Load, Run, result_of
-from roofline.serving.run.routing import ROUTERS
 from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
 from roofline.serving.run.sessions import cache_curve
 from roofline.serving.simulate.denoising import BlockDiffusion, denoising_steps
 from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import step_prices
-from roofline.serving.simulate.server import BATCHED, POLICIES, Asked, page_of, server_of
+from roofline.serving.simulate.server import BATCHED, Asked, page_of, server_of
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Traffic
-from roofline.serving.workload import Workload
+from roofline.serving.workload import Workload, check_decodes
 from roofline.table import Result
 
 MOST_WORKERS: Final = 64
@@ -58,8 +56,6 @@ def simulate(asked: Simulation) -> Result:
             ``cache_curve`` and ``requests`` where asked for.
     """
     policy = asked.policy
-    if policy is not None:
-        one_of("policy", policy, POLICIES)
     refuse_unused(
         "a policy without batches that wait",
         {"`timeout_s`": asked.timeout_s != 0 and policy != "dynamic"},
@@ -103,7 +99,6 @@ def simulate(asked: Simulation) -> Result:
     beside = others(asked, network, options, wanted, made) if asked.beside else ()
     replicas += sum(each.number for each in beside)
     if asked.router != "turns":
-        one_of("router", asked.router, ROUTERS)
         unused = {"`concurrency`": bool(load.concurrency), "`gpus` of one replica": replicas == 1}
         refuse_unused("a router that weighs loads", unused)
         unknown = {"`prefix_caching=False`": asked.prefix_caching is False}

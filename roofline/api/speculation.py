@@ -4,13 +4,13 @@ from typing import Final, get_args
 
 from roofline.api import setting
 from roofline.api.parameters import Drafting
-from roofline.api.question import question, shared
+from roofline.api.question import question, refuse_unused, shared
+from roofline.api.setting import check_groups
 from roofline.cost.deployment import Deployment
 from roofline.errors import InputError, prefixed
 from roofline.model.architecture import Architecture
 from roofline.serving import drafts
 from roofline.serving.acceptance import PUBLISHED, Acceptance, parse, spread_out
-from roofline.serving.asking import check_groups, refuse_unused
 from roofline.serving.draft_schedule import schedule
 from roofline.serving.drafts import Draft
 from roofline.serving.speculative import check

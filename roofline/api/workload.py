@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from roofline.api.question import refuse_unused
 from roofline.content import there
 from roofline.errors import InputError
 from roofline.records import replace
-from roofline.serving.asking import refuse_unused
 from roofline.serving.requests import Requests, at_rate, check_rate, in_blocks, mean_rate
 from roofline.serving.run.result import Load
 from roofline.serving.traffic import traffic as arriving

@@ -1,6 +1,6 @@
 """Deployments, constant along the scenario axis: network, node, formats, layout, options."""
 
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -22,6 +22,8 @@ from roofline.model.architecture import UNQUANTISED, Architecture, Block
 from roofline.model.precision import Precision
 from roofline.model.tower import TEXT_ALONE, Media, check_media
 from roofline.records import replace
+from roofline.table import USUAL_KERNELS
+from roofline.version import __version__
 
 Fusing: TypeAlias = Literal["engine", "none", "all"]
 
@@ -269,6 +271,22 @@ class Deployment(Struct, frozen=True):
     def basis(self) -> str:
         """Basis of figures of it: the datasheet's, or that of its calibration."""
         return "datasheet" if self.calibration is None else self.calibration.basis
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Metadata of a result about it: what answered, and what was asked about."""
+        return {
+            **({"calibration": USUAL_KERNELS} if self.basis == "assumed" else {}),
+            "version": __version__,
+            "model": self.architecture.name,
+            "gpu": self.node.gpu.name,
+            "gpu_title": self.node.gpu.title,
+            "gpus": self.devices,
+            "layout": self.layout.spelled,
+            "engine": self.engine.name,
+            "weights": self.weights_name,
+            "kv": self.precision.kv.name,
+        }
 
     @property
     def engine_costs(self) -> EngineCosts:

@@ -19,7 +19,6 @@ from roofline.cost.step import Group, prefill
 from roofline.cost.work import Array, Number
 from roofline.errors import InputError
 from roofline.records import replace
-from roofline.serving.asking import asked_of
 from roofline.serving.explain.parts import derived, given
 from roofline.serving.quadrature import mean
 from roofline.serving.rounds import verifying
@@ -342,7 +341,7 @@ def result_of(made: Denoising) -> Result:
             *deployment.architecture.notes,
         ),
         metadata={
-            **asked_of(deployment),
+            **deployment.metadata,
             "tp": int(deployment.tp),
             "batch": made.batch,
             "prompt": made.prompt,

@@ -17,14 +17,13 @@ from roofline.cost.memory import Memory, budget
 from roofline.cost.textbook.parallelism import kv_transfer_rate
 from roofline.errors import InputError, LayoutError
 from roofline.records import replace
-from roofline.serving.asking import check_decodes
 from roofline.serving.ffn_pools import Ratio, ffn_memory
 from roofline.serving.kv_transfer import Transfer, Wires, transfer
 from roofline.serving.pools import Phases, Split, divide
 from roofline.serving.room import memory_of
 from roofline.serving.stages import fill, pace, through
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
-from roofline.serving.workload import Workload
+from roofline.serving.workload import Workload, check_decodes
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 UNFITTED: Final = 2.3

@@ -19,7 +19,6 @@ from roofline.errors import LayoutError
 from roofline.records import replace
 
 Wires = Literal["network", "link"]
-WIRES: Final[tuple[Wires, ...]] = ("network", "link")
 SOFTWARE_SD: Final = 0.5
 """Log standard deviation of the software of a hand-over: SGLang's on seven devices and lengths."""
 

@@ -3,7 +3,6 @@
 from math import exp
 from typing import Any, Final
 
-from roofline.serving.asking import asked_of
 from roofline.serving.explain.figures import kv
 from roofline.serving.explain.parts import derived
 from roofline.serving.paged import Paged, Scheme
@@ -23,7 +22,7 @@ def result_of(made: Paged) -> Result:
         derivations=explain_all(made),
         notes=notes(made),
         metadata={
-            **asked_of(deployment),
+            **deployment.metadata,
             "batch": work.batch,
             "prompt": work.prompt,
             "output": work.output,

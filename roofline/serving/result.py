@@ -21,7 +21,6 @@ from roofline.records import OnDemand, PlainOnDemand, Sentences, replace
 from roofline.serving import advice, room
 from roofline.serving.adapters import adapter_derivations, adapter_table, load_notes
 from roofline.serving.advice import Change
-from roofline.serving.asking import asked_of
 from roofline.serving.explain.figures import explain_all
 from roofline.serving.explain.operators import outside_facts
 from roofline.serving.notes import latent_forms, notes, steady_notes
@@ -179,7 +178,7 @@ class _Answer:
         batch, deployment, work = self.batch, self.batch.deployment, self.batch.workload
         sampling, lora = deployment.options.sampling, deployment.options.lora
         return {
-            **asked_of(deployment),
+            **deployment.metadata,
             "node": deployment.node.name,
             "gpus": self.replicas * deployment.devices,
             "tp": int(deployment.tp),

@@ -17,7 +17,6 @@ from roofline.errors import InputError
 from roofline.records import replace
 from roofline.serving import room
 from roofline.serving.acceptance import Acceptance
-from roofline.serving.asking import check_decodes
 from roofline.serving.draft_trees import LONGEST, Tree, best, chain, full
 from roofline.serving.drafts import Draft, check_layout, held, pass_
 from roofline.serving.quadrature import answer_nodes
@@ -32,7 +31,7 @@ from roofline.serving.static import (
     static_batch,
 )
 from roofline.serving.static_batches import batch_axis
-from roofline.serving.workload import Workload
+from roofline.serving.workload import Workload, check_decodes
 
 BUDGETS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 """Sizes of the best trees that are compared. [token]"""

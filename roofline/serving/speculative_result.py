@@ -9,7 +9,6 @@ from roofline.cost.measured import GROUNDS
 from roofline.cost.moe import touched
 from roofline.serving.acceptance import mean_rounds, of_requests, published, tokens_by_request
 from roofline.serving.advice import listed, shares
-from roofline.serving.asking import asked_of
 from roofline.serving.draft_schedule import SOURCE, Schedule, schedule_table
 from roofline.serving.drafts import MTP, rolls_back
 from roofline.serving.explain.speculative import explain_all
@@ -58,7 +57,7 @@ def result_of(made: Speculation, scheduled: Schedule | None = None) -> Result:
         derivations=derivations,
         notes=tuple(dict.fromkeys((*notes(made), *_scheduling(scheduled)))),
         metadata={
-            **asked_of(target),
+            **target.metadata,
             "draft": made.draft.title,
             "draft_kind": made.draft.kind,
             "draft_weights": "" if drafting is None else drafting.weights_name,

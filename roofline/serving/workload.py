@@ -12,6 +12,7 @@ from roofline.cost.layout import Layout
 from roofline.cost.step import Group, prefill
 from roofline.cost.work import Number
 from roofline.errors import InputError
+from roofline.model.architecture import Architecture
 
 MOST_TOKENS: Final = 2**31
 MOST_SEQUENCES: Final = 2**24
@@ -98,6 +99,20 @@ class Workload(Struct, frozen=True):
         """Micro-batches that take turns in a pipeline, and sequences of each. [1]"""
         number, size = turns_of(float(self.batch), deployment)
         return int(number), int(size)
+
+
+def check_decodes(network: Architecture, *, denoised: bool = False) -> None:
+    """Refuse a network that does not answer token by token, or block by block where it denoises."""
+    if network.is_encoder or not (network.causal or denoised):
+        raise InputError(
+            f"{network.name} does not decode token by token",
+            hint="give a network that decodes; roofline analyze prices a batch of this one",
+        )
+    if network.encoder:
+        raise InputError(
+            f"{network.name} reads its prompts with an encoder, and is priced in batches alone",
+            hint="roofline analyze prices a batch of it",
+        )
 
 
 def branches(deployment: Deployment, workload: Workload) -> int:

@@ -1,7 +1,7 @@
 """The best of some layouts, and why; and all of them as a result."""
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -11,14 +11,16 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.layout import DEGREES, Layout
 from roofline.cost.measured import GROUNDS
 from roofline.cost.work import Array
-from roofline.errors import LayoutError
-from roofline.serving.asking import OBJECTIVES, Objective, asked_of, one_of
+from roofline.errors import LayoutError, not_one_of
 from roofline.serving.static import CENTRAL
 from roofline.serving.workload import Workload
 from roofline.study.layouts import MANY, Layouts, filled, price
 from roofline.table import Column, Result, Table, table, units_of
 from roofline.units import MILLION, SECONDS_PER_HOUR, dollars, show, show_binary, significant
 
+Objective = Literal["latency", "throughput", "cost"]
+OBJECTIVES: Final[tuple[Objective, ...]] = get_args(Objective)
+"""Objectives that a layout is chosen for."""
 STEADY: Final = ("ttft_idle_s", "tpot_steady_s", "steady_tok_s")
 """Figures of a server that is kept full."""
 TIMES: Final = ("ttft_s", "tpot_s", "latency_s")
@@ -51,7 +53,8 @@ def ranked(priced: Layouts, objective: Objective) -> NDArray[np.intp]:
             ``"throughput"``: of all GPUs, each replica with as many sequences as fit. ``"cost"``:
             that of the devices in use.
     """
-    one_of("objective", objective, OBJECTIVES)
+    if objective not in OBJECTIVES:
+        raise not_one_of("objective", objective, OBJECTIVES)
     with np.errstate(divide="ignore"):
         value = {
             "latency": priced.latency_s,
@@ -80,7 +83,6 @@ def choose(
     utilization: float | None = None,
 ) -> Choice:
     """The best layout of a network on up to a number of GPUs; LayoutError where none fits."""
-    one_of("objective", objective, OBJECTIVES)
     priced = price(base, workload, gpus, utilization)
     if objective != "latency":
         priced = filled(base, priced, workload, utilization)
@@ -207,7 +209,7 @@ def layouts(
             MEASURED.format(GROUNDS[base.basis]) if calibrated else DATASHEET,
         ),
         metadata={
-            **{key: value for key, value in asked_of(base).items() if key != "layout"},
+            **{key: value for key, value in base.metadata.items() if key != "layout"},
             "node": base.node.name,
             "gpus": gpus,
             "batch": workload.batch,

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from roofline.api import setting
+from roofline.cost.deployment import Options
 from roofline.cost.layout import Layout
 from roofline.serving.running_cost import Ranged, request_energy
 from roofline.serving.static import StaticBatch, static_batch
@@ -95,7 +96,7 @@ def test_decode_across_eight_boards_is_within_a_tenth_of_measurements(
 def _steady(model: str, devices: int, clients: int, prompt: int, output: int) -> float:
     network, (device, _) = setting.network_of(model), setting.machine_of("h100-sxm", None, None)
     deployment = setting.deployed(
-        network, device, None, Layout(tp=devices), calibration="auto", options=setting.options_of()
+        network, device, None, Layout(tp=devices), calibration="auto", options=Options()
     )
     batch = static_batch(deployment, Workload(clients, prompt, output))
     rate = steady_state(batch).output_tok_s / output

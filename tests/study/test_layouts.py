@@ -16,11 +16,10 @@ from roofline.hardware.engine import engine
 from roofline.model.catalog import architecture
 from roofline.model.precision import resolve
 from roofline.records import replace
-from roofline.serving.asking import OBJECTIVES
 from roofline.serving.room import memory_of
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
-from roofline.study.choice import choose, ranked
+from roofline.study.choice import OBJECTIVES, choose, ranked
 from roofline.study.layouts import Layouts, candidates, degrees, filled, price
 
 H100 = node("hgx-h100-8").gpu

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Final
 
-from roofline.errors import InputError
+from roofline.errors import InputError, not_one_of
 from roofline.interop.commands import (
     compose,
     dynamo,
@@ -26,7 +26,6 @@ from roofline.interop.commands.reading import Files, Read, placed
 from roofline.interop.commands.served import Pool, Served, Site
 from roofline.interop.commands.words import commands
 from roofline.schema import Document, parse_yaml
-from roofline.serving.asking import one_of
 
 ENGINES: Final = kubernetes.ENGINES
 WRITERS: Final[Mapping[str, Callable[[Served, Site], Command]]] = {
@@ -68,9 +67,10 @@ def engine_of(target: str, engine: str | None) -> str:
 
     InputError where there is no such target or engine, or they contradict each other.
     """
-    one_of("target", target, WRITERS)
-    if engine is not None:
-        one_of("engine", engine, ENGINES)
+    if target not in WRITERS:
+        raise not_one_of("target", target, WRITERS)
+    if engine is not None and engine not in ENGINES:
+        raise not_one_of("engine", engine, ENGINES)
     if target in ENGINES:
         if engine not in (None, target):
             raise InputError(
@@ -83,7 +83,6 @@ def engine_of(target: str, engine: str | None) -> str:
 
 def write(target: str, served: Served, site: Site, prefill: Pool | None = None) -> Command:
     """A command for a target; InputError where there is no such target, or it cannot run that."""
-    one_of("target", target, WRITERS)
     if prefill is None:
         return WRITERS[target](served, site)
     if target not in SPLIT:

@@ -11,7 +11,6 @@ from roofline.cost.measured import GROUNDS
 from roofline.cost.power import IDLE_SHARE
 from roofline.records import replace
 from roofline.serving.adapters import load_notes, price_notes
-from roofline.serving.asking import asked_of
 from roofline.serving.facility import Facility, consumption
 from roofline.serving.facility import notes as energy_notes
 from roofline.serving.objectives import Finished, Kept, Objective, after_warmup, good, kept, spread
@@ -200,7 +199,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
             *deployment.architecture.notes,
         ),
         metadata={
-            **asked_of(deployment),
+            **deployment.metadata,
             **(structs.asdict(lora) if (lora := deployment.options.lora).adapters else {}),
             "gpus": run.devices,
             **({"machines": tables.machines(run)} if run.fleet.others else {}),

@@ -33,7 +33,6 @@ from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, Ker
 from roofline.cost.work import Array, Number, distinct, union
 from roofline.errors import InputError
 from roofline.records import replace
-from roofline.serving.asking import check_decodes
 from roofline.serving.quadrature import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
 from roofline.serving.simulate.kernels import (
     StepKernels,
@@ -51,6 +50,7 @@ from roofline.serving.simulate.kernels import (
     window_of,
 )
 from roofline.serving.simulate.server import Server
+from roofline.serving.workload import check_decodes
 
 EVERY_BATCH: Final = 256
 EVERY_FEW: Final = 32

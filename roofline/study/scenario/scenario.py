@@ -11,10 +11,10 @@ from roofline.cost.deployment import KEPT, Deployment, Offload
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.cost.sampling import LIKELIEST, Sampling
 from roofline.serving.acceptance import Acceptance
-from roofline.serving.asking import Objective as Choosing
 from roofline.serving.drafts import Draft
 from roofline.serving.traffic.traffic import Traffic
 from roofline.sources import Sources
+from roofline.study.choice import Objective as Choosing
 from roofline.study.grid import Name, Series
 from roofline.study.scenario.limits import Kind
 from roofline.study.sweep.keep import Limit, Objective
