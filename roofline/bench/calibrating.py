@@ -16,9 +16,8 @@ from roofline.bench.profile import Fitted
 from roofline.bench.published import Published
 from roofline.bench.records import Record, Records, alike
 from roofline.bench.stopping import SLOWED
-from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.catalog import FORMS
-from roofline.cost.kernels.form import Dims, Machine
+from roofline.cost.kernels.form import Dims, Machine, seconds
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.records import replace

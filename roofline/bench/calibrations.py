@@ -15,8 +15,8 @@ from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.usual import UsualKernels
 from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.kernels import processor
-from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.catalog import FORMS
+from roofline.cost.kernels.form import seconds
 from roofline.cost.kernels.prefill import prefill_dims
 from roofline.cost.measured import AUTO, NONE, USUAL
 from roofline.errors import InputError, UnknownNameError

@@ -17,10 +17,18 @@ from roofline.bench.rows import SEED, Rows, checked, search
 from roofline.bench.rows import families_of as families_of
 from roofline.bench.rows import grouped as grouped
 from roofline.bench.surface import CHOICE_POINTS, POINTS, branches, cover, lines, steps, surface
-from roofline.cost.kernels.calibrated import WIDEN, Calibrated, octaves, waves_of
-from roofline.cost.kernels.calibrated import log_sd as spread_of
-from roofline.cost.kernels.calibrated import seconds as time_of
-from roofline.cost.kernels.form import Dims, Form, Machine, take
+from roofline.cost.kernels.form import (
+    WIDEN,
+    Calibrated,
+    Dims,
+    Form,
+    Machine,
+    octaves,
+    take,
+    waves_of,
+)
+from roofline.cost.kernels.form import log_sd as spread_of
+from roofline.cost.kernels.form import seconds as time_of
 from roofline.cost.kernels.residual import (
     Branches,
     Hull,

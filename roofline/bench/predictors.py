@@ -21,9 +21,8 @@ from roofline.bench.rows import checked
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.bench.shipping.variants import label_of
 from roofline.cost.calibration.kernel import nearest
-from roofline.cost.kernels.calibrated import WIDEN, Calibrated, octaves, predict
-from roofline.cost.kernels.calibrated import seconds as time_of
-from roofline.cost.kernels.form import Dims, Form, Machine
+from roofline.cost.kernels.form import WIDEN, Calibrated, Dims, Form, Machine, octaves, predict
+from roofline.cost.kernels.form import seconds as time_of
 from roofline.cost.kernels.residual import outside
 from roofline.cost.work import Array
 from roofline.errors import MissingRateError, RooflineError

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from roofline.bench.held_out import Errors
-from roofline.cost.kernels.calibrated import Calibrated
-from roofline.cost.kernels.form import Constant, Machine
+from roofline.cost.kernels.form import Calibrated, Constant, Machine
 from roofline.cost.kernels.residual import Residual
 from roofline.files import output
 from roofline.units import show

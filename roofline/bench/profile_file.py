@@ -10,9 +10,8 @@ from pydantic import Field
 
 from roofline.bench.held_out import Errors
 from roofline.bench.profile import DIGEST, Fitted, Profile
-from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.catalog import FORMS
-from roofline.cost.kernels.form import Form, Machine
+from roofline.cost.kernels.form import Calibrated, Form, Machine
 from roofline.cost.kernels.gemm import HEIGHTS, TILES
 from roofline.cost.kernels.residual import Branches, Hull, Residual, Steps
 from roofline.errors import DocumentError

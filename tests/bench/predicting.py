@@ -16,8 +16,8 @@ from roofline.bench.probe import Point
 from roofline.bench.profile import Profile
 from roofline.bench.published import Published, of_run
 from roofline.bench.records import WORK, Record
-from roofline.cost.kernels.calibrated import predict as predict_rows
 from roofline.cost.kernels.form import Dims, Machine
+from roofline.cost.kernels.form import predict as predict_rows
 from roofline.errors import MissingRateError
 from roofline.table import BASES
 

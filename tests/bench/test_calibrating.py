@@ -15,8 +15,7 @@ from roofline.bench.profile import Fitted, Profile, profile, text, write
 from roofline.bench.profile_file import load
 from roofline.bench.published import Published
 from roofline.bench.records import WORK, Header, Record, Records
-from roofline.cost.kernels.calibrated import seconds
-from roofline.cost.kernels.form import Machine
+from roofline.cost.kernels.form import Machine, seconds
 from roofline.cost.kernels.processor import FORMS, OF_KIND
 from roofline.errors import DocumentError, MissingRateError, UnknownNameError
 from roofline.records import replace

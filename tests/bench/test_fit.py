@@ -9,15 +9,19 @@ from numpy.typing import NDArray
 
 from roofline.bench.fit import OUTER, cross_validate, families_of, fit, grouped
 from roofline.bench.held_out import coverage, errors
-from roofline.cost.kernels.calibrated import (
+from roofline.cost.kernels.form import (
     EXTRAPOLATED,
     INTERPOLATED,
+    Constant,
+    Dims,
+    Form,
+    Machine,
+    Trees,
     log_sd,
     octaves,
     predict,
     seconds,
 )
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Trees
 from roofline.cost.kernels.gemm import waves
 from roofline.cost.kernels.residual import value
 from roofline.cost.work import Array

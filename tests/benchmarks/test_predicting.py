@@ -11,7 +11,7 @@ from roofline.bench.fit import fit
 from roofline.bench.kernel_rows import Group
 from roofline.bench.predictors import Predicted, left_out, one_by_one
 from roofline.bench.validation import READERS, validate
-from roofline.cost.kernels.calibrated import Calibrated, log_sd, seconds
+from roofline.cost.kernels.form import Calibrated, log_sd, seconds
 from roofline.cost.work import Array
 from roofline.study.executors import cores
 from tests.benchmarks.reference import reference

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roofline.api.setting import deployed, machine_of, network_of
-from roofline.cost.kernels.calibrated import FEW, distinct
+from roofline.cost.kernels.form import FEW, distinct
 from roofline.cost.step import Group, decode, prefill
 from roofline.serving.stages import through
 from tests.cases import cases

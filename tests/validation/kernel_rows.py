@@ -11,8 +11,7 @@ import numpy as np
 from roofline.bench.fit import fit, scored
 from roofline.bench.held_out import Errors, Labels, coverage, errors
 from roofline.bench.rows import checked, families_of, grouped, search
-from roofline.cost.kernels.calibrated import Calibrated
-from roofline.cost.kernels.form import Dims, Form, Machine, machine, take
+from roofline.cost.kernels.form import Calibrated, Dims, Form, Machine, machine, take
 from roofline.cost.kernels.gemm import GEMM, PRODUCTS
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.cost.work import Array

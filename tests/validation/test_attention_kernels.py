@@ -10,7 +10,7 @@ import pytest
 
 from roofline.bench.fit import fit
 from roofline.bench.held_out import errors
-from roofline.cost.kernels.calibrated import EXTRAPOLATED, predict, seconds
+from roofline.cost.kernels.form import EXTRAPOLATED, predict, seconds
 from tests.validation.kernels import (
     Report,
     groups,

@@ -7,7 +7,7 @@ import pytest
 
 from roofline.bench.held_out import Errors, coverage, errors
 from roofline.bench.predictors import cross_transfer
-from roofline.cost.kernels.calibrated import TRANSFERRED, Calibrated, predict
+from roofline.cost.kernels.form import TRANSFERRED, Calibrated, predict
 from roofline.cost.work import Array
 from tests.cases import cases
 from tests.validation.kernel_rows import (

@@ -28,7 +28,7 @@ from roofline.cost.calibration.kernel import (
     passed_over,
 )
 from roofline.cost.calibration.pricing import timed
-from roofline.cost.kernels.calibrated import predict
+from roofline.cost.kernels.form import predict
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 

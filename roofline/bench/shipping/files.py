@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from roofline.content import shipped
 from roofline.cost.calibration.kernel import Kernel, Label
-from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.catalog import FORMS, name_of
+from roofline.cost.kernels.form import Calibrated
 from roofline.cost.kernels.residual import FINEST, Branches, Hull, Residual, Steps
 from roofline.cost.work import Array
 from roofline.errors import DocumentError

@@ -23,7 +23,7 @@ from roofline.bench.rows import SEED, checked
 from roofline.bench.shipping.files import Entry, entries, folder
 from roofline.bench.shipping.making import FILES, THREADS, jobs_of
 from roofline.cost.calibration.kernel import Label
-from roofline.cost.kernels.calibrated import octaves
+from roofline.cost.kernels.form import octaves
 from roofline.files import text_output
 from roofline.study.executors import cores
 

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.kernels.calibrated import Calibrated
-from roofline.cost.kernels.form import Dims, Form
+from roofline.cost.kernels.form import Calibrated, Dims, Form
 from roofline.cost.work import Array, Number
 from roofline.hardware.machine import Gpu
 from roofline.records import replace

@@ -27,9 +27,8 @@ from roofline.cost.kernels import (
     prefill,
     recurrent,
 )
-from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.decode import scheduled
-from roofline.cost.kernels.form import Dims, Machine, machine, take
+from roofline.cost.kernels.form import Calibrated, Dims, Machine, machine, predict, take
 from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
 from roofline.cost.work import (
     CONVERSION,

@@ -6,10 +6,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from roofline.cost.calibration.kernel import IDEAL, Found
-from roofline.cost.kernels.calibrated import predict
 from roofline.cost.kernels.collective import collective_dims
 from roofline.cost.kernels.exchange import FEW_TOKENS, exchange_dims
-from roofline.cost.kernels.form import machine
+from roofline.cost.kernels.form import machine, predict
 from roofline.cost.measured import Measured
 from roofline.cost.work import COMBINE, DISPATCH, Array, Number, Op, root_sum_square
 from roofline.hardware.machine import Gpu

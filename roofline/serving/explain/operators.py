@@ -22,7 +22,7 @@ from roofline.units import show
 
 if TYPE_CHECKING:
     from roofline.cost.calibration.kernel import Found
-    from roofline.cost.kernels.calibrated import Calibrated
+    from roofline.cost.kernels.form import Calibrated
 from roofline.cost.step import outside_bytes_per_s
 from roofline.hardware.links import host_link, kind, storage_link
 from roofline.hardware.machine import Fact, Link

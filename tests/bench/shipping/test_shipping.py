@@ -15,8 +15,7 @@ from roofline.bench.shipping.files import pack, unpack
 from roofline.bench.shipping.making import FILES
 from roofline.bench.validation import READERS
 from roofline.cost.calibration.kernel import MEASURED, Label
-from roofline.cost.kernels.calibrated import octaves, waves_of
-from roofline.cost.kernels.form import machine
+from roofline.cost.kernels.form import machine, octaves, waves_of
 from roofline.cost.kernels.residual import FINEST, Branches, value
 from roofline.errors import DocumentError
 from roofline.hardware.catalog import gpu

@@ -13,7 +13,7 @@ from roofline.cost.calibration.kernel import (
     generation,
     nearest,
 )
-from roofline.cost.kernels.calibrated import Calibrated
+from roofline.cost.kernels.form import Calibrated
 from roofline.hardware.catalog import gpu
 from roofline.records import replace
 

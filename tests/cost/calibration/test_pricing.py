@@ -18,9 +18,19 @@ from roofline.cost.calibration.kernel import (
 )
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.deployment import Deployment
-from roofline.cost.kernels import calibrated, encoder, experts, hyper, recurrent
-from roofline.cost.kernels.calibrated import Calibrated
-from roofline.cost.kernels.form import Form, machine
+from roofline.cost.kernels import encoder, experts, hyper, recurrent
+from roofline.cost.kernels.form import (
+    EXTRAPOLATED,
+    INTERPOLATED,
+    TRANSFERRED,
+    Calibrated,
+    Form,
+    log_sd,
+    machine,
+    octaves,
+    predict,
+    seconds,
+)
 from roofline.cost.kernels.gemm import CYCLED, GEMM
 from roofline.cost.kernels.residual import TOUCHING, Hull, outside
 from roofline.cost.layout import SINGLE, Layout
@@ -282,7 +292,7 @@ def test_parts_of_a_fused_mixture_add_up_to_it() -> None:
     kernel = given.calibration.find(device, wanted.kind, wanted.variants)
     assert kernel is not None
     model, rates = kernel.fit.model, machine(device, "bf16")
-    whole = calibrated.seconds(model, wanted.dims, rates)
+    whole = seconds(model, wanted.dims, rates)
     every = [
         experts.of_part(part, whole, wanted.dims, rates, model.constants)
         for part in ("first", "second", "around", "none")
@@ -345,14 +355,12 @@ def test_one_look_up_gives_what_three_give() -> None:
         assert kernel is not None
         assert isinstance(kernel.fit, Kernel)
         model, device = kernel.fit.model, machine(given.node.gpu, "bf16")
-        time, spread, known = calibrated.predict(model, wanted.dims, device)
-        np.testing.assert_allclose(time, calibrated.seconds(model, wanted.dims, device), rtol=1e-12)
-        np.testing.assert_allclose(
-            spread, calibrated.log_sd(model, wanted.dims, device), rtol=1e-12
-        )
-        beyond = outside(model.hull, calibrated.octaves(model.form, wanted.dims)) > TOUCHING
-        found = np.where(beyond, calibrated.EXTRAPOLATED, calibrated.INTERPOLATED)
-        np.testing.assert_array_equal(known, calibrated.TRANSFERRED if model.transferred else found)
+        time, spread, known = predict(model, wanted.dims, device)
+        np.testing.assert_allclose(time, seconds(model, wanted.dims, device), rtol=1e-12)
+        np.testing.assert_allclose(spread, log_sd(model, wanted.dims, device), rtol=1e-12)
+        beyond = outside(model.hull, octaves(model.form, wanted.dims)) > TOUCHING
+        found = np.where(beyond, EXTRAPOLATED, INTERPOLATED)
+        np.testing.assert_array_equal(known, TRANSFERRED if model.transferred else found)
 
 
 def test_prompts_and_chunks_in_one_column_are_priced_as_alone() -> None:
@@ -410,7 +418,7 @@ def test_kernels_that_run_one_after_the_other_add_up() -> None:
     assert isinstance(given.calibration, GpuCalibration)
     norm = given.calibration.find(given.node.gpu, "pointwise", wanted.then.variants)
     assert norm is not None
-    after = calibrated.seconds(norm.fit.model, wanted.then.dims, device)[0]
+    after = seconds(norm.fit.model, wanted.then.dims, device)[0]
     assert known.seconds == pytest.approx(mixing + after, rel=0.05)
     assert after > 0.1 * mixing
 

@@ -11,9 +11,8 @@ from roofline.cost.calibration.kernel import Kernel, KernelQuery, Label
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.wires import payload_of
 from roofline.cost.deployment import Deployment
-from roofline.cost.kernels import calibrated, exchange
-from roofline.cost.kernels.calibrated import Calibrated
-from roofline.cost.kernels.form import machine
+from roofline.cost.kernels import exchange
+from roofline.cost.kernels.form import Calibrated, machine, seconds
 from roofline.cost.kernels.residual import Hull
 from roofline.cost.layout import SINGLE, Layout
 from roofline.cost.roof import roof
@@ -179,7 +178,7 @@ def test_the_cache_of_a_layer_is_not_left_from_the_step_before() -> None:
     model = known.found.fit.model
     wanted = kernel_query(small, given.node.gpu)
     assert wanted is not None
-    warm = calibrated.seconds(model, wanted.dims, machine(given.node.gpu, "bf16"))
+    warm = seconds(model, wanted.dims, machine(given.node.gpu, "bf16"))
     assert float(small.work.kv_bytes) < given.node.gpu.l2_bytes
     assert float(known.seconds) > float(warm[0])
 

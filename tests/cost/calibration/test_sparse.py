@@ -10,7 +10,7 @@ from roofline.cost.calibration.kernel import Kernel, KernelQuery, Label
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.deployment import Deployment
 from roofline.cost.kernels import sparse
-from roofline.cost.kernels.calibrated import Calibrated
+from roofline.cost.kernels.form import Calibrated
 from roofline.cost.kernels.residual import Hull
 from roofline.cost.layout import Layout
 from roofline.cost.step import Group, decode, prefill

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.cost.kernels.calibrated import distinct
+from roofline.cost.kernels.form import distinct
 
 SOME = st.sampled_from([-2.0, -0.0, 0.0, 1.0, 2.0**40])
 
