@@ -293,7 +293,6 @@ MIXERS = {"Attention", "Mla", "CompressedAttention", "Recurrent"}
 BY_KIND = {
     "model/changes/attention.py",
     "model/changes/pruning.py",
-    "model/changes/recurrent.py",
     "model/changes/values.py",
     "cost/layers/attention.py",
     "serving/lecture.py",

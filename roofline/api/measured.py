@@ -7,10 +7,10 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from roofline.api.error_groups import error_groups
 from roofline.api.measured_rows import METRICS, check, completed, row
 from roofline.api.parameters import Measured
 from roofline.api.question import question, shared
+from roofline.api.scores import error_groups
 from roofline.bench.end_to_end.comparing import SPREAD_OF, Compared, compare
 from roofline.bench.end_to_end.rules import reason
 from roofline.errors import InputError

@@ -294,7 +294,7 @@ def profiled(deployment: Deployment, profile: str | Path) -> Deployment:
     """Deployment with the engine's constants of a file, if one is named."""
     if not profile:
         return deployment
-    from roofline.bench.end_to_end.own_profile import with_profile
+    from roofline.bench.end_to_end.profiles import with_profile
 
     return with_profile(deployment, profile)
 

@@ -1,21 +1,23 @@
 """Latencies that users of a deployment see under traffic: requests come, wait, are served."""
 
+import re
 from typing import Final
 
 import numpy as np
 
 from roofline.api import setting
 from roofline.api.curves import scheduled
-from roofline.api.other_replicas import others
 from roofline.api.parameters import Offered, Planning, Simulation
 from roofline.api.question import question, refuse_unused, shared
 from roofline.api.setting import check_groups, in_characters
 from roofline.api.speculation import draft_of, length_of, rates_of
 from roofline.api.workload import Wanted, attached, drawn
 from roofline.bench.engine_notes import engine_misses, profile_note
+from roofline.cost.deployment import Options
+from roofline.cost.layout import parse
 from roofline.cost.sampling import LIKELIEST, Sampling
 from roofline.cost.step import outside_bytes_per_s
-from roofline.errors import InputError
+from roofline.errors import InputError, prefixed
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.architecture import Architecture
 from roofline.records import replace
@@ -27,7 +29,7 @@ from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import Requests, clipped, picked_rows
 from roofline.serving.run.intervals import Doubt, doubt_of, intervals
 from roofline.serving.run.result import Load, Run, result_of
-from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
+from roofline.serving.run.serve import Fleet, OtherReplicas, drafting_fleet, saturation, serve
 from roofline.serving.run.sessions import cache_curve
 from roofline.serving.simulate.denoising import BlockDiffusion, denoising_steps
 from roofline.serving.simulate.drafting import Drafting
@@ -270,3 +272,66 @@ def within_context(
     others = f": the others are {rate:.3g} a second" if rate else ""
     note = f"{said} were {what}, and are left out{others}."
     return picked_rows(made, rows), replace(load, rate=rate), (note,)
+
+
+HINT: Final = "write GPU, layout and number, as in l40s tp1 x3, b200-sxm"
+_PART: Final = re.compile(r"([\w./-]+)(?: +(?!x *\d)([a-z]\S*))?(?: +x *(\d+))?")
+
+
+def spelled(asked: str) -> tuple[tuple[str, str, int], ...]:
+    """GPU, layout and number of replicas of each kind. [1]
+
+    Examples:
+        >>> spelled("l40s x3, h100-sxm tp2")
+        (('l40s', 'tp1', 3), ('h100-sxm', 'tp2', 1))
+    """
+    out = []
+    for part in (each.strip() for each in asked.split(",")):
+        found = _PART.fullmatch(part)
+        # Python refuses to convert thousands of digits.
+        number = int((found[3] or "1")[:9]) if found else 0
+        if found is None or not 1 <= number <= setting.MOST_GPUS:
+            raise InputError(f"replicas {part!r:.40} beside others", hint=HINT)
+        out.append((found[1], found[2] or "tp1", number))
+    return tuple(out)
+
+
+def others(
+    asked: Simulation, network: Architecture, options: Options, wanted: Asked, made: Requests
+) -> tuple[OtherReplicas, ...]:
+    """Replicas that are asked for beside the first ones, with the same formats and engine.
+
+    Args:
+        asked: Question.
+        network, options: Network, and how it is run.
+        wanted: Settings of each server.
+        made: Requests.
+
+    Raises:
+        RooflineError: A word, a GPU or a layout has no meaning, or one has no room.
+    """
+    refuse_unused(
+        "replicas of several kinds",
+        {
+            "`draft`": bool(asked.draft),
+            "`denoising_steps`": asked.denoising_steps > 0,
+            "`scaling`": bool(asked.scaling),
+            "`max_loras`": options.lora.moves,
+            "`cache_pool`": wanted.pool_bytes > 0,
+            "`cache_curve`": asked.cache_curve,
+            "`pue`": setting.facility_of(asked) is not None,
+        },
+    )
+    out = []
+    for gpu, layout, number in spelled(asked.beside):
+        with prefixed(f"{gpu} beside"):
+            device, box = setting.machine_of(gpu, None, None)
+            deployment = setting.deployed_as(
+                asked, network, device, box, parse(layout), options=options
+            )
+            check_groups(asked.routing, asked.two_batch, deployment)
+            deployment = setting.profiled(deployment, asked.profile)
+            server = server_of(deployment, wanted, made, asked.memory_utilization)
+            prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
+        out.append(OtherReplicas(deployment, prices, server, number))
+    return tuple(out)

@@ -22,7 +22,7 @@ def profile_note(deployment: Deployment, batch: float = 0.0, context: float = 0.
     """Sentence on the user's own profile of a deployment; empty where it has the shipped one.
 
     Args:
-        deployment: As `roofline.bench.end_to_end.own_profile.with_profile` made it.
+        deployment: As `roofline.bench.end_to_end.profiles.with_profile` made it.
         batch, context: Load that is asked about; 0 for any. [1] [token]
     """
     source, logged = profile_source(deployment), deployment.engine_costs.logged

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import roofline
-from roofline.api.error_groups import error_groups
+from roofline.api.scores import error_groups
 from roofline.report import render
 from roofline.report.sections import blocks
 from roofline.report.sections.latencies import draw_distribution

@@ -12,7 +12,7 @@ import numpy as np
 from roofline.cost import collectives
 from roofline.cost.collectives import Ranks, Transfer
 from roofline.cost.deployment import KEPT
-from roofline.cost.layers import attention, compressed, crossing, feedforward, latent, recurrent
+from roofline.cost.layers import attention, compressed, feedforward, latent, recurrent
 from roofline.cost.layers.common import Pass, collective, is_one, norm, often, product, split
 from roofline.cost.layout import Layout, padded
 from roofline.cost.memory import kv_bytes_per_sequence
@@ -47,7 +47,7 @@ MIXERS: Final[Mapping[type, Operators]] = {
     Attention: attention.operators,
     Mla: latent.operators,
     CompressedAttention: compressed.operators,
-    CrossAttention: crossing.operators,
+    CrossAttention: attention.cross_operators,
     Recurrent: recurrent.operators,
 }
 FEEDFORWARDS: Final[Mapping[type, Operators]] = {Mlp: feedforward.dense, Moe: feedforward.experts}

@@ -1,7 +1,8 @@
 """Traces of any known format, whole or in chunks, as requests from time 0 on."""
 
 import csv
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final
@@ -11,11 +12,20 @@ from msgspec import Struct
 
 from roofline.content import label
 from roofline.errors import DocumentError, InputError
-from roofline.interop.traces import chats, mooncake, sessions
+from roofline.interop.traces import chats, mooncake
 from roofline.interop.traces.lines import Line, cut_off, lines, located
 from roofline.interop.traces.tables import FORMATS, Format, Place, Rows, numbers, plain_columns
+from roofline.records import replace
 from roofline.schema.document import collector_paused
-from roofline.serving.requests import MOST_TOKENS, Integers, Requests, joined, part, requests
+from roofline.serving.requests import (
+    MOST_TOKENS,
+    Integers,
+    Requests,
+    joined,
+    part,
+    picked_rows,
+    requests,
+)
 from roofline.units import PREFIX
 
 CHUNK: Final = 2**16
@@ -47,7 +57,7 @@ class Trace(Struct, frozen=True):
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences that a reader should know."""
-        out = [sessions.NOTE] if self.chained else []
+        out = [NOTE] if self.chained else []
         if self.estimated:
             out.append(
                 f"Lengths are estimated from texts: {chats.PER_TOKEN:g} characters a token, and "
@@ -109,7 +119,7 @@ def read_trace(
         )
     made = joined(parts)
     if chained:
-        made = sessions.in_sessions(made, np.concatenate(reader.chats)[: len(made)])
+        made = in_sessions(made, np.concatenate(reader.chats)[: len(made)])
     return Trace(
         made,
         reader.name,
@@ -267,7 +277,7 @@ class _Reader:
             self._first = float(rows.seconds[0])
         answered = (rows.prompt > 0) & (rows.output > 0)
         if self._chained:
-            self.chats.append(sessions.chat_ids(read, self.source)[answered])
+            self.chats.append(chat_ids(read, self.source)[answered])
         self.failed += int((~answered).sum())
         return requests(
             rows.seconds[answered] - self._first,
@@ -340,3 +350,57 @@ def _recognised(header: list[str], line: Line, source: str) -> Format:
         f"no trace has the columns {shown!r}",
         f"write a first line with those of one of {known}; or lines of JSON",
     )
+
+
+TPOT_S: Final = 0.025
+"""Time of a token of an answer when the trace was recorded, which it does not say. Assumed. [s]"""
+NOTE: Final = (
+    "Requests of a chat wait for the answer that they go on from. What was between is the recorded "
+    f"gap less {TPOT_S * 1000:g} ms for each token of that answer, assumed."
+)
+_KEYS: Final = ("chat_id", "parent_chat_id")
+_MOST: Final = 2**63
+
+
+def chat_ids(read: Sequence[Line], source: str) -> Integers:
+    """Id of each line's chat, and of the one before, −1 for none; shape (lines, 2).
+
+    DocumentError at the first line that has none. Lines are known to be objects.
+    """
+    out = np.empty((len(read), len(_KEYS)), np.int64)
+    for row, line in enumerate(read):
+        entry = json.loads(line.text)
+        for column, key in enumerate(_KEYS):
+            value = entry.get(key)
+            if type(value) is not int or not -_MOST <= value < _MOST:
+                said = "is missing" if value is None else "is no whole number"
+                raise Place(source, read).error(
+                    row, f"{key} {said}", "give every line both, -1 for a chat that begins"
+                )
+            out[row, column] = value
+    return out
+
+
+def in_sessions(made: Requests, chats: Integers) -> Requests:
+    """Requests that wait for the one that they go on from, those of a session together.
+
+    One whose earlier request is not among them begins a session.
+
+    Args:
+        made: Requests in order of arrival.
+        chats: Their `chat_ids`.
+    """
+    rows: dict[int, int] = {}
+    before, root = np.full(len(made), -1), np.arange(len(made))
+    for row, (chat, parent) in enumerate(chats.tolist()):
+        if (earlier := rows.get(parent, -1) if parent >= 0 else -1) >= 0:
+            before[row], root[row] = earlier, root[earlier]
+        rows[chat] = row
+    gap = made.arrival - made.arrival[before] - TPOT_S * made.output[before]
+    chained = replace(
+        made,
+        arrival=made.arrival[root],
+        after=before,
+        think=np.where(before < 0, 0.0, np.maximum(gap, 0.0)),
+    )
+    return picked_rows(chained, np.argsort(root, kind="stable"))

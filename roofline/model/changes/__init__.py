@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
-from roofline.model.changes import attention, pruning, recurrent
+from roofline.model.changes import attention, pruning
 from roofline.records import replace
 
 __all__ = ["ALIASES", "NETWORK", "NetworkChange", "canonical", "changed"]
@@ -62,10 +62,10 @@ NETWORK: Final[Mapping[str, NetworkChange]] = {
     "mla": NetworkChange(
         attention.mla, attention.mla_reason, "512", ("kv_heads", "latent", "rope_dim")
     ),
-    "s4": NetworkChange(recurrent.to_s4, recurrent.state_reason, "64", ("kv_heads",)),
-    "h3": NetworkChange(recurrent.to_h3, recurrent.state_reason, "64", ("kv_heads",)),
-    "retnet": NetworkChange(recurrent.to_retnet, recurrent.state_reason, "", ("kv_heads",)),
-    "based": NetworkChange(recurrent.to_based, recurrent.state_reason, "16/64", ("kv_heads",)),
+    "s4": NetworkChange(attention.to_s4, attention.state_reason, "64", ("kv_heads",)),
+    "h3": NetworkChange(attention.to_h3, attention.state_reason, "64", ("kv_heads",)),
+    "retnet": NetworkChange(attention.to_retnet, attention.state_reason, "", ("kv_heads",)),
+    "based": NetworkChange(attention.to_based, attention.state_reason, "16/64", ("kv_heads",)),
     "sparsity": NetworkChange(pruning.sparsity, pruning.sparsity_reason, "2:4", (), "zeros"),
 }
 """Changes by name, in the order in which several of them take effect."""

@@ -12,8 +12,7 @@ from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.cases import row_of
 from roofline.bench.end_to_end.kinds.drafted_rows import accepted, drafted_row
 from roofline.bench.end_to_end.kinds.mlperf_rows import DATASETS, mlperf_row
-from roofline.bench.end_to_end.kinds.pool_recipes import recipes
-from roofline.bench.end_to_end.kinds.pooled_rows import pooled_row
+from roofline.bench.end_to_end.kinds.pooled_rows import pooled_row, recipes
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction
 from roofline.bench.end_to_end.kinds.row_kinds import kind_of
 from roofline.bench.end_to_end.metrics import profile_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from roofline.api import parameters
-from roofline.api.other_replicas import spelled
+from roofline.api.simulation import spelled
 from roofline.errors import InputError
 from roofline.records import replace
 from roofline.serving.requests import Requests, picked_rows, requests
