@@ -114,7 +114,7 @@ def test_every_function_that_is_compiled_is_kept_like_this() -> None:
     from roofline.bench import boosting
     from roofline.serving.simulate.compiled import loop
 
-    functions: list[Any] = [boosting._boosted, loop.serve]
+    functions: list[Any] = [boosting.boosted, loop.serve]
     for function in functions:
         assert isinstance(function._cache._cache_file, compiling.CacheFiles)
     root = Path(roofline.__file__).parent

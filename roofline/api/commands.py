@@ -27,7 +27,7 @@ from roofline.cost.deployment import KEPT, Deployment, Offload
 from roofline.cost.layout import Layout
 from roofline.cost.layout import parse as parse_layout
 from roofline.cost.measured import NONE
-from roofline.errors import InputError
+from roofline.errors import InputError, not_one_of
 from roofline.hardware.machine import Gpu, Node
 from roofline.interop.commands import targets, vllm
 from roofline.interop.commands.command import shell
@@ -332,7 +332,7 @@ def _speculation(draft: str, tokens: int, model: str) -> Speculation | None:
         return None
     method = next((name for name in METHODS if name == draft.strip().lower()), None)
     if method is None:
-        raise InputError(f"draft is {draft!r:.40}", hint=f"it is one of {', '.join(METHODS)}")
+        raise not_one_of("draft", draft, METHODS)
     return Speculation(method, tokens, head(model) if model else "")
 
 

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
-from roofline.api.parameters import (
-    DEFAULT_GPU,
-    Calibrated,
-    Housing,
-    Parallel,
-    Placed,
-)
+from roofline.api.parameters import DEFAULT_GPU, Calibrated, Housing, Parallel, Placed
 from roofline.api.question import Question, refuse_unused, shared
 from roofline.cost.adapters import NO_ADAPTERS
 from roofline.cost.deployment import KEPT, Deployment, Offload, Options

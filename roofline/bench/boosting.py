@@ -5,7 +5,7 @@ Statistics 29; Friedman 2002, Stochastic gradient boosting, Computational Statis
 see a part of the rows); Kohavi 1994, Bottom-up induction of oblivious, read-once decision graphs.
 """
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,12 @@ from roofline.cost.work import Array
 Codes = NDArray[np.uint8]
 
 
+@compile_once
 def boosted(
     codes: Codes,
     bounds: NDArray[np.intp],
     values: Array,
     seen: NDArray[np.bool_],
-    *,
     levels: int,
     share: float,
     leaf_noise: float,
@@ -39,23 +39,6 @@ def boosted(
         leaf_noise: Rows that a leaf must have for half of its mean. [1]
         error_scale: Values left beyond this count linearly, not squared. [1]
     """
-    return cast(
-        "tuple[NDArray[np.intp], NDArray[np.intp], Array]",
-        _boosted(codes, bounds, values, seen, levels, share, leaf_noise, error_scale),
-    )
-
-
-@compile_once
-def _boosted(
-    codes: Codes,
-    bounds: NDArray[np.intp],
-    values: Array,
-    seen: NDArray[np.bool_],
-    levels: int,
-    share: float,
-    leaf_noise: float,
-    error_scale: float,
-) -> Any:
     trees, leaves = len(seen), 2**levels
     asks = np.zeros((trees, levels), np.intp)
     places = np.zeros((trees, levels), np.intp)

@@ -129,13 +129,7 @@ def _gathered(
 
     name = ", else ".join(names)
     return GpuCalibration(
-        name,
-        _kernels(engine),
-        (*fits, *shipped),
-        load,
-        constants,
-        rest,
-        switched,
+        name, _kernels(engine), (*fits, *shipped), load, constants, rest, switched
     )
 
 

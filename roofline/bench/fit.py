@@ -198,10 +198,7 @@ def cross_validate(
 
 
 def scored(
-    rows: Rows,
-    folds: int,
-    refit: Callable[..., Calibrated],
-    score: int | None = None,
+    rows: Rows, folds: int, refit: Callable[..., Calibrated], score: int | None = None
 ) -> tuple[Array, Array]:
     """Predict and bracket each fold by a model of the others."""
     label = grouped(rows.families, folds)

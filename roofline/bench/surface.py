@@ -184,10 +184,10 @@ def branches(columns: Array, values: Array, families: Labels, trees: Trees) -> B
         np.array([len(of) for of in bounds]),
         values,
         part[:, family],
-        levels=trees.levels,
-        share=SHARE,
-        leaf_noise=LEAF_NOISE,
-        error_scale=ERROR_SCALE,
+        trees.levels,
+        SHARE,
+        LEAF_NOISE,
+        ERROR_SCALE,
     )
     padded = np.zeros((len(bounds), BOUNDS))
     for row, of in zip(padded, bounds, strict=True):

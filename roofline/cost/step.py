@@ -22,8 +22,6 @@ from roofline.hardware.links import host_link, storage_link
 from roofline.model.architecture import Block
 from roofline.records import replace
 
-"""Loads of experts are not made ahead: the router says which experts a layer needs."""
-
 
 class Group(Struct, frozen=True):
     """Sequences that do the same in a step."""
@@ -250,7 +248,7 @@ def loads(deployment: Deployment, layers: Sequence[Op], stage: Stage) -> Iterato
         if np.any(chosen):
             experts = np.minimum(chosen, stored - read)
             op = _load("load-experts", offload.weights, experts, _EXPERTS, deployment)
-            yield replace(op, algorithm="when chosen")
+            yield replace(op, algorithm="when chosen")  # the router says which a layer needs
     if offload.kv:
         cached: Number = 0.0
         for op in layers:

@@ -295,8 +295,6 @@ def transformer(
     pixels: int,
     gated: bool = False,
     bias: bool = True,
-    kv_heads: int = 0,
-    head_dim: int = 0,
 ) -> tuple[Block, ...]:
     """Layers of a vision transformer, norms before both parts.
 
@@ -306,12 +304,11 @@ def transformer(
         width, layers, heads, inner: Of a layer. [1]
         pixels: Numbers in a patch: channels times its area, times the pictures it takes in. [1]
         gated, bias: Whether there is a gate, and whether matrices have biases.
-        kv_heads, head_dim: Key/value heads and their width; 0 for heads, and for D / N. [1]
     """
-    keys, wide = kv_heads or heads, head_dim or width // heads
-    biased = (heads + 2 * keys) * wide if bias else 0
+    wide = width // heads
+    biased = 3 * heads * wide if bias else 0
     mixer = Attention(
-        heads, keys, wide, qkv_biased=biased, out_bias=bias, rotary=False, cached=False
+        heads, heads, wide, qkv_biased=biased, out_bias=bias, rotary=False, cached=False
     )
     plain = Block(mixer, Mlp(inner, gated, bias, bias, "gelu"), 2, 2 * width)
     first = replace(plain, extra=(Linear("patches", width, pixels, split="none"),))

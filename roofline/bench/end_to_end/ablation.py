@@ -86,9 +86,7 @@ def ablations(rows: Sequence[Known]) -> Iterator[Ablation]:
         for each in rows
     ]
     yield Ablation(
-        "harness",
-        f"how clients were driven: all are read as {PLAIN}'s",
-        predictions(plain, logs),
+        "harness", f"how clients were driven: all are read as {PLAIN}'s", predictions(plain, logs)
     )
     for name, (meaning, without) in SERVERS.items():
         changed = [replace(each, server=_switched_off(each.server, without)) for each in rows]

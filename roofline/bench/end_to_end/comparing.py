@@ -94,9 +94,7 @@ class Compared(Struct, frozen=True):
 
 
 def compare(
-    frame: "pandas.DataFrame",
-    measured: Sequence[Mapping[Key, float]],
-    profile: Path | None = None,
+    frame: "pandas.DataFrame", measured: Sequence[Mapping[Key, float]], profile: Path | None = None
 ) -> tuple[list[Compared], list[Unread]]:
     """Predict each run by the shipped profiles.
 

@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 
 from roofline.bench.end_to_end.cases import Case
 from roofline.bench.end_to_end.deploying import deployment
-from roofline.bench.end_to_end.fitting import (
-    Cells,
-    Linear,
-    cells,
-    improved,
-    linear,
-    some,
-)
+from roofline.bench.end_to_end.fitting import Cells, Linear, cells, improved, linear, some
 from roofline.bench.end_to_end.metrics import predictions_at
 from roofline.bench.end_to_end.replay import Known
 from roofline.bench.engine_profiles import spread_keys

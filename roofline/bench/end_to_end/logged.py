@@ -14,14 +14,7 @@ from msgspec import Struct
 
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.fitting import GROUP_SD, Cells
-from roofline.bench.end_to_end.learning import (
-    Integers,
-    Learnt,
-    Task,
-    learn_task,
-    shrunk,
-    task_of,
-)
+from roofline.bench.end_to_end.learning import Integers, Learnt, Task, learn_task, shrunk, task_of
 from roofline.bench.end_to_end.metrics import PLACE
 from roofline.bench.end_to_end.replay import Known, with_profile
 from roofline.bench.engine_profiles import CLOSED, spread_keys
@@ -268,9 +261,7 @@ def learn_log(steps: LoggedSteps) -> LearntLog:
         log_sd=shrunk([abs(float(each)) for each in held], before),
     )
     learnt = replace(
-        learnt,
-        runs=sum(each.steps for each in cells),
-        spreads={keys[0]: max(BEYOND, before)},
+        learnt, runs=sum(each.steps for each in cells), spreads={keys[0]: max(BEYOND, before)}
     )
     return LearntLog(learnt, steps, task.near.at, held, logged)
 

@@ -8,13 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.bench.end_to_end import held_out, profiles
-from roofline.bench.end_to_end.cases import (
-    METRICS,
-    Row,
-    Unread,
-    contradicted,
-    read,
-)
+from roofline.bench.end_to_end.cases import METRICS, Row, Unread, contradicted, read
 from roofline.bench.end_to_end.metrics import predictions, workers_of
 from roofline.bench.end_to_end.replay import Known, known
 from roofline.bench.end_to_end.result import EndToEnd, Metric

@@ -9,14 +9,7 @@ from typing import Annotated, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from roofline.bench.end_to_end.engines import (
-    CONSTANTS,
-    FOLDER,
-    KERNELS,
-    PROFILES,
-    SHARED,
-    Constant,
-)
+from roofline.bench.end_to_end.engines import CONSTANTS, FOLDER, KERNELS, PROFILES, SHARED, Constant
 from roofline.bench.end_to_end.fitting import priors
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Key, Spreads
 from roofline.bench.end_to_end.metrics import NAMES, PLACE, assembled

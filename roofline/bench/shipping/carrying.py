@@ -20,13 +20,7 @@ from roofline.bench.kernel_rows import Group
 from roofline.bench.predictors import as_measured
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.bench.shipping.making import FILES, jobs_of
-from roofline.cost.calibration.kernel import (
-    NEUTRAL,
-    SUPERSEDED,
-    Label,
-    nearest,
-    passed_over,
-)
+from roofline.cost.calibration.kernel import NEUTRAL, SUPERSEDED, Label, nearest, passed_over
 from roofline.cost.calibration.pricing import timed
 from roofline.cost.kernels.form import predict
 from roofline.cost.work import Array

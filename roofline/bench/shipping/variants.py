@@ -14,10 +14,7 @@ def _pair(name: Name) -> str:
 
 
 NONGATED: Final = frozenset(
-    {
-        ("sglang_flashinfer_trtllm_moe", "bfloat16"),
-        ("sglang_flashinfer_cutlass_moe", "bfloat16"),
-    }
+    {("sglang_flashinfer_trtllm_moe", "bfloat16"), ("sglang_flashinfer_cutlass_moe", "bfloat16")}
 )
 """Kernels of SGLang that take experts without a gate, beside Triton's for the others."""
 SOME_SHAPES: Final[Mapping[tuple[str, str], str]] = {

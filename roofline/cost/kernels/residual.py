@@ -405,12 +405,7 @@ def with_waves(apart: Array, waves: Array | None, points: Array | None) -> Array
 
 
 def tabled(
-    residual: Residual,
-    hull: Hull,
-    at: Array,
-    apart: Array,
-    far: Array,
-    waves: Array | None = None,
+    residual: Residual, hull: Hull, at: Array, apart: Array, far: Array, waves: Array | None = None
 ) -> Array:
     """`value` of rows whose `with_waves` and `beyond` are known. [1]"""
     out: Array = matern(apart / residual.reach) @ residual.weights

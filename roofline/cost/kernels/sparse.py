@@ -290,9 +290,7 @@ DENSE_MODULE: Final = _form(
 )
 """The same where all keys are attended, made of the latent for each head."""
 UNFUSED_MODULE: Final = _form(
-    MODULE_KIND,
-    ("host", *AROUND, *OF_PROJECTIONS, *OF_SWEEPS, "memory", "sharpness"),
-    GRID,
+    MODULE_KIND, ("host", *AROUND, *OF_PROJECTIONS, *OF_SWEEPS, "memory", "sharpness"), GRID
 )
 """The same, of kernels that score all pairs through memory."""
 COPIED_MODULE: Final = _form(MODULE_KIND, ("host", "copies", *WHOLE), STEP_MODULE.coordinates)

@@ -159,11 +159,7 @@ class Fleet(Struct, frozen=True):
 
 
 def drafting_fleet(
-    fleet: Fleet,
-    deployment: Deployment,
-    requests: Requests,
-    drafting: Drafting,
-    **driven: Any,
+    fleet: Fleet, deployment: Deployment, requests: Requests, drafting: Drafting, **driven: Any
 ) -> Fleet:
     """The fleet with speculative decoding in place of plain steps.
 

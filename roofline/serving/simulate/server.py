@@ -15,7 +15,7 @@ from roofline.cost.deployment import Deployment, Offload
 from roofline.cost.memory import budget
 from roofline.cost.sampling import beams_held
 from roofline.cost.step import outside_bytes_per_s
-from roofline.errors import InfeasibleError, InputError
+from roofline.errors import InfeasibleError, InputError, not_one_of
 from roofline.hardware.links import host_link
 from roofline.hardware.serving_engine import Engine
 from roofline.records import replace
@@ -139,9 +139,7 @@ class Server(Struct, frozen=True):
         kinds = {"policy": Policy, "first": First, "kv": Memory, "admission": Admission}
         for name, kind in {**kinds, "region": Region, "preemption": Preemption}.items():
             if (value := getattr(self, name)) not in get_args(kind):
-                raise InputError(
-                    f"{name} is {value!r:.40}", hint=f"it is one of {', '.join(get_args(kind))}"
-                )
+                raise not_one_of(name, value, get_args(kind))
         for name, least in LEAST.items():
             if not (value := getattr(self, name)) >= least:
                 raise InputError(

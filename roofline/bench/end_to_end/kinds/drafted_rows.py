@@ -18,14 +18,7 @@ from roofline.bench.end_to_end.held_out import DEVIATIONS, Spreads
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.record import said
-from roofline.bench.end_to_end.replay import (
-    SAME,
-    SEED,
-    Known,
-    known,
-    request_metrics,
-    with_profile,
-)
+from roofline.bench.end_to_end.replay import SAME, SEED, Known, known, request_metrics, with_profile
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving import drafts

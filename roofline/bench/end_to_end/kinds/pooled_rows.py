@@ -31,12 +31,7 @@ from roofline.hardware.engine import engine
 from roofline.records import replace
 from roofline.serving.kv_transfer import SOFTWARE_SD
 from roofline.serving.requests import part
-from roofline.serving.simulate.disaggregated import (
-    Pool,
-    disaggregated,
-    handover,
-    wires_between,
-)
+from roofline.serving.simulate.disaggregated import Pool, disaggregated, handover, wires_between
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import MOST_SEQUENCES
 
