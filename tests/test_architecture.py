@@ -226,6 +226,26 @@ def test_a_planted_flag_is_found(tmp_path: Path, line: str, found: bool) -> None
     assert bool(misnamed(tmp_path)) == found
 
 
+def wired(root: Path) -> list[str]:
+    """Sentences that call the interconnect wires; a word by itself is a name of code."""
+    return [
+        f"{path.relative_to(root)}:{line}: {text}"
+        for path in files(root)
+        for line, text in texts(parsed(path))
+        if " " in text.strip() and re.search(r"\b[Ww]ires?\b", text)
+    ]
+
+
+@pytest.mark.slow
+def test_sentences_call_the_interconnect_links() -> None:
+    assert wired(ROOT) == []
+
+
+def test_a_planted_wire_is_found(tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text("a, b = {'wire': 0}, f'{a} has no wires'")
+    assert wired(tmp_path) == ["planted.py:1: {} has no wires"]
+
+
 def test_every_folder_of_the_package_is_a_room() -> None:
     known = set().union(*ROOMS) | {"__init__"}
     assert {room(path, ROOT) for path in files(ROOT)} <= known
@@ -238,6 +258,29 @@ def test_only_the_command_line_prints() -> None:
         for node in ast.walk(parsed(path)):
             called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
             assert not (called and node.func.id == "print"), f"{path} prints"  # type: ignore[attr-defined]
+
+
+def priced(root: Path) -> list[str]:
+    """Places outside `serving.price` that divide a price of an hour into one of seconds."""
+    return [
+        f"{path.relative_to(root)}:{node.lineno}"
+        for path in files(root)
+        if path.relative_to(root) != Path("serving/price.py")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Div)
+        and ast.unparse(node.right) == "SECONDS_PER_HOUR"
+        and "usd_per_hour" in ast.unparse(node.left)
+    ]
+
+
+def test_one_formula_prices_a_token() -> None:
+    assert priced(ROOT) == []
+
+
+def test_a_planted_price_of_a_token_is_found(tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text("a = gpu.usd_per_hour * 2 / SECONDS_PER_HOUR / rate")
+    assert priced(tmp_path) == ["planted.py:1"]
 
 
 def test_heavy_libraries_are_imported_where_they_are_used() -> None:

@@ -10,9 +10,9 @@ from roofline.hardware import catalog as hardware
 from roofline.model import catalog as networks
 from roofline.records import replace
 from roofline.schema.document import Document
+from roofline.serving.price import usd_per_mtok
 from roofline.study.scenario.reading import scenario_of
 from roofline.table import Result, Table
-from roofline.units import MILLION, SECONDS_PER_HOUR
 
 GPUS: Final = ("h100-sxm", "h200-sxm", "b200-sxm", "a100-sxm")
 """Beside the one that was asked about."""
@@ -100,10 +100,10 @@ def _scenario(result: Result) -> dict[str, Any]:
 
 
 def _price(result: Result) -> float:
-    """Dollars for a device and hour, from the price of tokens and their rate; 0 where unknown."""
+    """Dollars for a device and hour, from the price of tokens; 0 where unknown."""
     static = _static(result)
-    rate, price = static["throughput_tok_s"], static.get("usd_per_mtok", 0.0)
-    return price / MILLION * rate * SECONDS_PER_HOUR / float(result.metadata["gpus"])
+    each_dollar = usd_per_mtok(1.0, 1.0, static["throughput_tok_s"])
+    return static.get("usd_per_mtok", 0.0) / each_dollar / float(result.metadata["gpus"])
 
 
 def _static(result: Result) -> dict[str, float]:

@@ -12,7 +12,9 @@ from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout, parse
 from roofline.errors import LayoutError, MissingRateError, RooflineError
 from roofline.hardware import catalog as hardware
+from roofline.hardware.engine import engine_on
 from roofline.hardware.machine import Gpu, Node
+from roofline.hardware.serving_engine import Engine
 from roofline.model import catalog as networks
 from roofline.model.architecture import Architecture
 from roofline.model.changes import settings
@@ -187,7 +189,9 @@ class Lanes(Struct, frozen=True):
                     )
                     out.append(choose(base, self._middle(), count, every.choose).layout.spelled)
                 else:
-                    out += _possible(network, where, count)
+                    for engine in self.scenario.engines:
+                        runs = engine_on(engine, gpu.architecture)
+                        out += _possible(network, where, count, runs)
             except LayoutError:
                 continue
         if not out:
@@ -209,8 +213,8 @@ class Lanes(Struct, frozen=True):
         return Workload(middle["batch"], middle["prompt"], middle["output"])
 
 
-def _possible(network: Architecture, node: Node, gpus: int) -> list[str]:
+def _possible(network: Architecture, node: Node, gpus: int, engine: Engine) -> list[str]:
     """Every layout of exactly so many devices, as they are spelled, but for the split of norms."""
-    groups = candidates(network, node, gpus, Options())
+    groups = candidates(network, node, gpus, Options(), engine)
     every = (each for group in groups if not group.sequence_parallel for each in one_by_one(group))
     return [layout.spelled for layout in every if layout.devices == gpus]

@@ -7,13 +7,14 @@ help stays light.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from roofline.api.question import Question, network, parameter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping
 
     from roofline.cost.moe import Routing
     from roofline.hardware.machine import Gpu, Node
@@ -956,11 +957,13 @@ class Planning(
         "Try instances that decode with a pool of its own for their feed-forward parts, too.",
         default=False,
     )
-    usd_per_hour: float | Sequence[float] | None = parameter(
-        "Dollars for a device and hour; one, or one for each `gpu`.",
+    usd_per_hour: float | Sequence[float] | Mapping[str, float] | None = parameter(
+        "Dollars for a device and hour; one, one for each `gpu`, or l40s=1.20 for some.",
+        text="Dollars for a device and hour; one, one for each `gpu`, or those of some by name.",
         default=None,
         unit="$/h",
         called="price",
+        kind=Sequence[str],
     )
     training_tokens: float | None = parameter(
         "Tokens it was trained on, like 15T, to compare with.",
@@ -977,10 +980,11 @@ class Planning(
         "before the load as they take to start, where nothing is said.",
         default="",
     )
-    reserved_price: float | Sequence[float] | None = parameter(
+    reserved_price: float | Sequence[float] | Mapping[str, float] | None = parameter(
         "Dollars for a device and hour that is reserved, beside `usd_per_hour` on demand.",
         default=None,
         unit="$/h",
+        kind=Sequence[str],
     )
     what_if: Sequence[str] = parameter(
         "The plan again with changes, beside it: gpu=FILE.yaml, price=-30%, model=, weights=, kv=, "

@@ -27,6 +27,7 @@ from roofline.model.tower import TEXT_ALONE
 from roofline.records import replace
 from roofline.serving.adapters import load_notes, price_notes
 from roofline.serving.draft_trees import chain
+from roofline.serving.encoders import sending
 from roofline.serving.facility import Facility
 from roofline.serving.notes import beam_notes
 from roofline.serving.objectives import Objective, parse_slo
@@ -131,24 +132,6 @@ def share_of(what: str, asked: float | str, hint: str) -> float:
     return value / 100.0 if text.endswith("%") else value
 
 
-def prices_of(asked: float | Sequence[float] | None, number: int) -> tuple[float | None, ...]:
-    """Price of each kind of device: one for all, or one each; None for the assumed one. [$/h]
-
-    As many prices as kinds, or an InputError.
-    """
-    if asked is None or isinstance(asked, int | float):
-        return (asked,) * number
-    given = tuple(asked)
-    if len(given) in (0, 1):
-        return (given or (None,)) * number
-    if len(given) != number:
-        raise InputError(
-            f"{counted(len(given), 'price')} for {counted(number, 'kind')} of GPU",
-            hint="give one `usd_per_hour` for all, or one for each `gpu` in their order",
-        )
-    return given
-
-
 def simulation(
     plan: Plan, model: str, asked: Mapping[str, Any], formats: Mapping[str, tuple[str | None, str]]
 ) -> str:
@@ -251,12 +234,13 @@ def _problem(asked: Planning) -> Problem:
     devices = (gpu,) if gpu is None or isinstance(gpu, (str, Gpu)) else tuple(dict.fromkeys(gpu))
     stores = (weights,) if weights is None or isinstance(weights, str) else tuple(weights)
     caches = (kv,) if isinstance(kv, str) else tuple(kv)
-    prices = prices_of(asked.usd_per_hour, len(devices))
+    prices = setting.prices_of(asked.usd_per_hour, devices, asked.node)
     requests = asked.requests or (None if asked.trace else REQUESTS)
     wanted = Wanted(**shared(asked, Wanted) | {"requests": requests})
     wanted, options = attached(wanted, options, network)
     wanted, curve = at_peak(wanted)
-    follow = following(asked, curve, devices, prices_of(asked.reserved_price, len(devices)))
+    reserved = setting.prices_of(asked.reserved_price, devices, asked.node, "reserved_price")
+    follow = following(asked, curve, devices, reserved)
     paced = (asked.rate, asked.sessions_per_day, curve)
     rated = bool(asked.trace) or any(each is not None for each in paced)
     filling = (asked.power != "" or asked.budget is not None) and not rated and job is None
@@ -322,6 +306,8 @@ def _problem(asked: Planning) -> Problem:
         blocks,
     )
     every = kinds(allowed)
+    if asked.encoder_pools:
+        sending(*(each.base for each in every))  # refused before anything is priced
     most = {name: each.gpus for name, each in ceilings.items()}
     told = dict.fromkeys(profile_note(kind.base) for kind in every)
     notes = [*said, *left_out, *dict.fromkeys(kinds.refused), *filter(None, told)]

@@ -140,6 +140,7 @@ def question(
         "Architecture": Architecture,
         "Callable": Callable,
         "Gpu": Gpu,
+        "Mapping": Mapping,
         "Node": Node,
         "Routing": Routing,
         "Sequence": Sequence,

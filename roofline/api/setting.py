@@ -1,6 +1,6 @@
 """Machine, layout, formats and options for the cost model, from what people write."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -110,6 +110,44 @@ def machine_of(
         device = priced(device, usd_per_hour)
         box = None if box is None else replace(box, gpu=device)
     return device, box
+
+
+def prices_of(
+    asked: float | Sequence[float] | Mapping[str, float] | None,
+    devices: Sequence[str | Gpu | None],
+    node: str | Node | None,
+    name: str = "usd_per_hour",
+) -> tuple[float | None, ...]:
+    """Price of each kind of device; None for the assumed one. [$/h]
+
+    Args:
+        asked: One price for all, one for each, or those of some by name. [$/h]
+        devices, node: Kinds of device, as of `machine_of`.
+        name: Parameter that gives them.
+
+    Raises:
+        InputError: Another number of prices than of kinds, or a name of none of them.
+    """
+    if asked is None or isinstance(asked, int | float):
+        return (asked,) * len(devices)
+    if isinstance(asked, Mapping):
+        names = [machine_of(each, node, None)[0].name for each in devices]
+        known = {key if key in names else hardware.gpu(key).name: asked[key] for key in asked}
+        if other := [key for key in known if key not in names]:
+            raise InputError(
+                f"a price of {other[0]}, which is no `gpu` of the question",
+                hint=f"`{name}` is of {', '.join(names)}",
+            )
+        return tuple(known.get(each) for each in names)
+    given = tuple(asked)
+    if len(given) in (0, 1):
+        return (given or (None,)) * len(devices)
+    if len(given) != len(devices):
+        raise InputError(
+            f"{counted(len(given), 'price')} for {counted(len(devices), 'kind')} of GPU",
+            hint=f"give one `{name}` for all, one for each `gpu` in their order, or some by name",
+        )
+    return given
 
 
 def subject_of(asked: Placed) -> tuple[Architecture, Gpu, Node | None]:

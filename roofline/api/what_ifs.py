@@ -68,10 +68,10 @@ def _prices(values: Mapping[str, Any], text: str) -> Sequence[float]:
     """Price of each GPU of a question. [$/h]"""
     gpus, paid = values["gpu"], values["usd_per_hour"]
     devices = list(gpus) if isinstance(gpus, list | tuple) else [gpus]
-    known = list(paid) if isinstance(paid, list | tuple) else [paid]
+    known = setting.prices_of(paid, devices, values["node"])
     found = [
         setting.machine_of(device, values["node"], usd)[0].usd_per_hour
-        for device, usd in zip(devices, known * (len(devices) // len(known)), strict=True)
+        for device, usd in zip(devices, known, strict=True)
     ]
     if not all(found):
         raise InputError(f"what if {text!r:.60}: a GPU has no price", hint="write price=3.50")

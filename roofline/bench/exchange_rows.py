@@ -222,7 +222,7 @@ def joined(device: Gpu, nodes: float) -> tuple[float, float]:
     network = default_node(device, USUAL_BOX + 1).network if nodes > 1 else None
     if link is None or (nodes > 1 and network is None):
         raise LayoutError(
-            f"the catalog knows no wires of {device.name} that join {nodes:.0f} nodes",
+            f"the catalog knows no links of {device.name} that join {nodes:.0f} nodes",
             hint="add its links, or a node with a network",
         )
     return float(link.devices or USUAL_BOX), network.bytes_per_s if network else link.bytes_per_s

@@ -1,9 +1,10 @@
 """Things that a command line names: catalog entries, files, or standard input."""
 
 import sys
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -12,11 +13,13 @@ from roofline.cost.moe import Routing
 from roofline.errors import InputError, QuantityError
 from roofline.model import catalog
 from roofline.model.architecture import Architecture
-from roofline.units import parse
+from roofline.units import parse, written_out
 
 if TYPE_CHECKING:
     from roofline.study.scenario.scenario import Scenario
 
+PRICES: Final = {"usd_per_hour": "--price", "reserved_price": "--reserved-price"}
+"""Parameters with prices by GPU, and their options."""
 _MOST_STDIN = 2**20 + 1  # one more than a document may have, so that its size is refused
 
 
@@ -69,6 +72,9 @@ def asked(context: typer.Context, record: type[Question]) -> dict[str, Any]:
     for name in ("training_tokens", "job"):
         if isinstance(out.get(name), str):
             out[name] = tokens(f"--{name.replace('_', '-')}", out[name])
+    for name, option in PRICES.items():
+        if isinstance(out.get(name), list):
+            out[name] = prices(option, out[name])
     return out
 
 
@@ -97,6 +103,26 @@ def numbers(option: str, text: str) -> tuple[int, ...]:
             f"{option} {text!r:.60} is not a list of whole numbers", hint="write 20,21,20"
         )
     return tuple(int(word) for word in words)
+
+
+def prices(option: str, texts: Sequence[str]) -> list[float] | dict[str, float]:
+    """Prices in their order, or by the name of a GPU: ``2.50``, ``h100-sxm=2.50``. [$/h]"""
+    out: list[tuple[str, float]] = []
+    for text in texts:
+        name, _, value = (part.strip() for part in text.rpartition("="))
+        try:
+            out.append((name, float(written_out(value))))
+        except ValueError:
+            raise InputError(
+                f"{option} {text!r:.40} is not a number", hint="write 2.50, or h100-sxm=2.50"
+            ) from None
+    names = [name for name, _ in out if name]
+    if names and len(set(names)) < len(out):
+        raise InputError(
+            f"{option} has a price without a name, or two of one name",
+            hint="write one for each GPU: h100-sxm=2.50",
+        )
+    return dict(out) if names else [value for _, value in out]
 
 
 def tokens(option: str, text: str) -> float:

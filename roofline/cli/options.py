@@ -1,7 +1,7 @@
 """Options of commands, made from the parameters of their questions."""
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import NoneType
@@ -95,6 +95,7 @@ _TYPES: Final = {
     **vars(parameters),
     **dict.fromkeys(("Architecture", "Gpu", "Node", "Path", "Lengths", "Traffic"), str),
     "Callable": Callable,
+    "Mapping": Mapping,
     "Routing": str,
     "Sequence": Sequence,
 }

@@ -147,12 +147,12 @@ def _rings(times: str) -> Formula:
         wire_bytes=f"{sent} · (1 − 1 / n)",
         network_bytes=f"{sent} / n",
         network_messages=f"{times}(n · N − 1)",
-        seconds="rounds out · α network + max(sent[ / share of wires] / W, sent out / W network)",
+        seconds="rounds out · α network + max(sent[ / share of links] / W, sent out / W network)",
     )
 
 
 _RINGS: Final = {1: _rings(""), 2: _rings("2 · ")}
-LINK: Final = "rounds · (α[ + further · s]) + sent[ / share of wires] / W"
+LINK: Final = "rounds · (α[ + further · s]) + sent[ / share of links] / W"
 NETWORK: Final = "rounds out · (α network[ + further out · s network]) + sent out / W network"
 
 
@@ -163,7 +163,7 @@ def _near_wires(ranks: Ranks, reached: Number) -> dict[str, Number]:
         return {"n": n}
     share = _rate(ranks, reached) / link.bytes_per_s
     rates = {"α": link.latency_s, "s": link.per_peer_s, "W": link.bytes_per_s}
-    return {"n": n, "share of wires": share, **rates}
+    return {"n": n, "share of links": share, **rates}
 
 
 def _far_wires(ranks: Ranks) -> dict[str, Number]:

@@ -9,7 +9,7 @@ from roofline.cost.adapters import NO_ADAPTERS, Lora, modules
 from roofline.cost.attention import Mask
 from roofline.cost.collectives import Ranks
 from roofline.cost.engine_costs import ALONE, IDEAL, EngineCosts, KernelGains, eager
-from roofline.cost.layout import SINGLE, Layout, check_layout, group
+from roofline.cost.layout import SINGLE, Layout, check_engine, check_layout, group
 from roofline.cost.measured import Calibration
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.cost.sampling import LIKELIEST, Sampling
@@ -187,7 +187,7 @@ class Deployment(Struct, frozen=True):
         moved = self.offload.any or self.offload.least
         if moved and host_link(self.node.gpu) is None:
             raise InputError(
-                f"{self.node.gpu.name} has no wires to a host in its file",
+                f"{self.node.gpu.name} has no link to a host in its file",
                 hint="keep everything in its memory, or add links.pcie to a file of your own",
             )
         self._check_adapters()
@@ -207,6 +207,7 @@ class Deployment(Struct, frozen=True):
             alone = self.layout if self.ffn is None else replace(self.layout, dp=1)
             redundant = self.options.routing.redundant
             check_layout(self.architecture, alone, self.node, redundant)
+            check_engine(self.engine, self.layout)
 
     def _check_adapters(self) -> None:
         """Refuse adapters of layers that the network does not have, and those that cannot come."""
@@ -224,7 +225,7 @@ class Deployment(Struct, frozen=True):
             raise InputError(f"no linear layer {wrong[0]!r:.40} that takes an adapter", hint=hint)
         if lora.moves and host_link(self.node.gpu) is None:
             raise InputError(
-                f"{self.node.gpu.name} has no wires to a host in its file, from which adapters "
+                f"{self.node.gpu.name} has no link to a host in its file, from which adapters "
                 "would be loaded",
                 hint="keep all of them on the device: leave out `max_loras`",
             )

@@ -13,11 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from roofline.cost.collectives import Ranks
 from roofline.cost.work import Number
 from roofline.errors import InputError, LayoutError
 from roofline.hardware.machine import Node
+from roofline.hardware.serving_engine import Engine
 from roofline.model.architecture import Architecture, Block, counted
 from roofline.model.feedforward import FeedForward
 from roofline.model.linear import Group
@@ -235,6 +237,35 @@ def group(layout: Layout, node: Node, size: Number, stride: Number = 1) -> Ranks
     reach = np.asarray(size * stride).astype(np.int64)
     inside = np.maximum(np.gcd(reach, local) // np.asarray(stride).astype(np.int64), 1)
     return Ranks(size, inside.astype(float)[()], node.link, node.network, node.gpus)
+
+
+def runs(engine: Engine, layout: Layout) -> NDArray[np.bool_]:
+    """Mask of layouts whose degrees an engine has together.
+
+    Args:
+        engine, layout: What runs, in one layout or along an axis of them.
+    """
+    names = (*DEGREES, "sp")
+    above = (np.asarray(getattr(layout, name)) > 1 for name in DEGREES)
+    split = np.stack(np.broadcast_arrays(*above, layout.sequence_parallel))
+    had = np.zeros(split.shape[1:], bool)
+    for each in engine.layouts or (names,):
+        had |= ~np.any(split[[name not in each for name in names]], axis=0)
+    return had
+
+
+def check_engine(engine: Engine, layout: Layout) -> None:
+    """Refuse a layout that an engine does not have.
+
+    Raises:
+        LayoutError: Names the degrees that it has.
+    """
+    if not np.all(runs(engine, layout)):
+        known = " or by ".join(" and ".join(each) for each in engine.layouts)
+        raise LayoutError(
+            f"{engine.title} has no layout {layout}: it splits a network by {known}",
+            hint="use a layout of these, or another `engine`",
+        )
 
 
 def check_layout(

@@ -286,6 +286,6 @@ def outside_bytes_per_s(deployment: Deployment) -> float:
     Source: the slower of the two is the rate of both.
     """
     link = host_link(deployment.node.gpu)
-    assert link is not None, "a device without wires to the host is refused"
+    assert link is not None, "a device without a link to the host is refused"
     rate = link.bytes_per_s
     return min(rate, storage_link().bytes_per_s) if deployment.offload.to == "nvme" else rate

@@ -47,6 +47,11 @@ class _SamplerFile(schema.Sourced):
     value: Sampler
 
 
+class _LayoutsFile(schema.Sourced):
+    value: Annotated[str, Field(pattern=r"^[tcdeps]p(-[tcdeps]p)*(, [tcdeps]p(-[tcdeps]p)*)*$")]
+    """Degrees that may be above 1 in one layout, one layout after the other: ``tp-pp, dp-ep``."""
+
+
 class _ChoiceFile(schema.Sourced):
     value: bool
 
@@ -91,6 +96,7 @@ class _EngineFile(schema.Strict):
     wide: _ChoiceFile = _ChoiceFile(value=False, source="assumed")
     flash_attention: _ChoiceFile = _ChoiceFile(value=True, source="assumed")
     micro_batch: schema.Sourced | None = None
+    layouts: _LayoutsFile | None = None
     sampler: _SamplerFile = _SamplerFile(value="sort", source="assumed")
     decode_reach: schema.Sourced | None = None
     handover: schema.Sourced = schema.Sourced(value="0 s", source="assumed")
@@ -159,6 +165,9 @@ def read_engine(path: Path) -> Engine:
         wide=file.wide.value,
         flash_attention=file.flash_attention.value,
         micro_batch_tokens=int(sourced("micro_batch", "")) if file.micro_batch else 0,
+        layouts=tuple(tuple(each.split("-")) for each in file.layouts.value.split(", "))
+        if file.layouts
+        else (),
         sampler=file.sampler.value,
         decode_reach_bytes_per_s=sourced("decode_reach", "B/s")
         if file.decode_reach

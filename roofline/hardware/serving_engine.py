@@ -112,6 +112,9 @@ class Engine(Struct, frozen=True):
     micro_batch_tokens: int = 0
     """Most tokens of a micro-batch in a pipeline, which are as many as that makes of a step, one
     behind the other; 0 for one micro-batch in each stage, always. [token]"""
+    layouts: tuple[tuple[str, ...], ...] = ()
+    """Degrees of parallelism that may be above 1 in one layout, by their names there; empty where
+    all may be at once."""
     sampler: Sampler = "sort"
     """Algorithm of top-k and top-p: ``"sort"`` of the logits, or ``"rejection"`` of draws."""
     decode_reach_bytes_per_s: float = float("inf")

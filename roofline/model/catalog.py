@@ -13,9 +13,11 @@ from roofline.content import home, shipped, there
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.kept import kept
 from roofline.model.architecture import Architecture
+from roofline.model.changes.pruning import sparsity
 from roofline.model.checkpoint_names import bases, readings
 from roofline.model.mixes import FILES, mixed, spelled
 from roofline.model.precision import named
+from roofline.model.precision.naming import split
 from roofline.records import replace
 from roofline.sources import record
 
@@ -67,16 +69,19 @@ def loaded(network: Architecture, weights: str | None = None) -> Architecture:
 
     Args:
         network: As its checkpoint has it.
-        weights: Format that is asked for, or a file of llama.cpp that is called so; None for that
-            of the checkpoint.
+        weights: Format that is asked for, or a file of llama.cpp that is called so, with a pattern
+            of zeros or without; None for that of the checkpoint.
 
     Raises:
         UnknownNameError: There is no such format.
     """
     if not weights:
         return network.stored_as("bf16") if network.weight_format == "fp32" else network
-    mix = spelled(weights)
-    return mixed(network, mix) if mix in FILES else network.stored_as(named(weights).name)
+    mix, zeros = split(spelled(weights))
+    if mix not in FILES:
+        return network.stored_as(named(weights).name)
+    whole = mixed(network, mix)
+    return sparsity(whole, zeros.removeprefix("sparse")) if zeros else whole
 
 
 def _quantised(name: str) -> Architecture | None:

@@ -20,11 +20,12 @@ from roofline.records import replace
 from roofline.serving.ffn_pools import Ratio, ffn_memory
 from roofline.serving.kv_transfer import Transfer, Wires, transfer
 from roofline.serving.pools import Phases, Split, divide
+from roofline.serving.price import usd_per_mtok
 from roofline.serving.room import memory_of
 from roofline.serving.stages import fill, pace, through
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.workload import Workload, check_decodes
-from roofline.units import MILLION, SECONDS_PER_HOUR
+from roofline.units import MILLION
 
 UNFITTED: Final = 2.3
 """Factor on the spread of closed loops where no row of that kind was fitted to. Four fifths of the
@@ -108,7 +109,7 @@ class Disaggregated(Struct, frozen=True):
 
     def usd_per_mtok(self, phases: Phases) -> float:
         """Price of a million output tokens. [$]"""
-        return self.usd_per_hour / SECONDS_PER_HOUR / self.tok_s(phases) * MILLION
+        return usd_per_mtok(self.usd_per_hour, 1.0, self.tok_s(phases))
 
     def joule_per_mtok(self, phases: Phases) -> float:
         """Energy of a million output tokens at board power. [J]"""

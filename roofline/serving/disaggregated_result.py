@@ -120,8 +120,8 @@ def _ratio(pools: Disaggregated) -> str:
     ratio = phases.ratio
     if ratio < 1:
         more, fewer, ratio = fewer, more, 1.0 / ratio
-    sending = ", as its wires send caches" * (phases.send_s > phases.prompt_s)
-    receiving = ", as its wires bring caches" * (phases.receive_s > phases.answer_s)
+    sending = ", as its links send caches" * (phases.send_s > phases.prompt_s)
+    receiving = ", as its links bring caches" * (phases.receive_s > phases.answer_s)
     return (
         f"A prefill instance ({first.layout}) takes {significant(phases.prompts_per_s)} prompts/s"
         f"{sending}, a decode instance ({_named(rest)}) gives {significant(phases.answers_per_s)} "
@@ -159,7 +159,7 @@ def _split(pools: Disaggregated) -> str:
     phases, split = pools.overlap, pools.split
     idle = split.idle(phases)
     names = ("prefill", "decode")
-    pace = "the wires set the pace" if split.utilisation(phases) > 1 else ""
+    pace = "the links set the pace" if split.utilisation(phases) > 1 else ""
     if not pace:
         slower = int(idle[1] < idle[0])
         waits = f", {names[1 - slower]} waits {idle[1 - slower]:.0%} of its time"
@@ -196,7 +196,7 @@ def _wires(pools: Disaggregated) -> str:
     if needed > given:
         return (
             f"{waits}. The {handed.wires} binds: {show(needed, 'B/s')} would be needed, "
-            f"{significant(needed / given)} times what its wires give."
+            f"{significant(needed / given)} times what its links give."
         )
     return (
         f"{waits}; all caches need {show(needed, 'B/s')}, "
@@ -262,7 +262,7 @@ def notes(pools: Disaggregated) -> tuple[str, ...]:
         f"A prefill instance holds {pools.in_flight} prompts until they are sent; a decode "
         f"instance its batch and {pools.arriving} on their way.",
         "Static batches are a coarser model than the pools: all prompts of a batch arrive at once "
-        "and nothing decodes while they are prefilled. With equal layouts and free wires both "
+        "and nothing decodes while they are prefilled. With equal layouts and free links both "
         "serve as much; layouts or devices of their own can gain, whole instances lose.",
     ]
     if rest.ffn is not None:
@@ -472,9 +472,9 @@ def transfer_table(both: Disaggregated) -> Table:
             ),
             ("time", handed.seconds, "s", f"to hand {prompts} over, at the slower end"),
             ("waited", both.overlap.transfer_s, "s", "of it before decode can start"),
-            ("needed", needed, "B/s", "caches of all requests, if wires were no limit"),
+            ("needed", needed, "B/s", "caches of all requests, if links were no limit"),
             ("given", given, "B/s", f"by the {handed.wires} of the slower end's devices"),
-            ("utilisation", needed / given, "", "needed of given; above 1 the wires bind"),
+            ("utilisation", needed / given, "", "needed of given; above 1 the links bind"),
         )
     ]
     return table(rows, {})

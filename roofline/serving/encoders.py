@@ -16,10 +16,11 @@ from roofline.errors import InputError, LayoutError
 from roofline.model.tower import TEXT_ALONE
 from roofline.records import replace
 from roofline.serving.disaggregated import Disaggregated
+from roofline.serving.price import usd_per_mtok
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from roofline.table import Table, table
-from roofline.units import MILLION, SECONDS_PER_HOUR, counted, show, significant
+from roofline.units import counted, show, significant
 
 
 class Encoders(Struct, frozen=True):
@@ -83,13 +84,14 @@ def sending(deployment: Deployment, *others: Deployment) -> tuple[float, float]:
             "a pool that encodes no pictures and no sound that become tokens",
             hint="give `images` or `recordings`, or no pool that encodes",
         )
-    networks = [each.node.network for each in (deployment, *others)]
-    known = [each for each in networks if each is not None]
-    if len(known) < len(networks):
-        raise LayoutError(
-            "a node without a network to send encoded pictures over",
-            hint="use a node whose file states its network",
-        )
+    known = []
+    for node in (each.node for each in (deployment, *others)):
+        if node.network is None:
+            raise LayoutError(
+                f"{node.name} has no network to send encoded pictures over",
+                hint="use a node whose file states its network",
+            )
+        known.append(node.network)
     sent = float(tokens * deployment.architecture.d_model) * deployment.precision.activations.width
     rate = min(each.rate_between_nodes for each in known)
     return sent, max(each.latency_s for each in known) + sent / rate
@@ -159,8 +161,7 @@ def tabulated(found: Encoders, pools: Disaggregated) -> Table:
 
 def _price(usd_per_hour: float, rate: float, pools: Disaggregated) -> float | None:
     """Price of a million output tokens; None where a device has none. [$]"""
-    each = usd_per_hour / SECONDS_PER_HOUR / (rate * pools.overlap.output) * MILLION
-    return each or None
+    return usd_per_mtok(usd_per_hour, 1.0, rate * pools.overlap.output) or None
 
 
 def said(found: Encoders, pools: Disaggregated) -> tuple[str, ...]:

@@ -348,7 +348,7 @@ def _wires(batch: StaticBatch) -> Iterator[str]:
     link, overlap = deployment.node.link, deployment.options.overlap
     if overlap:
         yield (
-            f"{overlap:.0%} of the time of wires is taken to be hidden behind other operators; the "
+            f"{overlap:.0%} of the time of links is taken to be hidden behind other operators; the "
             "second figure hides nothing."
         )
     known = deployment.node.facts.get("link.latency")

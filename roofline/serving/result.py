@@ -24,11 +24,12 @@ from roofline.serving.advice import Change
 from roofline.serving.explain.figures import explain_all
 from roofline.serving.explain.operators import outside_facts
 from roofline.serving.notes import latent_forms, notes, steady_notes
+from roofline.serving.price import usd_per_mtok
 from roofline.serving.static import CENTRAL, OpTime, Phases, StaticBatch, lone_prompt, static_batch
 from roofline.serving.static_batches import StaticBatches, batches_of, curve
 from roofline.serving.steady import SteadyState, steady_state
 from roofline.table import Derivation, Result, Table, table, units_of, worst
-from roofline.units import MILLION, SECONDS_PER_HOUR
+from roofline.units import MILLION
 
 if TYPE_CHECKING:
     from roofline.serving.facility import Facility
@@ -384,7 +385,7 @@ def _lasting(batch: StaticBatch, steady: SteadyState | None, replicas: int) -> l
     gpu = batch.deployment.node.gpu
     user = 1.0 / steady.tpot_s if steady.tpot_s else 0.0
     energy = gpu.tdp_w * devices / rate * MILLION
-    cost = gpu.usd_per_hour * devices / SECONDS_PER_HOUR / rate * MILLION
+    cost = usd_per_mtok(gpu.usd_per_hour * devices, 1.0, rate)
     first, each = steady.ttft_log_sd, steady.tpot_log_sd
     rows = [
         _Metric("ttft_idle_s", steady.ttft_idle_s, 0.0, "s", "ttft_idle", batch.ttft_log_sd),

@@ -1,4 +1,4 @@
-"""Cost and energy of a run: of requests, tokens for a dollar and a joule, power of the boards."""
+"""Energy of a run: of requests, of tokens, power of the boards."""
 
 from collections.abc import Iterable
 from math import exp
@@ -10,7 +10,6 @@ from roofline.cost.power import IDLE_SHARE, POWER_LOG_SD, board_power, unit_ener
 from roofline.cost.work import Number
 from roofline.errors import InputError
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch
-from roofline.units import HOURS_PER_YEAR, MILLION, SECONDS_PER_HOUR
 
 BUSY_SHARE: Final = 1.0
 """Power of a device in a step, over its board power. Assumed: an upper bound, decode draws less."""
@@ -56,40 +55,6 @@ def joule_per_token(watts: Number, seconds: Number, tokens: Number) -> Number:
         7.0
     """
     return watts * seconds / tokens
-
-
-def usd_per_mtok(usd_per_hour: Number, seconds: Number, tokens: Number) -> Number:
-    """Price of a million tokens, idle time included. [$]
-
-    Source: devices are paid by the hour, whether they work or not.
-
-    Args:
-        usd_per_hour: Of all devices. [$/h]
-        seconds: Time of the run. [s]
-        tokens: Output tokens of it. [token]
-
-    Examples:
-        >>> usd_per_mtok(3.6, 1000.0, 1e6)
-        1.0
-    """
-    return usd_per_hour * seconds / SECONDS_PER_HOUR / tokens * MILLION
-
-
-def owned_usd_per_hour(server_usd: Number, devices: Number, years: Number) -> Number:
-    """Price of an hour of a device of one's own, without its electricity. [$/h]
-
-    Source: straight-line depreciation to nothing; interest, space and staff are left out.
-
-    Args:
-        server_usd: Price of a server. [$]
-        devices: Its devices. [1]
-        years: Time after which it is worth nothing. [a]
-
-    Examples:
-        >>> round(owned_usd_per_hour(280512.0, 8.0, 4.0), 6)
-        1.0
-    """
-    return server_usd / (devices * years * HOURS_PER_YEAR)
 
 
 Served = Literal["all", "prefill", "decode"]

@@ -12,12 +12,13 @@ from roofline.serving.advice import listed, shares
 from roofline.serving.draft_schedule import SOURCE, Schedule, schedule_table
 from roofline.serving.drafts import MTP, rolls_back
 from roofline.serving.explain.speculative import explain_all
+from roofline.serving.price import usd_per_mtok
 from roofline.serving.room import memory_table
 from roofline.serving.rounds import Round
 from roofline.serving.speculative import Speculation
 from roofline.serving.static import CENTRAL
 from roofline.table import Derivation, Result, Table, table, units_of
-from roofline.units import MILLION, SECONDS_PER_HOUR, counted, show, show_binary, significant
+from roofline.units import counted, show, show_binary, significant
 
 EXACT: Final = {
     "model": "",
@@ -276,7 +277,7 @@ def headline(made: Speculation, derivations: Mapping[str, Derivation]) -> Table:
     with drafts and without overlap.
     """
     plain, work = made.plain, made.workload
-    per_second = plain.deployment.node.gpu.usd_per_hour * plain.devices / SECONDS_PER_HOUR
+    hourly = plain.deployment.node.gpu.usd_per_hour * plain.devices
 
     def figures(tokens: float, tpot: float, ttft: float) -> dict[str, float]:
         latency = ttft + tpot * (work.output - 1)
@@ -289,7 +290,7 @@ def headline(made: Speculation, derivations: Mapping[str, Derivation]) -> Table:
             "latency_s": latency,
             "throughput_tok_s": throughput,
             "throughput_tok_s_per_gpu": throughput / plain.devices,
-            "usd_per_mtok": per_second / throughput * MILLION,
+            "usd_per_mtok": usd_per_mtok(hourly, 1.0, throughput),
         }
 
     def drafted(one: Round, ttft: float) -> dict[str, float]:
@@ -330,7 +331,7 @@ def headline(made: Speculation, derivations: Mapping[str, Derivation]) -> Table:
             "meaning": meaning,
         }
         for metric, unit, explained, meaning in _METRICS
-        if metric != "usd_per_mtok" or per_second
+        if metric != "usd_per_mtok" or hourly
     ]
     return table(rows, {})
 

@@ -24,12 +24,13 @@ from roofline.serving.phases import (
     first_tokens,
     together,
 )
+from roofline.serving.price import usd_per_mtok
 from roofline.serving.quadrature import Answers
 from roofline.serving.room import memory_of
 from roofline.serving.stages import GridStep, Priced, fill, pace, slowest
 from roofline.serving.workload import Workload, branches
 from roofline.table import BASES
-from roofline.units import MILLION, SECONDS_PER_HOUR
+from roofline.units import MILLION
 
 CENTRAL: Final = 1.2815515655446008
 """Standard deviations from the median to either end of the central 80 %: the quantile 0.9."""
@@ -169,8 +170,7 @@ class StaticBatch:
     @property
     def usd_per_mtok(self) -> float:
         """Price of a million output tokens; 0 where no price is assumed. [$]"""
-        per_second = self.deployment.usd_per_hour / SECONDS_PER_HOUR
-        return per_second / self.throughput_tok_s * MILLION
+        return usd_per_mtok(self.deployment.usd_per_hour, 1.0, self.throughput_tok_s)
 
     @property
     def joule_per_mtok(self) -> float:

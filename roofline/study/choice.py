@@ -12,11 +12,12 @@ from roofline.cost.layout import DEGREES, Layout
 from roofline.cost.measured import GROUNDS
 from roofline.cost.work import Array
 from roofline.errors import LayoutError, not_one_of
+from roofline.serving.price import usd_per_mtok
 from roofline.serving.static import CENTRAL
 from roofline.serving.workload import Workload
 from roofline.study.layouts import MANY, Layouts, filled, price
 from roofline.table import Column, Result, Table, table, units_of
-from roofline.units import MILLION, SECONDS_PER_HOUR, dollars, show, show_binary, significant
+from roofline.units import dollars, show, show_binary, significant
 
 Objective = Literal["latency", "throughput", "cost"]
 OBJECTIVES: Final[tuple[Objective, ...]] = get_args(Objective)
@@ -127,7 +128,7 @@ def reason(
             return f"{significant(rate)} tok/s"
         if not usd_per_hour:
             return f"{significant(rate / used)} tok/s/GPU"
-        return f"{dollars(usd_per_hour / SECONDS_PER_HOUR * used / rate * MILLION)} per Mtok"
+        return f"{dollars(usd_per_mtok(usd_per_hour * used, 1.0, rate))} per Mtok"
 
     named = str(layout) + (f" in {replicas} replicas" if replicas > 1 else "")
     out = f"{named} has {what} of {len(order):,} layouts that fit: {shown(best)}"
@@ -255,7 +256,6 @@ def _table(
         return values[order].tolist() if there else [None] * len(order)
 
     used = priced.devices * priced.replicas
-    usd = usd_per_hour / SECONDS_PER_HOUR * used
     rate, full = priced.throughput_tok_s, priced.filled_tok_s
     asked = bool(np.all(np.isfinite(full)))
     columns: dict[str, Sequence[Any]] = {
@@ -283,13 +283,13 @@ def _table(
         columns |= {
             "throughput_tok_s": figures("throughput_tok_s"),
             "throughput_tok_s_per_gpu": (rate / used)[order].tolist(),
-            "usd_per_mtok": known(usd / rate * MILLION, usd_per_hour > 0),
+            "usd_per_mtok": known(usd_per_mtok(usd_per_hour * used, 1.0, rate), usd_per_hour > 0),
             "largest_batch": whole(priced.largest) if asked else known(full, there=False),
             "filled_tok_s_per_gpu": known(full / used, asked),
             "filled_usd_per_mtok": [
                 each if rate else None
                 for each, rate in zip(
-                    known(usd / full * MILLION, asked and usd_per_hour > 0),
+                    known(usd_per_mtok(usd_per_hour * used, 1.0, full), asked and usd_per_hour > 0),
                     full[order],
                     strict=True,
                 )

@@ -17,10 +17,10 @@ from roofline.errors import InputError, prefixed
 from roofline.hardware.machine import Gpu
 from roofline.model.changes.settings import CHANGES, Setup, explained, parse
 from roofline.records import replace
+from roofline.serving.price import usd_per_mtok
 from roofline.serving.static import CENTRAL
 from roofline.study.figures import Conditions, Figures, figures, sentence
 from roofline.table import Result, Table, table
-from roofline.units import MILLION, SECONDS_PER_HOUR
 
 ACCURACY: Final = (
     "Accuracy is out of scope: nothing here says whether a variant answers as well as the base."
@@ -224,7 +224,7 @@ def _lasting(f: Figures, gpu: Gpu, tp: int) -> dict[str, float]:
         "tpot_steady_s": (each.tpot_s, each.tpot_log_sd),
         "steady_tok_s": (rate, each.rate_log_sd),
         "steady_usd_per_mtok": (
-            gpu.usd_per_hour * f.gpus / SECONDS_PER_HOUR / rate * MILLION,
+            usd_per_mtok(gpu.usd_per_hour * f.gpus, 1.0, rate),
             each.rate_log_sd,
         ),
     }

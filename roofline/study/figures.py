@@ -20,10 +20,11 @@ from roofline.model.changes.settings import Setup
 from roofline.records import replace
 from roofline.serving import advice, lecture, room
 from roofline.serving.notes import conventions
+from roofline.serving.price import usd_per_mtok
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.steady import SteadyState, steady_state
 from roofline.serving.workload import MOST_SEQUENCES, Workload
-from roofline.units import MILLION, SECONDS_PER_HOUR, count, show, show_binary
+from roofline.units import count, show, show_binary
 
 STILL: Final = 0.005
 """Relative change below which a figure is said to stay."""
@@ -207,7 +208,6 @@ def _textbook(setup: Setup, conditions: Conditions) -> Figures:
     room_left = gpu.memory_bytes * setup.tp - weights
     most = floor(room_left / (kept / work.batch))
     rate = by_name["throughput_tok_s"]
-    per_second = gpu.usd_per_hour * setup.tp / SECONDS_PER_HOUR
     replicas = _replicas(setup, conditions.gpus)
     return Figures(
         parameters=by_name["parameters"],
@@ -221,7 +221,7 @@ def _textbook(setup: Setup, conditions: Conditions) -> Figures:
         ttft_s=by_name["ttft_s"],
         tpot_s=by_name["tpot_s"],
         throughput_tok_s=rate * replicas,
-        usd_per_mtok=per_second / rate * MILLION,
+        usd_per_mtok=usd_per_mtok(gpu.usd_per_hour * setup.tp, 1.0, rate),
         fits=told.metadata["fits"],
         prefill={"arithmetic": by_name["ttft_s"]},
         decode=_by_bound(

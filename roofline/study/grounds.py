@@ -28,7 +28,7 @@ TOLD: Final = (0.5, 0.7, 0.9)
 """Loads of which it is said how far the closed form was off, over saturation."""
 PARTLY: Final = (
     "Rows with basis datasheet and an interval have operators that nothing like was measured, such "
-    "as wires between nodes: those are at published rates, and widen it."
+    "as links between nodes: those are at published rates, and widen it."
 )
 
 

@@ -8,11 +8,12 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment, Options
-from roofline.cost.layout import DEGREES, Layout, check_layer, check_shared_context
+from roofline.cost.layout import DEGREES, Layout, check_layer, check_shared_context, runs
 from roofline.cost.memory import Held, held, memory_budget
 from roofline.cost.work import Array, Number, distinct
 from roofline.errors import LayoutError
 from roofline.hardware.machine import Node
+from roofline.hardware.serving_engine import Engine
 from roofline.model.architecture import Architecture
 from roofline.model.feedforward import FeedForward
 from roofline.records import replace
@@ -43,7 +44,7 @@ def degrees(gpus: int) -> list[int]:
 
 
 def candidates(
-    architecture: Architecture, node: Node, gpus: int, options: Options
+    architecture: Architecture, node: Node, gpus: int, options: Options, engine: Engine
 ) -> Iterator[Layout]:
     """Layouts of up to a number of GPUs, together where they have their stages in common.
 
@@ -54,6 +55,7 @@ def candidates(
         architecture, node: What is laid out, on which nodes.
         gpus: Devices in all. [1]
         options: How the network is run; scores in memory rule context parallelism out.
+        engine: Software that runs it; layouts that it does not have are left out.
     """
     tried = degrees(gpus)
     if node.network is None:
@@ -74,9 +76,9 @@ def candidates(
         here = grid[:, _placed(grid[0] * grid[1] * grid[2] * pp, node, gpus)]
         for parallel in (False, True):
             chosen = here[:, here[0] > 1] if parallel else here
+            chosen = chosen[:, runs(engine, _laid_out(chosen, pp, parallel))]
             for part in _by_place(chosen, node, pp):
-                tps, cps, dps, eps = part.astype(float)
-                yield Layout(tps, cps, dps, eps, pp=pp, sequence_parallel=parallel)
+                yield _laid_out(part, pp, parallel)
 
 
 def one_by_one(group: Layout) -> list[Layout]:
@@ -86,6 +88,11 @@ def one_by_one(group: Layout) -> list[Layout]:
         replace(group, tp=int(tp), cp=int(cp), dp=int(dp), ep=int(ep))
         for tp, cp, dp, ep in zip(*degrees, strict=True)
     ]
+
+
+def _laid_out(grid: Degrees, pp: int, parallel: bool) -> Layout:
+    tp, cp, dp, ep = grid.astype(float)
+    return Layout(tp, cp, dp, ep, pp=pp, sequence_parallel=parallel)
 
 
 def _possible(
@@ -217,7 +224,7 @@ def price(
         utilization: Share of device memory the engine takes; None for its default. [1]
     """
     check_context(base, workload)
-    groups = list(candidates(base.architecture, base.node, gpus, base.options))
+    groups = list(candidates(base.architecture, base.node, gpus, base.options, base.engine))
     if not groups:
         raise LayoutError(
             f"{base.architecture.name} cannot be laid out on {gpus} × {base.node.gpu.name}",

@@ -17,7 +17,7 @@ from roofline.serving.simulate.server import POLICIES, Asked, Policy, Server, pa
 from roofline.serving.simulate.steady import Steady, arriving, closed, share_of
 from roofline.serving.traffic.draw import draw
 from roofline.study.scenario.scenario import Lane
-from roofline.study.sweep.columns import usd_per_mtok
+from roofline.study.sweep.columns import token_price
 from roofline.study.sweep.keep import MEMORY
 from roofline.table import BASES
 
@@ -132,7 +132,7 @@ def _ends(lasting: Lasting, output: float, deployment: Deployment) -> dict[str, 
         for name in ("ttft_s", "tpot_s", "latency_s", "saturation_per_s"):
             out[f"{name}{end}"] = bounds[name]
         out[f"output_tok_s{end}"] = bounds["requests_per_s"] * output
-        out[f"usd_per_mtok{end}"] = usd_per_mtok(deployment, other["requests_per_s"] * output)
+        out[f"usd_per_mtok{end}"] = token_price(deployment, other["requests_per_s"] * output)
     return out
 
 
@@ -142,5 +142,5 @@ def _figures(found: Steady, deployment: Deployment) -> dict[str, Array]:
         "ttft_p99_s": found.ttft_percentile(99.0),
         "tpot_p99_s": found.tpot_percentile(99.0),
         "output_per_gpu_tok_s": found.output_tok_s / deployment.devices,
-        "usd_per_mtok": usd_per_mtok(deployment, found.output_tok_s),
+        "usd_per_mtok": token_price(deployment, found.output_tok_s),
     }

@@ -29,7 +29,7 @@ from roofline.serving.static import CENTRAL, OpTime, lone_prompt, static_batch
 from roofline.serving.workload import Workload
 from roofline.study.scenario.scenario import Lane
 from roofline.study.sweep import points as tabular
-from roofline.study.sweep.columns import SPREADS, Columns, price, usd_per_mtok
+from roofline.study.sweep.columns import SPREADS, Columns, price, token_price
 from roofline.study.sweep.prices import priced, within
 from roofline.table import BASES
 from roofline.units import MILLION
@@ -191,7 +191,7 @@ def _branched(deployment: Deployment, work: Workload, lane: Lane) -> tuple[dict[
             "throughput_tok_s": rate,
             "throughput_per_gpu_tok_s": rate / deployment.devices,
             "user_tok_s": 1.0 / tpot if tpot else np.nan,
-            "usd_per_mtok": float(np.ravel(usd_per_mtok(deployment, np.array([rate])))[0]),
+            "usd_per_mtok": float(np.ravel(token_price(deployment, np.array([rate])))[0]),
             "joule_per_mtok": deployment.watts / rate * MILLION,
         }
 

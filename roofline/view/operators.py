@@ -21,7 +21,7 @@ COLUMNS: Final = (
     ("arithmetic", "Arithmetic", "text", True),
     ("compute_s", "At arithmetic roof", "s", True),
     ("memory_s", "At memory roof", "s", True),
-    ("wire_s", "On the wires", "s", True),
+    ("wire_s", "On the links", "s", True),
     ("algorithm", "Algorithm", "text", True),
     ("host_s", "Loading", "s", True),
     ("serial_s", "No overlap", "s", False),

@@ -290,6 +290,15 @@ def test_what_does_not_go_with_a_technique_says_why() -> None:
 
 
 @pytest.mark.slow
+def test_every_layout_is_one_that_an_engine_of_the_sweep_has() -> None:
+    asked: dict[str, Any] = {"models": "mixtral-8x7b-v0.1", "layouts": {"gpus": 4}, "batch": 8}
+    assert set(sweep(BATCH, **asked, engines="llamacpp").to_pandas()["layout"]) == {"tp4", "pp4"}
+    both = sweep(BATCH, **asked, engines=["llamacpp", "vllm"])
+    assert row(both, engine="llamacpp", layout="dp4-ep4")["limit"] == "layout"
+    assert row(both, engine="vllm", layout="dp4-ep4")["limit"] != "layout"
+
+
+@pytest.mark.slow
 def test_layouts_are_found() -> None:
     found = sweep(BATCH, models="mixtral-8x7b-v0.1", layouts={"gpus": 4}, batch=8)
     frame = found.to_pandas()

@@ -267,6 +267,37 @@ def test_two_kinds_are_compared_and_priced(cli: Any) -> None:
 
 
 @pytest.mark.slow
+def test_prices_go_by_name(cli: Any) -> None:
+    line = f"{SMALL} --rate 20 --gpus 2 --gpu h100-sxm --gpu l40s --format json"
+    cheap = cli(f"{line} --price L40S=0.01").result
+    assert rows(cheap, "verdict")[0]["gpu"] == "l40s"
+    dear = cli(f"{line} --price l40s=100").result
+    (best, *_) = rows(dear, "verdict")
+    assert best["gpu"] == "h100-sxm"
+    assert best["usd_per_hour"] == pytest.approx(catalog.gpu("h100-sxm").usd_per_hour)
+
+
+@pytest.mark.parametrize(
+    ("prices", "message"),
+    [
+        ("--price a100-sxm=2", "a price of a100-sxm, which is no --gpu of the question"),
+        ("--price l40s=much", "--price 'l40s=much' is not a number"),
+        ("--price l40s=1 --price 2", "--price has a price without a name, or two of one name"),
+        ("--price l40s=1 --price l40s=2", "--price has a price without a name, or two of one name"),
+        ("--price l40s=-1", "price is $-1/h"),
+        (
+            "--rate-curve '0h 5, 9h 40' --reserved-price a100-sxm=2",
+            "a price of a100-sxm, which is no --gpu of the question",
+        ),
+    ],
+)
+def test_prices_by_name_are_of_gpus_of_the_question(cli: Any, prices: str, message: str) -> None:
+    ran = cli(f"{SMALL} --gpu h100-sxm --gpu l40s {prices}")
+    assert ran.code == 2
+    assert f"error: {message}\n" in ran.err
+
+
+@pytest.mark.slow
 def test_more_headroom_and_more_spares_never_cost_less(cli: Any) -> None:
     costs = [
         rows(cli(f"{SMALL} --rate 60 --gpus 8 --headroom {share} --format json").result, "verdict")

@@ -147,5 +147,5 @@ def test_shares_are_from_nothing_to_everything(share: float) -> None:
 def test_nothing_is_kept_on_a_host_that_a_device_has_no_wires_to(moved: Offload) -> None:
     placed = on("llama-3.2-1b", "tpu-v5e")
     assert not placed.node.gpu.links.get("pcie")
-    with pytest.raises(InputError, match="no wires to a host"):
+    with pytest.raises(InputError, match="no link to a host"):
         replace(placed, offload=moved)

@@ -227,6 +227,27 @@ def test_scattered_zeros_keep_the_dense_rate_on_any_gpu() -> None:
         assert resolve("fp16-sparse0.5", "auto", gpu(name)).linear_arithmetic == "fp16"
 
 
+@pytest.mark.parametrize("zeros", ["2:4", "sparse0.75"])
+def test_zeros_of_a_mix_are_those_of_each_of_its_formats(zeros: str) -> None:
+    thinned = model(f"weights=q4_k_m,sparsity={zeros.removeprefix('sparse')}")
+    assert replace(model(f"weights=q4_k_m-{zeros}"), name="", provenance={}) == replace(
+        thinned, name="", provenance={}
+    )
+    assert (thinned.weight_format, thinned.head_format) == (f"q4-k-{zeros}", "q6-k")
+    assert thinned.mix == f"q4-k-m-{zeros}"
+    assert {dict(block.formats).get("down") for block in thinned.layers} == {None, f"q6-k-{zeros}"}
+
+
+def test_two_of_four_zeros_of_a_mix_by_hand() -> None:
+    # Half of the values and 2 bits for each place: 4.5 → 3.5 bits a weight of q4-k, of q6-k 2 less.
+    dense, thinned = model("weights=q4_k_m"), model("weights=q4_k_m,sparsity=2:4")
+    down = 13824 * 5120
+    inner = 40 * (4 * 5120**2 + 3 * down)
+    six = sum(dict(block.formats).get("down") == "q6-k" for block in dense.layers) * down
+    freed = parameters.weight_bytes(dense) - parameters.weight_bytes(thinned)
+    assert float(freed) == (inner + six) / 8
+
+
 def test_routers_stay_dense() -> None:
     network = model("sparsity=2:4", "mixtral-8x7b-v0.1")
     assert network.layers[0].stored("router", network.weight_format) == "bf16"

@@ -87,7 +87,7 @@ def test_a_slow_network_binds_and_says_so() -> None:
     )
     summary = result_of(pools).metadata["summary"]
     assert any("The network binds" in sentence for sentence in summary)
-    assert any("the wires set the pace" in sentence for sentence in summary)
+    assert any("the links set the pace" in sentence for sentence in summary)
 
 
 def test_sending_by_layer_shows_in_the_overlapped_bound_only() -> None:

@@ -20,7 +20,8 @@ from roofline.serving.objectives import (
     spread,
     window,
 )
-from roofline.serving.running_cost import joule_per_token, power, usd_per_mtok
+from roofline.serving.price import usd_per_mtok
+from roofline.serving.running_cost import joule_per_token, power
 
 
 def served(rows: list[tuple[float, float, float, float, int]]) -> Finished:

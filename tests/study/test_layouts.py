@@ -36,7 +36,8 @@ def base(model: str, box: str = "hgx-h100-8") -> Deployment:
 def found(deployment: Deployment, gpus: int) -> list[Layout]:
     """Layouts of the enumeration, one by one."""
     out = []
-    for axis in candidates(deployment.architecture, deployment.node, gpus, deployment.options):
+    some = (deployment.architecture, deployment.node, gpus, deployment.options, deployment.engine)
+    for axis in candidates(*some):
         columns = zip(*(np.asarray(n) for n in (axis.tp, axis.cp, axis.dp, axis.ep)), strict=True)
         out += [
             Layout(tp, cp, dp, ep, pp=axis.pp, sequence_parallel=axis.sequence_parallel)
@@ -159,8 +160,27 @@ def test_a_box_without_network_has_layouts_inside_it() -> None:
     network = architecture("llama-3.1-8b")
     box = node("rtx-4090-pcie-8")
     assert box.network is None
-    every = list(candidates(network, box, 64, Options()))
+    every = list(candidates(network, box, 64, Options(), engine("vllm")))
     assert max(float(np.max(axis.devices)) for axis in every) == 8
+
+
+def test_no_layout_is_proposed_that_an_engine_lacks() -> None:
+    whole = base("qwen3-30b-a3b")
+    own = replace(whole, engine=engine("llamacpp"))
+    assert {each.spelled for each in found(own, 8)} == {
+        *("tp1", "tp2", "tp4", "tp8"),
+        *("pp2", "pp4", "pp8"),
+    }
+    assert {"dp8-ep8", "tp4-pp2", "tp4-sp"} < {each.spelled for each in found(whole, 8)}
+
+
+@pytest.mark.parametrize("layout", [Layout(dp=8, ep=8), Layout(tp=4, pp=2), Layout(cp=2)])
+def test_a_layout_that_an_engine_lacks_is_refused(layout: Layout) -> None:
+    with pytest.raises(LayoutError) as refused:
+        replace(base("qwen3-30b-a3b"), engine=engine("llamacpp"), layout=layout)
+    assert refused.value.message == (
+        f"llama.cpp has no layout {layout}: it splits a network by tp or by pp"
+    )
 
 
 def test_concatenation_keeps_every_column() -> None:

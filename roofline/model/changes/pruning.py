@@ -183,7 +183,8 @@ def sparsity(network: Architecture, value: str) -> Architecture:
         return replace(block, formats=tuple(said.items()))
 
     changed = in_layers(network, change)
-    return replace(changed, weight_format=thinner(network.weight_format))
+    mix = f"{network.mix}{more}" if network.mix else ""
+    return replace(changed, weight_format=thinner(network.weight_format), mix=mix)
 
 
 def sparsity_reason(_: Architecture, network: Architecture, value: str) -> str:

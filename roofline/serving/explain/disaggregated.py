@@ -108,7 +108,7 @@ def _wire(
     if (known := node.facts.get(f"{wires}.{key}")) is not None:
         return stated(known, name, value, unit)
     link = node.network if wires == "network" else node.link
-    assert link is not None, "a cache goes over wires"
+    assert link is not None, "a cache goes over links"
     return fact(node.gpu, name, f"links.{link.kind}.{key}", value, unit)
 
 

@@ -31,6 +31,7 @@ from roofline.serving.explain.parts import (
     told_apart,
 )
 from roofline.serving.phases import ENGINE, chunks_of
+from roofline.serving.price import usd_per_mtok
 from roofline.serving.room import own
 from roofline.serving.static import StaticBatch, lone_prompt
 from roofline.table import Derivation, worst
@@ -451,7 +452,7 @@ def cost(batch: StaticBatch, replicas: int, rate: Derivation) -> Derivation:
     price = fact(gpu, "price", "price.per_hour", gpu.usd_per_hour, "$/h")
     return derived(
         "cost of a million output tokens",
-        gpu.usd_per_hour * devices / SECONDS_PER_HOUR / rate.value * MILLION,
+        usd_per_mtok(gpu.usd_per_hour * devices, 1.0, rate.value),
         "$",
         f"price · devices / {rate.name} · {MILLION:,.0f} / {SECONDS_PER_HOUR:g} s/h",
         (price, rate),

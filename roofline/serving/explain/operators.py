@@ -205,7 +205,7 @@ def _headline(ops: Mapping[str, OpTime]) -> str:
     )
     return (
         "repeats · max(F / P, B / BW)"
-        + ", of wires repeats · (rounds · α + sent / W)" * ("collective" in kinds)
+        + ", of links repeats · (rounds · α + sent / W)" * ("collective" in kinds)
         + ", of loads loaded / W host" * any(host)
         + ", of launches launches · launch" * (not all(host))
         + ", less what is hidden" * hidden
@@ -249,7 +249,7 @@ def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> D
     if found is None:
         source = "measured with the product that it feeds"
         return Derivation(op.name, entry.seconds, "s", source=source, basis=entry.basis)
-    told = "max(F / P, B / BW) or the wires, all executions"
+    told = "max(F / P, B / BW) or the links, all executions"
     floor = given("least at published rates", entry.roof, "s", told, "datasheet")
     model, label = found.fit.model, found.fit.label
     equation = model.form.equation or "t(shape, constants) · exp(residual)"
@@ -317,7 +317,7 @@ def _link(
     )
     if link.oversubscription != 1:
         over = stated(facts.get(f"{key}.oversubscription"), "over", link.oversubscription, "")
-        own = replace(rate, name="rate of a device's wires", value=link.bytes_per_s)
+        own = replace(rate, name="rate of a device's links", value=link.bytes_per_s)
         inputs = (own, replace(over, name="oversubscription"), *rounds)
         return derived(name, bytes_per_s, "B/s", f"{own.name} / oversubscription", inputs, basis="")
     return replace(rate, inputs=rounds)
@@ -343,7 +343,7 @@ def outside_facts(deployment: Deployment) -> dict[str, Fact]:
 def _outside(deployment: Deployment) -> Derivation:
     """Rate of a device's wires to the host, or of the drive behind them."""
     link, rate = host_link(deployment.node.gpu), outside_bytes_per_s(deployment)
-    assert link is not None, "a device without wires to the host is refused"
+    assert link is not None, "a device without a link to the host is refused"
     facts = outside_facts(deployment)
     known = [fact for name, fact in facts.items() if not name.endswith("host.memory")]
     own = next((fact for fact in known if fact.value == link.bytes_per_s), None)
@@ -355,8 +355,8 @@ def _outside(deployment: Deployment) -> Derivation:
         "W host",
         rate,
         "B/s",
-        "min(wires to the host, a drive)",
-        (replace(wired, name="wires to the host"), drive),
+        "min(links to the host, a drive)",
+        (replace(wired, name="links to the host"), drive),
         basis="",
         source="the slower of the two is the rate of both",
     )

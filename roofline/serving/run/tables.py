@@ -10,9 +10,10 @@ from roofline.cost.deployment import Deployment
 from roofline.serving.draft_schedule import ranges
 from roofline.serving.facility import Consumption, Facility
 from roofline.serving.objectives import Finished, Kept, goodput, spread, window
+from roofline.serving.price import usd_per_mtok
 from roofline.serving.requests import Integers
 from roofline.serving.run.serve import running, sent, waiting
-from roofline.serving.running_cost import joule_per_token, power, request_energy, usd_per_mtok
+from roofline.serving.running_cost import joule_per_token, power, request_energy
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import UNLIMITED
 from roofline.serving.static import static_batch

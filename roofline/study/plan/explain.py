@@ -89,10 +89,9 @@ def break_even(done: Confirmed, demand: Demand, tokens: float) -> list[dict[str,
         if gpu.tdp_w:
             watts = float(power(gpu.tdp_w * done.option.gpus, done.utilisation))
             rows.append(_row("energy", "J", seconds * gpu.tdp_w, watts / per_s, demand))
-        if done.option.usd_per_hour:
+        if paid := usd_per_mtok(done.option, each):
             spent = seconds / SECONDS_PER_HOUR * kind.usd_per_hour
-            paid = done.option.usd_per_hour / SECONDS_PER_HOUR / per_s
-            rows.append(_row("money", "$", spent, paid, demand))
+            rows.append(_row("money", "$", spent, paid / MILLION, demand))
     return rows
 
 

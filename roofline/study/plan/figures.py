@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from roofline.serving import price
 from roofline.serving.objectives import Objective
 from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.option import Option
-from roofline.units import MILLION, SECONDS_PER_HOUR, show, significant
+from roofline.units import show, significant
 
 UNITS: Final = {
     "usd_per_hour": "$/h",
@@ -53,7 +54,7 @@ def usd_per_mtok(option: Option, output: float) -> float | None:
     """Price of a million output tokens at a mean answer [token]; None where none is known. [$]"""
     if not option.usd_per_hour:
         return None
-    return option.usd_per_hour / SECONDS_PER_HOUR / (option.rate * output) * MILLION
+    return price.usd_per_mtok(option.usd_per_hour, 1.0, option.rate * output)
 
 
 def deployment(option: Option, output: float) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from roofline.records import replace
 from roofline.serving.facility import Consumption, Facility
-from roofline.serving.running_cost import owned_usd_per_hour, request_energy
+from roofline.serving.price import owned_usd_per_hour
+from roofline.serving.running_cost import request_energy
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from roofline.study.plan.candidate import Kind

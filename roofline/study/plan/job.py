@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from roofline.errors import InputError
+from roofline.serving.price import usd_per_mtok
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import saturation
 from roofline.study.plan.demand import Demand
@@ -21,7 +22,7 @@ from roofline.study.plan.figures import shape
 from roofline.study.plan.option import Option, deviations
 from roofline.study.plan.plan import Plan
 from roofline.table import Table, table
-from roofline.units import MILLION, SECONDS_PER_HOUR, chance, counted, dollars, show, significant
+from roofline.units import SECONDS_PER_HOUR, chance, counted, dollars, show, significant
 
 BUSY: Final = 0.9
 """Share of the time in which all has to be served; the rest is for starts and failures. Assumed.
@@ -78,9 +79,9 @@ def tabulated(job: Job, plan: Plan, others: Sequence[Option]) -> Table:
     number, rows = job.number(plan.demand.requests), []
     for option in (plan.best.option, *others):
         rate = served_per_s(option, plan.demand)
-        hours = number / rate / SECONDS_PER_HOUR
+        seconds = number / rate
+        hours = seconds / SECONDS_PER_HOUR
         late = hours * plan.question.slowness(option.kind)
-        usd = hours * option.usd_per_hour
         rows.append(
             {
                 "shape": shape(option),
@@ -91,8 +92,8 @@ def tabulated(job: Job, plan: Plan, others: Sequence[Option]) -> Table:
                 "hours": hours,
                 "latest_hours": late,
                 "gpu_hours": hours * option.gpus,
-                "job_usd": usd or None,
-                "usd_per_mtok_all": usd / job.tokens * MILLION or None,
+                "job_usd": hours * option.usd_per_hour or None,
+                "usd_per_mtok_all": usd_per_mtok(option.usd_per_hour, seconds, job.tokens) or None,
                 "chosen": option is plan.best.option,
             }
         )

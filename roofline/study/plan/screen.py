@@ -53,7 +53,7 @@ def screen(kind: Kind, demand: Demand, gpus: int) -> tuple[Candidate, ...]:
     base = kind.base
     layouts: list[Layout] = []
     rooms: list[tuple[float, float, float]] = []
-    for group in candidates(base.architecture, base.node, gpus, base.options):
+    for group in candidates(base.architecture, base.node, gpus, base.options, base.engine):
         every = one_by_one(group)
         layouts += every
         rooms += _rooms(kind, replace(base, layout=group), len(every), demand)

@@ -291,7 +291,7 @@ def _drafted(replica: Replica, prompt: int) -> float:
 def _carried(option: Option, question: Question) -> Option:
     """The option with instances enough for its interconnect."""
     prompt = question.demand.prompt
-    assert option.wires is not None, "pools without wires"
+    assert option.wires is not None, "pools without links"
     sides = (option.wires.send_s_per_token, option.wires.receive_s_per_token)
     pools = []
     for pool, each in zip(option.pools, sides, strict=True):

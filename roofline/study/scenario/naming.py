@@ -16,6 +16,7 @@ from roofline.hardware.engine import engine as engine_named
 from roofline.model import catalog as networks
 from roofline.model import mixes, precision
 from roofline.model.changes import settings
+from roofline.model.precision.naming import split
 from roofline.schema import Document
 from roofline.schema.document import shown
 from roofline.serving.acceptance import parse as acceptance_of
@@ -138,7 +139,8 @@ def node(name: str) -> str:
 def number_format(name: str) -> str:
     """Name of a number format or of a GGUF file's mix, or that it is left to the checkpoint."""
     spelled = mixes.spelled(name)
-    return spelled if spelled == AUTO or spelled in mixes.FILES else precision.named(name).name
+    known = spelled == AUTO or split(spelled)[0] in mixes.FILES
+    return spelled if known else precision.named(name).name
 
 
 def engine(name: str) -> str:

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array, root_sum_square
 from roofline.serving.phases import DecodeSteps
+from roofline.serving.price import usd_per_mtok
 from roofline.serving.static import CENTRAL
 from roofline.serving.static_batches import APPROXIMATE, PromptTimes, steady_tpot
 from roofline.study.sweep.points import Points, room
 from roofline.study.sweep.prices import Prices
 from roofline.table import BASES
-from roofline.units import MILLION, SECONDS_PER_HOUR
+from roofline.units import MILLION
 
 Rows: TypeAlias = NDArray[np.intp] | slice
 """Rows of points."""
@@ -207,11 +208,10 @@ def _latency_log_sd(c: Columns) -> Array:
     return np.asarray((c.of("ttft_s") * c.of("ttft_log_sd") + rest) / c.of("latency_s"))
 
 
-def usd_per_mtok(deployment: Deployment, rate: Array) -> Array:
+def token_price(deployment: Deployment, rate: Array) -> Array:
     """Price of a million output tokens at a rate of them; nan where no price is known. [$]"""
-    per_second = deployment.node.gpu.usd_per_hour * deployment.devices / SECONDS_PER_HOUR
-    price = per_second / rate * MILLION
-    return np.where(price > 0, price, np.nan)
+    each = usd_per_mtok(deployment.node.gpu.usd_per_hour * deployment.devices, 1.0, rate)
+    return np.where(each > 0, each, np.nan)
 
 
 def _joule_per_mtok(c: Columns) -> Array:
@@ -272,7 +272,7 @@ FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
     "throughput_tok_s": lambda c: c.of("each_tok_s") * c.prices.lane.replicas,
     "throughput_per_gpu_tok_s": lambda c: c.of("each_tok_s") / c.prices.lane.deployment.devices,
     "user_tok_s": lambda c: 1.0 / c.of("tpot_s"),
-    "usd_per_mtok": lambda c: usd_per_mtok(c.prices.lane.deployment, c.of("each_tok_s")),
+    "usd_per_mtok": lambda c: token_price(c.prices.lane.deployment, c.of("each_tok_s")),
     "joule_per_mtok": _joule_per_mtok,
     "ttft_log_sd": lambda c: c.points.on(c.prices.table("log_sd")),
     "tpot_log_sd": _tpot_log_sd,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import roofline
-from roofline.errors import InputError
+from roofline.errors import InputError, LayoutError
 from roofline.model.tower import TEXT_ALONE, Media
 from roofline.records import replace
 from roofline.serving.encoders import encode_step
@@ -136,3 +136,11 @@ def test_sessions_and_limits_shorter_than_a_picture_have_no_pool() -> None:
         encoder_pools([whole], [text], chats, GOAL)
     with pytest.raises(InputError, match="sessions"):
         roofline.plan("qwen2.5-vl-7b-instruct", images=2, encoder_pools=True, workload="multi-turn")
+
+
+def test_pictures_that_no_network_sends_are_refused_before_a_search() -> None:
+    told: list[str] = []
+    model, tell = "qwen2.5-vl-7b-instruct", told.append
+    with pytest.raises(LayoutError, match="rtx-4090-pcie-8 has no network to send"):
+        roofline.plan(model, "rtx-4090", images=2, encoder_pools=True, rate=2.0, progress=tell)
+    assert not told
