@@ -19,26 +19,10 @@ from roofline.table import Notebook, Terminal, shown_by
 from roofline.version import __version__
 
 __all__ = [
-    "__version__",
-    "analyze",
-    "compare",
-    "compare_measured",
-    "disaggregate",
-    "doctor",
-    "gpus",
-    "layouts",
-    "learn_engine",
-    "learn_log",
-    "models",
-    "paging",
-    "parse_command",
-    "plan",
-    "scoreboard",
-    "serve_command",
-    "simulate",
-    "speculate",
-    "sweep",
-]
+    "__version__", "analyze", "compare", "compare_measured", "disaggregate", "doctor", "gpus",
+    "layouts", "learn_engine", "learn_log", "models", "paging", "parse_command", "plan",
+    "scoreboard", "serve_command", "simulate", "speculate", "sweep",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from roofline.api import (

@@ -81,13 +81,9 @@ def label(path: Path) -> str:
     >>> label(Path("a\x1b.yaml"))
     'a\\x1b.yaml'
     """
-    return printable(_label(path))
-
-
-def _label(path: Path) -> str:
     resolved = path if path.is_absolute() else Path.cwd() / path
     root = shipped("hwspecs").parent
     for folder in ("hwspecs", "microbench", "scenarios", "reports"):
         if resolved.is_relative_to(root / folder):
-            return resolved.relative_to(root).as_posix()
-    return str(path)
+            return printable(resolved.relative_to(root).as_posix())
+    return printable(str(path))

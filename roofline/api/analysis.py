@@ -4,7 +4,7 @@ from roofline.api import setting
 from roofline.api.parameters import Analysis, Paging
 from roofline.api.question import question, refuse_unused, shared
 from roofline.api.setting import check_groups, in_characters
-from roofline.bench.engine_notes import profile_note
+from roofline.bench.engine_profiles import profile_note
 from roofline.cost.deployment import Offload, Options
 from roofline.cost.layout import DEGREES
 from roofline.cost.sampling import LIKELIEST

@@ -8,7 +8,7 @@ from msgspec import Struct
 from roofline.api import setting
 from roofline.api.parameters import Planning
 from roofline.api.speculation import draft_of
-from roofline.bench.engine_notes import engine_misses, profile_source
+from roofline.bench.engine_profiles import engine_misses, profile_source
 from roofline.cost.deployment import Deployment, Options
 from roofline.errors import MissingRateError, RooflineError
 from roofline.hardware.machine import Gpu

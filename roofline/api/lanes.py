@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from roofline.api.setting import deployed, priced, roomiest
 from roofline.api.speculation import draft_of, rates_of
-from roofline.bench.engine_notes import engine_misses
+from roofline.bench.engine_profiles import engine_misses
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout, parse
 from roofline.errors import LayoutError, MissingRateError, RooflineError

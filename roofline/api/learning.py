@@ -16,7 +16,7 @@ from roofline.bench.end_to_end.logged import BEYOND, OCTAVE, LearntLog, LoggedSt
 from roofline.bench.end_to_end.logged import learn_log as learn_steps
 from roofline.bench.end_to_end.predicting import prepared
 from roofline.bench.end_to_end.profiles import Told
-from roofline.bench.engine_notes import name_of
+from roofline.bench.engine_profiles import name_of
 from roofline.content import home
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named

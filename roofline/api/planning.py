@@ -19,7 +19,7 @@ from roofline.api.speculation import length_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.what_ifs import changed, changes_of
 from roofline.api.workload import Wanted, attached, drawn
-from roofline.bench.engine_notes import profile_note
+from roofline.bench.engine_profiles import profile_note
 from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu

@@ -143,19 +143,15 @@ def _scores(found: ScoredRows, frame: "pandas.DataFrame") -> Iterator[dict[str, 
     names = list(frame["source_id"].astype(str)) if "source_id" in frame else []
     for run, figure, guess in found.reasons():
         row = run.known.row
+        # Clients or sequences of all replicas; requests a second where they come at a rate.
+        load = (row.rate or row.batch or row.requests) * row.replicas
         values = (
             names[row.place] if names else f"row {row.place + 1}",
             row.engine, row.version, row.case.gpu, int(row.devices), row.case.network, row.mode,
-            _load(run), row.isl, row.osl, _metric(figure), UNITS[_metric(figure)],
+            load, row.isl, row.osl, _metric(figure), UNITS[_metric(figure)],
             *_quantities(figure), run.known.engine.profile, *_guess(guess),
         )  # fmt: skip
         yield dict(zip(SCORE_COLUMNS, values, strict=True))
-
-
-def _load(run: Compared) -> float:
-    """Clients or sequences of all replicas; requests a second where they come at a rate."""
-    row = run.known.row
-    return (row.rate or row.batch or row.requests) * row.replicas
 
 
 def _metric(figure: Figure) -> str:

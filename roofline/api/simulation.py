@@ -12,7 +12,7 @@ from roofline.api.question import question, refuse_unused, shared
 from roofline.api.setting import check_groups, in_characters
 from roofline.api.speculation import draft_of, length_of, rates_of
 from roofline.api.workload import Wanted, attached, drawn
-from roofline.bench.engine_notes import engine_misses, profile_note
+from roofline.bench.engine_profiles import engine_misses, profile_note
 from roofline.cost.deployment import Options
 from roofline.cost.layout import parse
 from roofline.cost.sampling import LIKELIEST, Sampling

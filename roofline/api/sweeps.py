@@ -205,8 +205,10 @@ def _workers(executor: Name, asked: int | None, task: Task) -> int | None:
 
 
 def _task(scenario: Scenario, pricing: Pricing, sources: Sources) -> Task:
+    # What was asked, and the bytes of the files that it is about.
+    said = [scenario.said, scenario.keep, *sorted(sources.digests.values())]
     return Task(
-        scenario=_digest(scenario, sources),
+        scenario=hashlib.sha256(" ".join(said).encode()).hexdigest(),
         configurations=len(pricing.grid),
         chunk_size=chunk_size(scenario, pricing.grid),
         work=pricing,
@@ -273,12 +275,6 @@ def _sources(scenario: Scenario) -> Sources:
             record(path, path.read_bytes())
     earlier = scenario.sources
     return Sources(earlier.digests | found.digests, earlier.stamps | found.stamps)
-
-
-def _digest(scenario: Scenario, sources: Sources) -> str:
-    """Digest of what was asked, and of the bytes of the files that it is about. [sha256]"""
-    parts = [scenario.said, scenario.keep, *sorted(sources.digests.values())]
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
 def _engine_costs(scenario: Scenario) -> dict[str, dict[str, str | float]]:

@@ -6,10 +6,12 @@ from math import prod
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from roofline.bench.elements import random, stored
 from roofline.bench.probe import Point, Probe
+from roofline.bench.published import Published
 
 Launch: TypeAlias = Callable[[], object]
 """One run of a probe, its arguments bound."""
@@ -228,3 +230,30 @@ def _filled(xp: Any, drawn: NDArray[Any], count: int) -> Any:
     if isinstance(numbers, np.ndarray):
         numbers.flags.writeable = False
     return numbers
+
+
+class Noise(Protocol):
+    """Disturbances of a machine, which its text states in a clause."""
+
+    @property
+    def calm(self) -> bool:
+        """True where times can be trusted to a few percent."""
+
+    @property
+    def lost(self) -> float:
+        """Share of the time in which others make the device useless. [1]"""
+
+
+class Place(Struct, frozen=True):
+    """A device and its libraries, on which probes run."""
+
+    backend: Backend
+    """Runs and times them."""
+    published: Published
+    """Rates of its datasheet, or what stands in for one."""
+    environment: Mapping[str, str]
+    """Facts that the times depend on besides the probes."""
+    noise: Callable[[], Noise | None]
+    """Measures the noise of the machine."""
+    title: str
+    """Name for people."""

@@ -15,9 +15,9 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.bench import clock
+from roofline.bench.backend import Noise, Place
 from roofline.bench.capacity import HAD
 from roofline.bench.engine import LOST, Measurement, reason_of, run
-from roofline.bench.place import Noise, Place
 from roofline.bench.planner import SPENT, Dropped, plan
 from roofline.bench.probe import Loaded, points
 from roofline.bench.published import Processor, detect, of_processor

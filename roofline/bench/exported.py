@@ -74,7 +74,7 @@ BY_OPERATION: Final = frozenset({"pointwise", "collective"})
 """Kinds whose variant is the operation, not the formats."""
 
 
-def exported(records: Records, kind: str, backend: str = "") -> "pandas.DataFrame":
+def exported(records: Records, kind: str, backend: str) -> "pandas.DataFrame":
     """Rows of a kind: the device, formats or operation, shape, time and probe.
 
     Args:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from roofline.bench.held_out import Labels
-from roofline.bench.kernel_rows import SIZES, WEIGHTS, WIDTHS, Group, Name, group_of, parts
+from roofline.bench.kernel_rows import SIZES, WEIGHTS, WIDTHS, Group, group_of, parts
 from roofline.cost.kernels import choice, sparse, sparse_columns
 from roofline.cost.kernels.form import Form
 from roofline.cost.kernels.gemm import PRODUCTS
@@ -81,19 +81,14 @@ ALIASES: Final = {"nvidia/GLM-5-NVFP4": "zai-org/GLM-5", "nvidia/GLM-5.2-NVFP4":
 def sparse_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Sparse attention, modules and kernels; a family is a network and its heads on a device."""
     for name, rows in parts(frame, [name for name in KEY if name in frame]):
-        yield _group(name, rows)
-
-
-def _group(name: Name, rows: "pandas.DataFrame") -> Group:
-    device = gpu(name["gpu"])
-    op = name.get("op", "msa")
-    order, columns = [], []
-    for model, some in rows.groupby("model", observed=True):
-        columns.append(_columns(name, op, str(model), some, device))
-        order.append(some.index.to_numpy())
-    dims = {key: np.concatenate([each[key] for each in columns]) for key in columns[0]}
-    rows = rows.loc[np.concatenate(order)]
-    return group_of(name, form_of(op, name), dims, rows, _families(rows))
+        device, op = gpu(name["gpu"]), name.get("op", "msa")
+        order, columns = [], []
+        for model, some in rows.groupby("model", observed=True):
+            columns.append(_columns(name, op, str(model), some, device))
+            order.append(some.index.to_numpy())
+        dims = {key: np.concatenate([each[key] for each in columns]) for key in columns[0]}
+        sorted_ = rows.loc[np.concatenate(order)]
+        yield group_of(name, form_of(op, name), dims, sorted_, _families(sorted_))
 
 
 def _families(rows: "pandas.DataFrame") -> Labels:

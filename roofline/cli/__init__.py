@@ -20,30 +20,14 @@ from roofline.notices import show_with
 from roofline.version import __version__
 
 COMMANDS: Final = (
-    "analyze",
-    "compare",
-    "compare-measured",
-    "scoreboard",
-    "layouts",
-    "disaggregate",
-    "speculate",
-    "paging",
-    "simulate",
-    "plan",
-    "report",
-    "serve-command",
-    "parse-command",
-    "sweep",
-    "schema",
-    "calibrate",
-    "validate",
-    "doctor",
-    "gpus",
-    "bench",
-    "models",
-)
+    "analyze", "compare", "compare-measured", "scoreboard", "layouts", "disaggregate",
+    "speculate", "paging", "simulate", "plan", "report", "serve-command", "parse-command",
+    "sweep", "schema", "calibrate", "validate", "doctor", "gpus", "bench", "models",
+)  # fmt: skip
 """Commands in the order of the help. Each is a module, which has an ``app`` where it has commands
 below it, else a function of its name and perhaps an ``EPILOG``."""
+ANSWERS: Final = ("analyze", "compare", "layouts", "disaggregate", "speculate", "paging")
+"""Commands that ask one question and print the answer, all in one module."""
 
 _UsageError = typer.BadParameter.__mro__[1]  # Typer carries its own copy of Click
 _ClickError: Any = _UsageError.__mro__[1]
@@ -111,6 +95,7 @@ def run(arguments: list[str]) -> int:
 def _commands(*names: str) -> Any:
     """Command line that has some of the commands, with their options."""
     from roofline.cli.help import Command, Commands, width
+    from roofline.cli.options import with_options
 
     app = typer.Typer(
         name="roofline",
@@ -124,14 +109,14 @@ def _commands(*names: str) -> Any:
     app.callback()(_root)
     for name in names:
         function = name.replace("-", "_")
-        module = import_module(f"roofline.cli.{function}")
+        module = import_module(f"roofline.cli.{'answer' if name in ANSWERS else function}")
         if hasattr(module, "app"):
             for each in module.app.registered_commands:
                 each.cls = Command
             app.add_typer(module.app, name=name, cls=Commands)
         else:
             told = getattr(module, "EPILOG", None)
-            app.command(cls=Command, epilog=told)(getattr(module, function))
+            app.command(cls=Command, epilog=told)(with_options(getattr(module, function)))
     command = typer.main.get_command(app)
     take_plain(command)
     return command

@@ -1,14 +1,16 @@
-"""The answer of an analysis as text and as plain values."""
+"""Commands that ask one question and print the answer, as text or as plain values."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from roofline import api
+from roofline.api.parameters import Analysis, Comparison, Drafting, Layouts, Paging, Pools
 from roofline.api.question import Question
-from roofline.cli.render import print_answer
+from roofline.cli import options
+from roofline.cli.render import plain_values, print_answer
 from roofline.table import Derivation, Result
 
 
@@ -66,3 +68,89 @@ def answered(
     )
     if not result.metadata["fits"]:
         raise typer.Exit(1)
+
+
+@options.takes(
+    Analysis, derives="ttft, tpot, latency, throughput, memory, weights, kv, cost, energy, ridge"
+)
+def analyze(context: typer.Context) -> None:
+    """Say what a static batch costs: memory, TTFT, TPOT, throughput, price, and what binds it."""
+    answered(context, Analysis, page=_with_others)
+
+
+def _with_others(result: Result) -> Result:
+    """The result with configurations around it, which only the page has."""
+    from roofline.api.exploring import around
+
+    return around(result)
+
+
+@options.takes(Comparison)
+def compare(context: typer.Context) -> None:
+    """Price variants beside a base and say what each change moved and why, not how well it answers.
+
+    Exits with 1 if neither the base nor any variant fits.
+    """
+    answered(context, Comparison, "variants", values=_compared)
+
+
+def _compared(result: Result) -> dict[str, Any]:
+    """Base and variants with factors and sentence in each; training where it was asked for."""
+    factors = dict(enumerate(result.tables["factors"].rows(), 1))
+    why = result.tables["why"]["why"]
+    variants: list[dict[str, Any]] = list(result.tables["variants"].rows())
+    for number, row in factors.items():
+        row.pop("variant")
+        variants[number] |= {"factors": row, "why": why[number - 1]}
+    base, *others = variants
+    out: dict[str, Any] = {**result.metadata, "base": base, "variants": others}
+    if "training" in result.tables:
+        out["training"] = list(result.tables["training"].rows())
+    return out
+
+
+@options.takes(Layouts)
+def layouts(
+    context: typer.Context,
+    top: Annotated[int, typer.Option(min=0, help="Layouts to print; 0 for all.")] = 20,
+) -> None:
+    """Price every layout of a network on a number of GPUs, and say which is best for what."""
+    answered(
+        context,
+        Layouts,
+        "layouts",
+        values=plain_values,
+        few=lambda result: {"layouts-table": min(top, result.metadata["fitting"] or top)},
+    )
+
+
+@options.takes(
+    Pools,
+    derives="ttft, prefill, tpot, latency, kv, transfer, ratio, throughput, memory, cost, energy",
+)
+def disaggregate(context: typer.Context) -> None:
+    """Price prefill and decode pools: how many of each, TTFT, TPOT, transfer, price.
+
+    Exits with 1 if a pool does not fit.
+    """
+    answered(context, Pools)
+
+
+@options.takes(
+    Drafting, derives="tokens, draft, verify, tpot, speed_up, bound, ttft, latency, memory"
+)
+def speculate(context: typer.Context) -> None:
+    """Price speculative decoding: tokens a round, draft and verification, TPOT with and without.
+
+    Exits with 1 if it does not fit.
+    """
+    answered(context, Drafting)
+
+
+@options.takes(Paging, derives="reserved, power-of-two, exact, paged, shared, kv")
+def paging(context: typer.Context) -> None:
+    """Compare ways to give caches room: what of it holds tokens, how many sequences fit.
+
+    Exits with 1 if not even one prompt fits.
+    """
+    answered(context, Paging, "schemes")

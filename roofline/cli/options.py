@@ -106,12 +106,14 @@ IN_PYTHON: Final = ("progress", "with_requests")
 """Parameters that no command has an option for."""
 
 
+_TAKEN: Final[dict[Callable[..., None], tuple[type[Question], str, bool]]] = {}
+"""Questions of commands, what is derived, and whether there is a page."""
+
+
 def takes(
     record: type[Question], derives: str = "", *, pages: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator that gives a command the options of a question beside its own.
-
-    `roofline.cli.help.GROUPS` has their order in the help.
+    """Decorator of a command that has the options of a question beside its own.
 
     Args:
         record: What is asked.
@@ -120,35 +122,47 @@ def takes(
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = inspect.signature(command).parameters
-        hints = get_type_hints(command, include_extras=True)
-        told = typer.Option(help=f"Derive {derives}.")
-        taken = {
-            "context": (typer.Context, inspect.Parameter.empty),
-            **_options(record),
-            **({"explain": (Annotated[str | None, told], None)} if derives else {}),
-            **({"report": (Report, None)} if pages else {}),
-            **{name: (hints[name], own[name].default) for name in own},
-            "format_": (FormatOf, Format.TABLE),
-        }
-
-        def run(**given: Any) -> None:
-            command(**{name: given[name] for name in own})
-
-        made: Any = run
-        made.__name__, made.__doc__ = command.__name__, command.__doc__
-        made.__annotations__ = {name: hint for name, (hint, _) in taken.items()}
-        made.__signature__ = inspect.Signature(
-            [
-                inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint
-                )
-                for name, (hint, default) in taken.items()
-            ]
-        )
-        return run
+        _TAKEN[command] = record, derives, pages
+        return command
 
     return decorate
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with all that it `takes`; to make options takes longer than to run most commands.
+
+    `roofline.cli.help.GROUPS` has their order in the help.
+    """
+    if command not in _TAKEN:
+        return command
+    record, derives, pages = _TAKEN[command]
+    own = inspect.signature(command).parameters
+    hints = get_type_hints(command, include_extras=True)
+    told = typer.Option(help=f"Derive {derives}.")
+    taken = {
+        "context": (typer.Context, inspect.Parameter.empty),
+        **_options(record),
+        **({"explain": (Annotated[str | None, told], None)} if derives else {}),
+        **({"report": (Report, None)} if pages else {}),
+        **{name: (hints[name], own[name].default) for name in own},
+        "format_": (FormatOf, Format.TABLE),
+    }
+
+    def run(**given: Any) -> None:
+        command(**{name: given[name] for name in own})
+
+    made: Any = run
+    made.__name__, made.__doc__ = command.__name__, command.__doc__
+    made.__annotations__ = {name: hint for name, (hint, _) in taken.items()}
+    made.__signature__ = inspect.Signature(
+        [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint
+            )
+            for name, (hint, default) in taken.items()
+        ]
+    )
+    return run
 
 
 def _options(record: type[Question]) -> dict[str, tuple[Any, Any]]:

@@ -49,16 +49,11 @@ def parse_command(
         flags = ", ".join(unused["flag"])
         echo(wrap(f"not used by the model: {flags}") + "\n")
     for name in ("analyze", "simulate"):
-        echo(clean(_broken(result.metadata[name])))
+        line = result.metadata[name]
+        wide = len(line) > page_width()
+        echo(clean(line.replace(" --", " \\\n  --") if wide else line))
     for note in result.notes:
         say(f"note: {note}")
-
-
-def _broken(line: str) -> str:
-    """A command as it is, or with an option on each line where it is wider than the page."""
-    if len(line) <= page_width():
-        return line
-    return line.replace(" --", " \\\n  --")
 
 
 def _text(command: str) -> tuple[str, str]:

@@ -391,23 +391,17 @@ def check_layer(architecture: Architecture, tp: int) -> None:
         LayoutError: Names the number that has to be divisible.
     """
     for block in architecture.kinds:
-        _check_mixer(architecture, block, tp)
+        if (mixer := block.mixer) is not None:
+            _divides(tp, mixer.heads, mixer.heads_name, architecture)
+            shared = mixer.repeatable_heads
+            if shared and shared % tp and tp % shared:
+                raise LayoutError(
+                    f"{architecture.name}: {shared} key/value heads can neither be split "
+                    f"nor repeated evenly over {tp} devices",
+                    hint=_degrees(mixer.heads, tp, shared),
+                )
         if block.feedforward is not None:
             _check_widths(architecture, block.feedforward, "layer", tp)
-
-
-def _check_mixer(architecture: Architecture, block: Block, tp: int) -> None:
-    mixer = block.mixer
-    if mixer is None:
-        return
-    _divides(tp, mixer.heads, mixer.heads_name, architecture)
-    shared = mixer.repeatable_heads
-    if shared and shared % tp and tp % shared:
-        raise LayoutError(
-            f"{architecture.name}: {shared} key/value heads can neither be split "
-            f"nor repeated evenly over {tp} devices",
-            hint=_degrees(mixer.heads, tp, shared),
-        )
 
 
 def _check_widths(architecture: Architecture, part: FeedForward, group: Group, degree: int) -> None:

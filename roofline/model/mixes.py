@@ -62,7 +62,7 @@ def mixed(network: Architecture, mix: str) -> Architecture:
         )
         changed = replace(block, formats=formats)
         layers.append(made.setdefault(changed, changed))
-    head = _output(base)
+    head = base if base == "q8-0" else "q5-k" if OUTPUT_OF_FEWEST.match(base) else "q6-k"
     return replace(
         plain,
         layers=tuple(layers),
@@ -101,10 +101,3 @@ def _attention_output(mix: str, experts: int) -> str:
     if experts == 8:
         return "q5-k" if mix in EIGHT else ""
     return {"q2-k": "q3-k", "q3-k-m": "q4-k", "q3-k-l": "q5-k"}.get(mix, "")
-
-
-def _output(base: str) -> str:
-    """Format of the LM head."""
-    if base == "q8-0":
-        return base
-    return "q5-k" if OUTPUT_OF_FEWEST.match(base) else "q6-k"

@@ -14,26 +14,9 @@ from roofline.view.text import LABEL_LENGTH, Amount, amount, label
 FONT: Final = "system-ui, -apple-system, Roboto, Arial, sans-serif"
 FONT_SIZE: Final = 12
 COLOURS: Final = (
-    "ink",
-    "muted",
-    "faint",
-    "grid",
-    "surface",
-    "bad",
-    "prefill",
-    "decode",
-    "compute",
-    "memory",
-    "wire",
-    "host",
-    "engine",
-    "rest",
-    "weights",
-    "kv",
-    "activations",
-    "runtime",
-    "graphs",
-)
+    "ink", "muted", "faint", "grid", "surface", "bad", "prefill", "decode", "compute", "memory",
+    "wire", "host", "engine", "rest", "weights", "kv", "activations", "runtime", "graphs",
+)  # fmt: skip
 STEPS: Final = (
     (1,),
     (1, 2, 5),
@@ -111,7 +94,7 @@ def rule(
     }
 
 
-def diagonal(low: float, high: float, factor: float = 1.0, **line: Any) -> dict[str, Any]:
+def diagonal(low: float, high: float, factor: float, **line: Any) -> dict[str, Any]:
     """Line on which a prediction is so many times what was measured."""
     faint = {"color": colour("faint"), "width": 1, **line}
     return scatter((low, high), (low * factor, high * factor), mode="lines", line=faint)

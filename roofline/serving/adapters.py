@@ -3,7 +3,6 @@
 Adapters that are not on the device are loaded over the wires to the host when they are asked for.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from roofline.cost.adapters import NO_ADAPTERS, hit_rate
@@ -15,7 +14,7 @@ from roofline.cost.work import Op, Work
 from roofline.records import replace
 from roofline.serving.explain.operators import operator
 from roofline.serving.explain.parts import derived
-from roofline.serving.static import OpTime, StaticBatch, static_batch
+from roofline.serving.static import StaticBatch, static_batch
 from roofline.table import Derivation, Table, table
 from roofline.units import show
 
@@ -141,14 +140,11 @@ def adapter_derivations(batch: StaticBatch) -> dict[str, Derivation]:
     """Derivations of the time that adapters take in a step, by metric; none without them."""
     out = {}
     for metric, ops in (("adapters_ttft", batch.prefill), ("adapters_tpot", batch.decode)):
-        if found := _of_adapters(ops):
-            inputs = [operator(entry, batch.deployment) for entry in found.values()]
+        found = [entry for entry in ops.values() if entry.op.kind == ADAPTER]
+        if found:
+            inputs = [operator(entry, batch.deployment) for entry in found]
             formula = " + ".join(each.name for each in inputs)
             seconds = sum(each.value for each in inputs)
             phase = "prefill" if ops is batch.prefill else "decode"
             out[metric] = derived(f"adapters in a {phase} step", seconds, "s", formula, inputs)
     return out
-
-
-def _of_adapters(ops: Mapping[str, OpTime]) -> dict[str, OpTime]:
-    return {name: entry for name, entry in ops.items() if entry.op.kind == ADAPTER}

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from roofline.cost.deployment import Deployment
 from roofline.cost.measured import GROUNDS
 from roofline.cost.memory import Memory
 from roofline.records import replace
@@ -121,17 +120,14 @@ def _ratio(pools: Disaggregated) -> str:
     if ratio < 1:
         more, fewer, ratio = fewer, more, 1.0 / ratio
     sending = ", as its links send caches" * (phases.send_s > phases.prompt_s)
+    layouts = " + ".join(str(pool.layout) for pool in rest.pools)
     receiving = ", as its links bring caches" * (phases.receive_s > phases.answer_s)
     return (
         f"A prefill instance ({first.layout}) takes {significant(phases.prompts_per_s)} prompts/s"
-        f"{sending}, a decode instance ({_named(rest)}) gives {significant(phases.answers_per_s)} "
+        f"{sending}, a decode instance ({layouts}) gives {significant(phases.answers_per_s)} "
         f"answers/s{receiving}: "
         f"{significant(ratio)} {more} instances balance one {fewer} instance."
     )
-
-
-def _named(deployment: Deployment) -> str:
-    return " + ".join(str(pool.layout) for pool in deployment.pools)
 
 
 def _to_and_fro(pools: Disaggregated) -> str:
@@ -198,14 +194,11 @@ def _wires(pools: Disaggregated) -> str:
             f"{waits}. The {handed.wires} binds: {show(needed, 'B/s')} would be needed, "
             f"{significant(needed / given)} times what its links give."
         )
+    share = needed / given
+    part = f"{share:.0%}" if share >= 0.01 else f"{share:.1%}" if share >= 0.001 else "under 0.1%"
     return (
-        f"{waits}; all caches need {show(needed, 'B/s')}, "
-        f"{_percent(needed / given)} of what the {handed.wires} gives."
+        f"{waits}; all caches need {show(needed, 'B/s')}, {part} of what the {handed.wires} gives."
     )
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.01 else f"{share:.1%}" if share >= 0.001 else "under 0.1%"
 
 
 def _room(pools: Disaggregated) -> str:
@@ -488,12 +481,13 @@ def _shared(devices: int, end: str) -> str:
 def alternative_table(both: Disaggregated) -> Table:
     """The pools beside static batches of either layout that do both phases, on as many devices."""
     tokens = both.tok_s(both.overlap)
-    split = both.split
+    split, decoding = both.split, both.decode.deployment.spelled
+    decoding = f"({decoding})" if "+" in decoding else decoding
     rows = [
         {
             "serving": "disaggregated",
             "layout": f"{both.prefill.deployment.layout.spelled} × {split.prefill} + "
-            f"{_several(both.decode.deployment.spelled)} × {split.decode}",
+            f"{decoding} × {split.decode}",
             "gpus": both.used,
             "ttft_mean_s": both.prefill.ttft_mean_s + both.overlap.transfer_s + both.overlap.step_s,
             "tpot_s": both.overlap.tpot_s,
@@ -516,10 +510,6 @@ def alternative_table(both: Disaggregated) -> Table:
         )
         rows.append(_static(both, other))
     return table(rows, units_of(rows[0]), _basis(both))
-
-
-def _several(layout: str) -> str:
-    return f"({layout})" if "+" in layout else layout
 
 
 def _static(both: Disaggregated, batch: StaticBatch) -> dict[str, Any]:

@@ -125,15 +125,9 @@ def divide(phases: Phases, prefill_gpus: int, decode_gpus: int, gpus: int | None
     served = np.minimum(prefill * phases.prompts_per_s, decode * phases.answers_per_s)
     best = int(np.argmax(served))
     most = float(served[best])
-    return Split(
-        int(prefill[best]),  # the first of equals, so the fewest
-        min(int(decode[best]), _enough(most, phases.answers_per_s)),
-    )
-
-
-def _enough(requests_per_s: float, each: float) -> int:
-    """Instances that serve so many requests; a rounding error is no further instance."""
-    return max(math.ceil(requests_per_s / each * (1.0 - 2.0**-40)), 1)
+    # A rounding error is no further instance.
+    enough = max(math.ceil(most / phases.answers_per_s * (1.0 - 2.0**-40)), 1)
+    return Split(int(prefill[best]), min(int(decode[best]), enough))  # the first of equals
 
 
 def _near(phases: Phases, prefill_gpus: int, decode_gpus: int) -> Split:

@@ -138,7 +138,7 @@ def host_memory(deployment: Deployment) -> float | None:
     return host.memory_bytes if host is not None and deployment.offload.to == "cpu" else None
 
 
-def on_a_host(deployment: Deployment, memory: Memory, replicas: int = 1) -> float:
+def on_a_host(deployment: Deployment, memory: Memory, replicas: int) -> float:
     """Memory that devices of a node take on its host, with as many replicas as fit. [B]"""
     return memory.host * min(deployment.devices * replicas, deployment.node.gpus)
 

@@ -126,14 +126,14 @@ def derivation_text(derivation: Derivation) -> str:
     return "\n".join(lines)
 
 
-def grid_text(grid: Grid, few: int = 0) -> str:
+def grid_text(grid: Grid, few: int) -> str:
     """Table of an answer in aligned columns, its first rows where `few` is not 0."""
     rows, header, title, numeric, whole = shown_rows(grid, few)
     return aligned([[clean(cell) for cell in row] for row in rows], header, title, numeric, whole)
 
 
 def shown_rows(
-    grid: Grid, few: int = 0
+    grid: Grid, few: int
 ) -> tuple[list[list[str]], list[str], str, list[bool], list[bool]]:
     """Rows, heads and title of a table, without the columns that a terminal can do without.
 

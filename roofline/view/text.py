@@ -90,7 +90,7 @@ def is_number(value: object) -> TypeGuard[float]:
     return math.isfinite(value)
 
 
-def amount(value: object, unit: str = "", digits: int = 3) -> Amount:
+def amount(value: object, unit: str, digits: int = 3) -> Amount:
     """A base-unit value in the words of its field.
 
     >>> amount(0.0053, "s"), amount(0.3459, "$").number

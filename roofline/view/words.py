@@ -287,14 +287,8 @@ def cell(name: str, value: object, unit: str = "") -> Cell:
 
 
 BINARY: Final = (
-    "weights",
-    "KV cache",
-    "capacity",
-    "memory in use",
-    "activations",
-    "runtime",
-    "graphs",
-)
+    "weights", "KV cache", "capacity", "memory in use", "activations", "runtime", "graphs",
+)  # fmt: skip
 """Device memory, which people know in powers of two."""
 
 

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from roofline.bench import campaign
-from roofline.bench.backend import Launch, Timer
+from roofline.bench.backend import Launch, Place, Timer
 from roofline.bench.capacity import HAD
 from roofline.bench.clock import Noise
-from roofline.bench.place import Place
 from roofline.bench.probe import Probe
 from roofline.bench.published import Processor, of_processor
 from tests.bench.probes import Clockwork

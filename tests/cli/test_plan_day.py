@@ -10,7 +10,7 @@ import pytest
 import roofline
 from roofline import api
 from roofline.cli import run
-from roofline.report.sections.fleet_by_hour import build
+from roofline.report.sections.fleet_by_load import build
 from roofline.table import Result
 from tests.cli.once import once
 from tests.cli.planned import SMALL, Command, rows
@@ -85,8 +85,7 @@ def test_sentence_table_and_page_say_the_same(printing: Command, tmp_path: Path)
     assert "at the peak of a day" in out
     assert "Over the rate curve" in page.read_text()
     result = planned()
-    block = build(result)
-    assert block is not None
+    block = next(build(result))
     (figure,) = block.figures
     moves = result.rows("fleets")[1]["gpu_hours_per_day"]
     assert f"{moves:.3g} GPU hours in 24 hours" in figure.summary

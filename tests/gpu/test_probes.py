@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from roofline.bench import campaign
-from roofline.bench.backend import Pool
+from roofline.bench.backend import Place, Pool
 from roofline.bench.calibrating import fit_records
 from roofline.bench.engine import footprint, measure
-from roofline.bench.place import Place
 from roofline.bench.probe import Point, find, points, probes
 from roofline.bench.profile import profile, text, write
 from roofline.bench.profile_file import load

@@ -17,10 +17,9 @@ from typing import Any, Final
 import numpy as np
 
 from roofline.bench import campaign
-from roofline.bench.backend import Backend
+from roofline.bench.backend import Backend, Place
 from roofline.bench.calibrating import fit_records
 from roofline.bench.capacity import as_measured
-from roofline.bench.place import Place
 from roofline.bench.probe import Point, Probe, find, probes
 from roofline.bench.profile import Profile, profile, write
 from roofline.bench.profile_file import load

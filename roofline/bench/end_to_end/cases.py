@@ -24,7 +24,6 @@ from msgspec import Struct
 
 from roofline.bench.end_to_end import naming
 from roofline.bench.end_to_end.naming import alike
-from roofline.bench.end_to_end.record import number, said, word
 from roofline.cost.layout import Layout
 from roofline.errors import InputError, described
 from roofline.hardware.engine import engine_of
@@ -35,14 +34,9 @@ if TYPE_CHECKING:
     import pandas
 
 MODES: Final = (
-    "bs1_prefill",
-    "bs1_decode",
-    "static_batch",
-    "offline_max",
-    "sharegpt_max",
-    "steady_concurrency",
-    "steady_rate",
-)
+    "bs1_prefill", "bs1_decode", "static_batch", "offline_max", "sharegpt_max",
+    "steady_concurrency", "steady_rate",
+)  # fmt: skip
 METRICS: Final = ("ttft_s", "tpot_s", "latency_s", "throughput_tok_s")
 NEEDED: Final = ("engine", "gpu", "model", "mode")
 SHAREGPT: Final = (247.0, 233.0)
@@ -388,3 +382,36 @@ def _cache(record: Mapping[str, Any], network: Architecture, weights: str, engin
     scaled = engine in SCALED and stored in MODELOPT
     scaled |= stored == "fp8-block" and (said(record, "family"), network.name) in BLOCKS
     return "fp8" if scaled or (narrow and latent) else "auto"
+
+
+def said(record: Mapping[str, Any], name: str) -> str:
+    """Text of a column; empty where it says nothing."""
+    value = record.get(name)
+    return "" if value is None or value != value else str(value).strip()
+
+
+def word(record: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
+    """One of some words, the first where there is none.
+
+    Raises:
+        InputError: It is another.
+    """
+    found = said(record, name) or allowed[0]
+    if found not in allowed:
+        raise InputError(f"{name} is {found!r:.40}", hint=f"give {', '.join(allowed)}")
+    return found
+
+
+def number(record: Mapping[str, Any], name: str, default: float) -> float:
+    """A number of 0 or more.
+
+    Raises:
+        InputError, ValueError: It is below 0 or endless, or no number.
+    """
+    text = said(record, name)
+    if not text:
+        return default
+    value = float(text)
+    if not 0 <= value < np.inf:
+        raise InputError(f"{name} is {text:.40}", hint="give a number of 0 or more")
+    return value

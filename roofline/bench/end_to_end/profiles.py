@@ -13,8 +13,7 @@ from roofline.bench.end_to_end.engines import CONSTANTS, FOLDER, KERNELS, PROFIL
 from roofline.bench.end_to_end.fitting import priors
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Key, Spreads
 from roofline.bench.end_to_end.metrics import NAMES, PLACE, assembled
-from roofline.bench.engine_notes import name_of
-from roofline.bench.engine_profiles import misses
+from roofline.bench.engine_profiles import misses, name_of
 from roofline.content import shipped
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.usual import UsualKernels

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from roofline.bench.backend import Place
 from roofline.bench.gpu import nvml
 from roofline.bench.gpu.backend import Graphs, backend
 from roofline.bench.gpu.compiling import OLDEST
@@ -15,7 +16,6 @@ from roofline.bench.gpu.kernels import nothing, stream
 from roofline.bench.gpu.libraries import products
 from roofline.bench.gpu.nvml import Clocks, Monitor
 from roofline.bench.gpu.sku import recognised
-from roofline.bench.place import Place
 from roofline.bench.published import of_gpu
 from roofline.errors import MissingEnvironmentError
 from roofline.hardware.catalog import gpu

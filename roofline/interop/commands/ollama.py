@@ -15,7 +15,7 @@ from typing import Final
 
 from roofline.cost.layout import Layout
 from roofline.interop.commands import gguf
-from roofline.interop.commands.flags import Given, Known, Value
+from roofline.interop.commands.flags import Known, Value
 from roofline.interop.commands.reading import Files, Read, Start, after, opened, variables, without
 from roofline.interop.commands.served import Served
 from roofline.interop.commands.words import Line
@@ -63,16 +63,12 @@ def read(line: Line, files: Files) -> Read:
         model,
         Layout(),
         weights=weights,
-        kv=_kv(given),
+        kv=given.chosen("kv", KV_READ, "a cache that is not modelled") or "auto",
         max_sequences=given.whole("parallel") or PARALLEL,
         max_context=given.whole("context") or CONTEXT,
     )
     extra = [value.text for value in given.positional[1:]]
     return Read(served, (*ignored, *given.unused(), *extra), notes)
-
-
-def _kv(given: Given) -> str:
-    return given.chosen("kv", KV_READ, "a cache that is not modelled") or "auto"
 
 
 def _named(name: str) -> tuple[str, str]:

@@ -37,7 +37,7 @@ SEEN: Final = frozenset(
 
 
 def delta_attention(
-    d_model: int, *, heads: int, head_dim: int, kernel: int, full_rank_gate: bool = False
+    d_model: int, *, heads: int, head_dim: int, kernel: int, full_rank_gate: bool
 ) -> Recurrent:
     """Kimi delta attention: a gated delta rule whose decay is one number per channel of a key.
 

@@ -28,8 +28,8 @@ def mamba1(
     state: int,
     rank: int,
     kernel: int,
-    bias: bool = False,
-    conv_bias: bool = True,
+    bias: bool,
+    conv_bias: bool,
     norms: bool = False,
 ) -> Recurrent:
     """Mamba-1: every channel has a state of its own, and all read with the same key.

@@ -16,14 +16,6 @@ from roofline.model.precision.products import (
 )
 
 __all__ = [
-    "FORMATS",
-    "KV_FORMATS",
-    "Format",
-    "Precision",
-    "Product",
-    "dequantisation",
-    "named",
-    "product",
-    "quantisation",
-    "resolve",
-]
+    "FORMATS", "KV_FORMATS", "Format", "Precision", "Product", "dequantisation", "named",
+    "product", "quantisation", "resolve",
+]  # fmt: skip

@@ -62,12 +62,13 @@ def verdict_facts(result: Result) -> VerdictFacts:
     """Verdict and headline figures of a result."""
     given = result.metadata
     fits, predicted = given.get("fits"), calibrated(result)
+    status = STATUSES[result.kind](result) if fits and result.kind in STATUSES else ""
     rows = {str(row["metric"]): row for row in result.rows("headline")}
     known = [rows[name] for name in CARDS if name in rows and is_number(rows[name]["value"])]
     shown = [row for row in known if row["value"] or row["metric"] not in NONE]
     return VerdictFacts(
         fits=fits if isinstance(fits, bool) else None,
-        status=_status(result, fits),
+        status=status or ("Fits in memory" if fits else "Does not fit in memory"),
         predicted=predicted,
         grounds=predicted_from(given.get("calibration")) if predicted else "",
         floor=bool(shown) and not predicted and given.get("basis") in (BOUND, "calibrated"),
@@ -77,11 +78,6 @@ def verdict_facts(result: Result) -> VerdictFacts:
         cards=tuple(_card(row, result) for row in shown) or layout_cards(result),
         known=_known(result) if predicted else (),
     )
-
-
-def _status(result: Result, fits: object) -> str:
-    own = STATUSES[result.kind](result) if fits and result.kind in STATUSES else ""
-    return own or ("Fits in memory" if fits else "Does not fit in memory")
 
 
 def _card(row: Mapping[str, Any], result: Result) -> Card:

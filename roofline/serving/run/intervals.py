@@ -19,7 +19,7 @@ from roofline.cost.step import Group
 from roofline.cost.work import Array
 from roofline.records import replace
 from roofline.serving.objectives import Finished, kept, window
-from roofline.serving.requests import Integers, Requests, part
+from roofline.serving.requests import Requests, part
 from roofline.serving.run import tables
 from roofline.serving.run.serve import Fleet, saturation, serve
 from roofline.serving.simulate.prices import StepPrices
@@ -191,7 +191,10 @@ def intervals(run: "Run", doubt: Doubt) -> Intervals:
     """
     short, there = run, figures(run)
     if len(run.requests) > MOST:
-        first = part(run.requests, 0, _whole(run.requests.after, MOST))
+        # Up to the last session that ends by then.
+        starts = np.flatnonzero(run.requests.after < 0)
+        end = int(starts[np.searchsorted(starts, MOST, side="right") - 1]) or len(run.requests)
+        first = part(run.requests, 0, end)
         short = replace(run, requests=first, served=_served(run, run.fleet, first))
     center = there if short is run else figures(short)
     others = [figures(_again(short, doubt, *point)) for point in AROUND.tolist()]
@@ -277,12 +280,6 @@ def _bounds(values: Array, name: Name) -> tuple[float, float]:
     """Central 80 %: nothing below 0, no share above 1."""
     low, high = (max(float(each), 0.0) for each in np.quantile(values, (0.1, 0.9)))
     return (min(low, 1.0), min(high, 1.0)) if name[1] == "attainment" else (low, high)
-
-
-def _whole(after: Integers, most: int) -> int:
-    """Rows up to the last session that ends by then. [1]"""
-    starts = np.flatnonzero(after < 0)
-    return int(starts[np.searchsorted(starts, most, side="right") - 1]) or len(after)
 
 
 def _again(run: "Run", doubt: Doubt, first: float, second: float) -> "Run":

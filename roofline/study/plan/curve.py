@@ -65,7 +65,7 @@ class Curve(Struct, frozen=True):
         seconds = {name: each * factor for name, each in self.seconds.items()}
         return Curve(self.saturation / factor, self.loads / factor, seconds, self.sequences)
 
-    def corrected(self, factors: Mapping[str, float], share: float = 1.0) -> "Curve":
+    def corrected(self, factors: Mapping[str, float], share: float) -> "Curve":
         """The curve as simulation puts it.
 
         Factors are on what load adds to each latency, by name; the share is on all loads. [1]

@@ -11,7 +11,7 @@ from roofline.serving.result import known
 from roofline.study.plan.day import AFTER, Day, Fleet
 from roofline.study.plan.figures import Named
 from roofline.study.plan.option import ROUNDING
-from roofline.study.plan.scaling import Late, by_hours, reserve
+from roofline.study.plan.scaling import by_hours, reserve
 from roofline.table import Table, table
 from roofline.units import SECONDS_PER_HOUR, counted, dollars, show, significant
 
@@ -46,7 +46,11 @@ def by_hour(day: Day, names: Named) -> Table:
     rates = by_hours(np.array(day.curve.starts_s), np.array(day.curve.rates), period)
     edges, gpus = fleet.gpus
     used = by_hours(edges, gpus, period) / SECONDS_PER_HOUR
-    late_s = by_hours(fleet.late.starts_s, _density(fleet.late, period), period)
+    late_s = by_hours(
+        fleet.late.starts_s,
+        fleet.late.late / np.diff(np.append(fleet.late.starts_s, period)),
+        period,
+    )
     rows: list[dict[str, Any]] = []
     for hour, came in enumerate(rates):
         row = {
@@ -75,12 +79,6 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         for name, value in other.items()
         if name not in ("from_h", "to_h")
     )
-
-
-def _density(found: Late, period: float) -> Array:
-    """Late requests a second in every stretch. [1/s]"""
-    seconds = np.diff(np.append(found.starts_s, period))
-    return found.late / seconds
 
 
 def _replicas(fleet: Fleet, hour: int) -> dict[str, Any]:

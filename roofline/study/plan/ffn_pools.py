@@ -30,9 +30,7 @@ FILLED: Final = (0.125, 0.5, 1.0)
 """Shares of the sequences that memory holds at which steps are compared. [1]"""
 
 
-def fed_candidates(
-    kind: Kind, demand: Demand, gpus: int, limit_s: float = np.inf
-) -> tuple[Candidate, ...]:
+def fed_candidates(kind: Kind, demand: Demand, gpus: int, limit_s: float) -> tuple[Candidate, ...]:
     """Candidates that decode with a pool of feed-forward parts, on up to a number of devices.
 
     None where drafts are planned, answers have one token, or steps have no price by parts; time

@@ -133,7 +133,7 @@ def _block(
 
 
 def consumers(
-    done: Confirmed, demand: Demand, facility: Facility, blocks: int = 1
+    done: Confirmed, demand: Demand, facility: Facility, blocks: int
 ) -> list[Consumption]:
     """Pools of a deployment at its load, each with what it draws, in so many blocks. [1]
 

@@ -13,11 +13,10 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from roofline.bench.end_to_end.cases import Row, row_of
+from roofline.bench.end_to_end.cases import Row, row_of, said
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Spreads
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
-from roofline.bench.end_to_end.record import said
 from roofline.bench.end_to_end.replay import SAME, SEED, Known, known, request_metrics, with_profile
 from roofline.cost.work import Array
 from roofline.errors import InputError

@@ -30,13 +30,12 @@ import numpy as np
 from msgspec import Struct
 
 from roofline.bench.end_to_end import naming
-from roofline.bench.end_to_end.cases import Row, row_of
+from roofline.bench.end_to_end.cases import Row, number, row_of, said
 from roofline.bench.end_to_end.deploying import deployment
 from roofline.bench.end_to_end.driving import CLOSED
 from roofline.bench.end_to_end.held_out import Spreads
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
-from roofline.bench.end_to_end.record import number, said
 from roofline.bench.end_to_end.replay import SEED, Known, throughput
 from roofline.cost.memory import weight_bytes
 from roofline.cost.work import Array

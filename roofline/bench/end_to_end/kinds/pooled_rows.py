@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Final
 
-from roofline.bench.end_to_end.cases import Row, row_of
+from roofline.bench.end_to_end.cases import Row, number, row_of, said
 from roofline.bench.end_to_end.driving import CLOSED, waiting_clients
 from roofline.bench.end_to_end.held_out import Spreads
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
-from roofline.bench.end_to_end.record import number, said
 from roofline.bench.end_to_end.replay import Known, known, request_metrics
 from roofline.content import shipped
 from roofline.cost.work import Array

@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline.bench.end_to_end import profiles
-from roofline.bench.end_to_end.cases import Unread
+from roofline.bench.end_to_end.cases import Unread, said
 from roofline.bench.end_to_end.kinds import drafted_rows, mlperf_rows, pooled_rows
 from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction
 from roofline.bench.end_to_end.metrics import shared_out
-from roofline.bench.end_to_end.record import said
 from roofline.errors import RooflineError, described
 from roofline.study.executors import cores
 

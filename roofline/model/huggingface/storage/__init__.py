@@ -38,7 +38,7 @@ def plain_format(fields: Fields) -> str:
 
 
 def formatted(
-    fields: Fields, architecture: Architecture, sibling: "Document | None" = None
+    fields: Fields, architecture: Architecture, sibling: "Document | None"
 ) -> Architecture:
     """The network with the number format of every matrix, as its quantiser left it.
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from roofline.serving.simulate.compiled import course, heap, lookup, memory, queue
+from roofline.serving.simulate.compiled import heap, lookup, memory, queue
 from roofline.serving.simulate.compiled.compiler import compiled, entry
 from roofline.serving.simulate.compiled.state import (
     DECODING,
@@ -75,7 +75,7 @@ def _gather(g: Rules, s: State) -> int:
 def _pass(s: State, took: float, steps: int, held: int, final: int, stored: int) -> None:
     """Steps go by, with so many tokens held and needed in the end; those stored are a sum."""
     n = s.counts[0]
-    course.record(s, n.now, n.now + took, held, held)
+    memory.record(s, n.now, n.now + took, held, held)
     n.now += took
     n.busy += took
     n.steps += steps

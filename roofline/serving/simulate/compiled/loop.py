@@ -7,7 +7,7 @@ that could join; the steps until then are one sum over the table of prices.
 
 import numpy as np
 
-from roofline.serving.simulate.compiled import course, heap, lookup, memory, paced, queue
+from roofline.serving.simulate.compiled import heap, lookup, memory, paced, queue
 from roofline.serving.simulate.compiled.compiler import compiled, entry
 from roofline.serving.simulate.compiled.state import (
     DECODING,
@@ -103,7 +103,7 @@ def serve(p: Prices, g: Rules, s: State, d: Paced, more: bool, until: float) -> 
         n.now += took + n.swapping
         n.busy += took + n.swapping
         _account(g, s, steps, decoding, new, blocked)
-        course.record(s, start, n.now, before * g.page, memory.taken(s) * g.page)
+        memory.record(s, start, n.now, before * g.page, memory.taken(s) * g.page)
         if decoding:
             if n.fresh:
                 _begun(s)
