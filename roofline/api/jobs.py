@@ -38,7 +38,7 @@ def job_of(asked: Planning) -> Job | None:
         try:
             seconds = duration(str(asked.within))
         except QuantityError as error:
-            raise InputError(f"within: {error.message}", hint=hint) from None
+            raise InputError(f"`within`: {error.message}", hint=error.hint) from None
     return Job(asked.job, seconds)
 
 

@@ -282,10 +282,12 @@ def _problem(asked: Planning) -> Problem:
     if asked.encoder_pools:
         unused = {f"`{name}`": bool(getattr(asked, name)) for name in ("power", "budget", "job")}
         unused |= {"`rate_curve`": bool(asked.rate_curve), "`draft`": bool(asked.draft)}
-        unused |= {
-            "no `images` or `recordings`": not (options.media.images or options.media.recordings)
-        }
         refuse_unused("a plan with pools for pictures", unused)
+        if not (options.media.images or options.media.recordings):
+            raise InputError(
+                "pools for pictures, and prompts without any",
+                hint="give `images` or `recordings`, or leave out `encoder_pools`",
+            )
         refuse_sessions(made)  # before anything is priced
     if facility is not None:
         refuse_unused("a question of power and energy", {"`draft`": bool(asked.draft)})

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from roofline.api.question import refuse_unused
 from roofline.content import there
-from roofline.errors import InputError
+from roofline.errors import InputError, UnknownNameError
 from roofline.records import replace
 from roofline.serving.requests import Requests, at_rate, check_rate, in_blocks, mean_rate
 from roofline.serving.run.result import Load
@@ -212,7 +212,10 @@ def curve_of(asked: str | Path) -> RateCurve:
         if not trace.timed:
             raise InputError(f"{trace.source} does not say when requests came", hint=HINT)
         return recorded_curve(trace.requests.arrival, trace.source)
-    arrivals = traffic_named(text).arrivals
+    try:
+        arrivals = traffic_named(text).arrivals
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{error.message} with a rate curve", hint=HINT) from None
     if not isinstance(arrivals, RateCurve):
         raise InputError(f"workload {text!r:.60} has no rate curve", hint=HINT)
     return arrivals

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from roofline.bench import arguments
 from roofline.bench.prices import probe_of
 from roofline.bench.probe import probes
 from roofline.cost.calibration.by_kind import kernel_query
@@ -75,4 +76,7 @@ def table(names: list[str], gpu: str = "h100-sxm") -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(table(sys.argv[1:]) + "\n")
+    asked = arguments.parser("roofline.bench.operators", __doc__)
+    asked.add_argument("networks", nargs="+", help="NETWORK or NETWORK:FORMAT of its weights")
+    given = asked.parse_args()
+    arguments.answer(asked, lambda: sys.stdout.write(table(given.networks) + "\n"))

@@ -129,8 +129,8 @@ def tokens(option: str, text: str) -> float:
     """A number of tokens: ``15T``, ``2e12``."""
     try:
         value = parse(f"{text.strip().removesuffix('tokens').removesuffix('token').strip()}t", "t")
-    except QuantityError as error:
-        raise InputError(f"{option} {text!r:.60}: {error.message}", hint="write 15T") from None
+    except QuantityError:
+        value = 0.0
     if value <= 0:
         raise InputError(f"{option} {text!r:.60} is no number of tokens", hint="write 15T")
     return value

@@ -424,7 +424,7 @@ def _degrees(number: int, tp: int, kv_heads: int = 1) -> str:
         for n in range(1, max(tp, 8) + 1)
         if number % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0)
     ]
-    return f"degrees that divide {number}: {', '.join(fits)}; or let `layout=auto` choose"
+    return f"degrees that divide {number}: {', '.join(fits)}; `roofline layouts` lists others"
 
 
 def padded(rows: int, groups: Number) -> Number:

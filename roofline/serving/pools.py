@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from roofline.cost.textbook.parallelism import prefill_servers
 from roofline.errors import LayoutError
+from roofline.units import counted
 
 
 class Phases(Struct, frozen=True):
@@ -116,8 +117,8 @@ def divide(phases: Phases, prefill_gpus: int, decode_gpus: int, gpus: int | None
         return _near(phases, prefill_gpus, decode_gpus)
     if gpus < prefill_gpus + decode_gpus:
         raise LayoutError(
-            f"{gpus} GPUs do not hold a prefill instance of {prefill_gpus} and a decode instance "
-            f"of {decode_gpus}",
+            f"{counted(gpus, 'GPU')} {'does' if gpus == 1 else 'do'} not hold a prefill instance "
+            f"of {prefill_gpus} and a decode instance of {decode_gpus}",
             hint=f"give `gpus={prefill_gpus + decode_gpus}` or more, or smaller layouts",
         )
     prefill = np.arange(1, (gpus - decode_gpus) // prefill_gpus + 1)

@@ -327,12 +327,18 @@ def check_context(deployment: Deployment, workload: Workload) -> None:
     limit = deployment.architecture.max_context
     answer = 0 if deployment.architecture.is_encoder else workload.output
     total = workload.prompt + answer
-    if limit is not None and total > limit:
+    if limit is None or total <= limit:
+        return
+    if not answer:
         raise InputError(
-            f"{workload.prompt:,} + {answer:,} tokens are {total:,}, "
-            f"{deployment.architecture.name} is made for {limit:,}",
-            hint=f"shorten `prompt` or `output` to {limit:,} together",
+            f"a prompt of {total:,} tokens, {deployment.architecture.name} is made for {limit:,}",
+            hint=f"shorten `prompt` to {limit:,}",
         )
+    raise InputError(
+        f"{workload.prompt:,} + {answer:,} tokens are {total:,}, "
+        f"{deployment.architecture.name} is made for {limit:,}",
+        hint=f"shorten `prompt` or `output` to {limit:,} together",
+    )
 
 
 def _mean(value: Number, weights: Array | None) -> float:

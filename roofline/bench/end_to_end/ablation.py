@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from roofline import files
+from roofline.bench import arguments
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.cases import read
 from roofline.bench.end_to_end.driving import CLOSED
@@ -196,4 +197,7 @@ def main(path: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), shipped("hwspecs") / "ablation.md")
+    asked = arguments.parser("roofline.bench.end_to_end.ablation", __doc__)
+    asked.add_argument("file", type=arguments.file, help="measured rows: e2e.csv.gz")
+    given = asked.parse_args()
+    arguments.answer(asked, lambda: main(given.file, shipped("hwspecs") / "ablation.md"))

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from roofline.bench import arguments
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.ablation import METRICS, absolute, closed_loops, percentages
 from roofline.bench.end_to_end.driving import driver
@@ -112,4 +113,8 @@ def main(path: Path, number: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else FEWEST)
+    asked = arguments.parser("roofline.bench.end_to_end.given", __doc__)
+    asked.add_argument("file", type=arguments.file, help="measured rows: e2e.csv.gz")
+    asked.add_argument("runs", nargs="?", type=int, default=FEWEST, help="runs that are given")
+    told = asked.parse_args()
+    arguments.answer(asked, lambda: main(told.file, told.runs))

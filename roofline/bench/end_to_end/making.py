@@ -21,6 +21,7 @@ import numpy as np
 from msgspec import Struct
 
 from roofline import files
+from roofline.bench import arguments
 from roofline.bench.end_to_end import held_out, left_out, profiles
 from roofline.bench.end_to_end.cases import contradicted, read
 from roofline.bench.end_to_end.driving import unsure
@@ -180,4 +181,8 @@ def main(path: Path, only: str = "") -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:3])
+    asked = arguments.parser("roofline.bench.end_to_end.making", __doc__)
+    asked.add_argument("file", type=arguments.file, help="measured rows: e2e.csv.gz")
+    asked.add_argument("engine", nargs="?", default="", help="profile that is fitted alone")
+    given = asked.parse_args()
+    arguments.answer(asked, lambda: main(given.file, given.engine))

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from roofline.bench import arguments
 from roofline.bench.held_out import CENTRAL, DEVIATIONS, errors, unallowed
 from roofline.bench.kernel_rows import Group
 from roofline.bench.predictors import as_measured
@@ -119,4 +120,13 @@ def main(measurements: Path, kinds: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    asked = arguments.parser("roofline.bench.shipping.carrying", __doc__)
+    asked.add_argument("measurements", type=arguments.folder, help="folder of measurements")
+    asked.add_argument(
+        "kinds",
+        nargs="*",
+        type=arguments.kind_of(FILES, whole=True),
+        help="kinds of kernels; else all",
+    )
+    given = asked.parse_args()
+    arguments.answer(asked, lambda: main(given.measurements, given.kinds))

@@ -7,6 +7,7 @@ import statistics
 import sys
 from collections.abc import Iterator, Sequence
 
+from roofline.bench import arguments
 from roofline.bench.shipping.files import Entry, entries
 from roofline.cost.calibration.kernel import MEASURED
 from roofline.table import Column, Table
@@ -48,4 +49,5 @@ def _cell(found: Sequence[Entry]) -> str:
 
 
 if __name__ == "__main__":
+    arguments.parser("roofline.bench.shipping.coverage", __doc__).parse_args()
     sys.stdout.writelines(f"{line}\n" for line in summary())

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from roofline.bench import arguments
 from roofline.bench.columns import prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.exchange_rows import CUSTOM_ENDS
@@ -217,7 +218,13 @@ def main(measurements: Path, kinds: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
+    asked = arguments.parser(MODULE, __doc__)
+    asked.add_argument("measurements", type=arguments.folder, help="folder of measurements")
+    asked.add_argument(
+        "kinds", nargs="*", type=arguments.kind_of(FILES), help="KIND or KIND/KERNEL; else all"
+    )
+    given = asked.parse_args()
     if any(os.environ.get(name) != "1" for name in THREADS):
         told = os.environ | dict.fromkeys(THREADS, "1")
         os.execve(sys.executable, [sys.executable, "-m", MODULE, *sys.argv[1:]], told)
-    main(Path(sys.argv[1]), sys.argv[2:])
+    arguments.answer(asked, lambda: main(given.measurements, given.kinds))

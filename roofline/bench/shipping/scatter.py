@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from roofline.bench import arguments
 from roofline.bench.fit import fit_and_score
 from roofline.bench.kernel_rows import Group
 from roofline.bench.rows import SEED, checked
@@ -221,8 +222,11 @@ def main(measurements: Path) -> None:
 
 
 if __name__ == "__main__":
+    module = "roofline.bench.shipping.scatter"
+    asked = arguments.parser(module, __doc__)
+    asked.add_argument("measurements", type=arguments.folder, help="folder of measurements")
+    given = asked.parse_args()
     if any(os.environ.get(name) != "1" for name in THREADS):
-        module = "roofline.bench.shipping.scatter"
         told_apart = os.environ | dict.fromkeys(THREADS, "1")
         os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], told_apart)
-    main(Path(sys.argv[1]))
+    arguments.answer(asked, lambda: main(given.measurements))

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import roofline
 from roofline.records import replace
 from roofline.serving.objectives import parse_slo
 from roofline.serving.run.result import Load, Run, result_of
@@ -155,3 +156,21 @@ def test_every_request_is_told_where_asked_for() -> None:
     assert (frame["finish_s"] >= frame["first_token_s"]).all()
     assert frame["tpot_s"].isna().sum() == (frame["output"] == 1).sum()
     assert np.allclose(frame["ttft_s"], frame["first_token_s"] - frame["arrival_s"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", [1, 2, 4])
+def test_a_run_in_a_pipeline_says_how_far_off_a_prompt_alone_is(stages: int) -> None:
+    given: dict[str, Any] = {"layout": f"pp{stages}", "calibration": "none", "engine": "ideal"}
+    told = roofline.analyze("llama-3.1-8b", **given, batch=1, prompt=2000, output=64)
+    (whole,) = (
+        row["value"] for row in told.tables["headline"].rows() if row["metric"] == "ttft_idle_s"
+    )
+    result = roofline.simulate(
+        "llama-3.1-8b", **given, prompt="2000", output="64", requests=1, rate=1.0, warmup=0
+    )
+    (ttft,) = (row["mean"] for row in result.tables["headline"].rows() if row["metric"] == "ttft_s")
+    assert whole / stages * 0.95 < ttft < whole * 1.01
+    said = [note for note in result.notes if "a prompt that comes alone is too short" in note]
+    assert len(said) == (stages > 1)
+    assert all(f"a factor of about {stages}." in note for note in said)
