@@ -19,10 +19,26 @@ from roofline.table import Notebook, Terminal, shown_by
 from roofline.version import __version__
 
 __all__ = [
-    "__version__", "analyze", "compare", "compare_measured", "disaggregate", "doctor", "gpus",
-    "layouts", "learn_engine", "learn_log", "models", "paging", "parse_command", "plan",
-    "scoreboard", "serve_command", "simulate", "speculate", "sweep",
-]  # fmt: skip
+    "__version__",
+    "analyze",
+    "compare",
+    "compare_measured",
+    "disaggregate",
+    "doctor",
+    "gpus",
+    "layouts",
+    "learn_engine",
+    "learn_log",
+    "models",
+    "paging",
+    "parse_command",
+    "plan",
+    "scoreboard",
+    "serve_command",
+    "simulate",
+    "speculate",
+    "sweep",
+]
 
 if TYPE_CHECKING:
     from roofline.api import (

@@ -69,8 +69,12 @@ REFERENCES: Final[Mapping[str, str]] = {
 RATES: Final = frozenset({"copy-host"})
 """References that no form is fitted to: their points are the rates."""
 RIVALS: Final = (
-    "torch-cudnn", "torch-flash", "flash-attn-3", "flashinfer-prefill", "flash-prefill",
-)  # fmt: skip
+    "torch-cudnn",
+    "torch-flash",
+    "flash-attn-3",
+    "flashinfer-prefill",
+    "flash-prefill",
+)
 """Attention to prompts: of those that were measured the fastest stands for what engines run."""
 PROMPTS: Final = ((1, 2048), (1, 8192), (4, 4096))
 """Sequences and tokens of the prompts by which the fastest is told. [sequence], [token]"""

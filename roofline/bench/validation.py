@@ -53,9 +53,19 @@ READERS: Final[Mapping[str, Reader]] = {
 }
 """Reader of a file of measurements into groups that one fit may hold, by kind of kernel."""
 APART: Final = (
-    "gpu", "backend", "version", "kernel", "dtype", "kv_dtype", "gemm_dtype", "phase", "mode",
-    "op", "topology", "node_num",
-)  # fmt: skip
+    "gpu",
+    "backend",
+    "version",
+    "kernel",
+    "dtype",
+    "kv_dtype",
+    "gemm_dtype",
+    "phase",
+    "mode",
+    "op",
+    "topology",
+    "node_num",
+)
 """Columns that divide rows into groups: a group that cannot be read does not stop the others."""
 MIXED: Final[Mapping[str, tuple[str, ...]]] = {
     "collective": ("version", "dtype"),

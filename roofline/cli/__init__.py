@@ -20,10 +20,28 @@ from roofline.notices import show_with
 from roofline.version import __version__
 
 COMMANDS: Final = (
-    "analyze", "compare", "compare-measured", "scoreboard", "layouts", "disaggregate",
-    "speculate", "paging", "simulate", "plan", "report", "serve-command", "parse-command",
-    "sweep", "schema", "calibrate", "validate", "doctor", "gpus", "bench", "models",
-)  # fmt: skip
+    "analyze",
+    "compare",
+    "compare-measured",
+    "scoreboard",
+    "layouts",
+    "disaggregate",
+    "speculate",
+    "paging",
+    "simulate",
+    "plan",
+    "report",
+    "serve-command",
+    "parse-command",
+    "sweep",
+    "schema",
+    "calibrate",
+    "validate",
+    "doctor",
+    "gpus",
+    "bench",
+    "models",
+)
 """Commands in the order of the help. Each is a module, which has an ``app`` where it has commands
 below it, else a function of its name and perhaps an ``EPILOG``."""
 ANSWERS: Final = ("analyze", "compare", "layouts", "disaggregate", "speculate", "paging")

@@ -21,9 +21,20 @@ from roofline.records import replace
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 Kind: TypeAlias = Literal[
-    "gemm", "moe", "prefill-attention", "decode-attention", "latent-attention", "index", "scan",
-    "pointwise", "adapter", "lookup", "collective", "host", "engine",
-]  # fmt: skip
+    "gemm",
+    "moe",
+    "prefill-attention",
+    "decode-attention",
+    "latent-attention",
+    "index",
+    "scan",
+    "pointwise",
+    "adapter",
+    "lookup",
+    "collective",
+    "host",
+    "engine",
+]
 
 
 CONVERSION: Final = "quantise"
@@ -37,8 +48,13 @@ ACTIVATED: Final = "activated"
 SHARED: Final = "shared"
 """Inputs of a product, in its ``formats``: of an activation, or of shared experts."""
 RESIDUAL_NORM, NORM, ROTARY, STORE, ACTIVATION, LOOKUP = (
-    "residual-norm", "norm", "rotary", "kv-store", "activation", "embedding",
-)  # fmt: skip
+    "residual-norm",
+    "norm",
+    "rotary",
+    "kv-store",
+    "activation",
+    "embedding",
+)
 """Kernels of passes over activations: a norm that adds the residual first, so that each element is
 read and written twice; a norm alone; rotation; keys and values; activation function; embedding."""
 DISPATCH, COMBINE = "dispatch", "combine"
@@ -132,9 +148,16 @@ def scaled(a: Number, b: Number) -> Number:
 
 
 COUNTS: Final = (
-    "flops", "weight_bytes", "activation_bytes", "kv_bytes", "wire_bytes", "messages",
-    "network_bytes", "network_messages", "host_bytes",
-)  # fmt: skip
+    "flops",
+    "weight_bytes",
+    "activation_bytes",
+    "kv_bytes",
+    "wire_bytes",
+    "messages",
+    "network_bytes",
+    "network_messages",
+    "host_bytes",
+)
 """Counts of `Work`, in the order of its fields."""
 counts_of: Final[Callable[["Work"], tuple[Number, ...]]] = attrgetter(*COUNTS)
 

@@ -25,10 +25,22 @@ if TYPE_CHECKING:
     from roofline.model.tower import Media, Tower
 
 __all__ = [
-    "STREAMS", "UNQUANTISED", "Architecture", "Attention", "Block", "CompressedAttention",
-    "CrossAttention", "FeedForward", "Indexer", "Linear", "Mixer", "Mla", "Mlp", "Moe",
+    "STREAMS",
+    "UNQUANTISED",
+    "Architecture",
+    "Attention",
+    "Block",
+    "CompressedAttention",
+    "CrossAttention",
+    "FeedForward",
+    "Indexer",
+    "Linear",
+    "Mixer",
+    "Mla",
+    "Mlp",
+    "Moe",
     "Recurrent",
-]  # fmt: skip
+]
 
 UNQUANTISED: Final = frozenset({"router", "shared-gate", "index-weights", "compress-kv"})
 """Roles of small matrices that quantisers leave alone unless told otherwise."""

@@ -9,9 +9,20 @@ from roofline.model.architecture import Architecture, Block
 from roofline.model.precision import named
 
 PARTS: Final = (
-    "embedding", "position_embedding", "attention_qkv", "attention_out", "indexer", "recurrent",
-    "mlp", "router", "shared_experts", "experts", "norms", "lm_head", "other",
-)  # fmt: skip
+    "embedding",
+    "position_embedding",
+    "attention_qkv",
+    "attention_out",
+    "indexer",
+    "recurrent",
+    "mlp",
+    "router",
+    "shared_experts",
+    "experts",
+    "norms",
+    "lm_head",
+    "other",
+)
 """Parts in the order a token meets them. ``other``: projections in and out of the embedding, and
 whatever mixes residual streams."""
 

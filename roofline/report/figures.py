@@ -14,9 +14,26 @@ from roofline.view.text import LABEL_LENGTH, Amount, amount, label
 FONT: Final = "system-ui, -apple-system, Roboto, Arial, sans-serif"
 FONT_SIZE: Final = 12
 COLOURS: Final = (
-    "ink", "muted", "faint", "grid", "surface", "bad", "prefill", "decode", "compute", "memory",
-    "wire", "host", "engine", "rest", "weights", "kv", "activations", "runtime", "graphs",
-)  # fmt: skip
+    "ink",
+    "muted",
+    "faint",
+    "grid",
+    "surface",
+    "bad",
+    "prefill",
+    "decode",
+    "compute",
+    "memory",
+    "wire",
+    "host",
+    "engine",
+    "rest",
+    "weights",
+    "kv",
+    "activations",
+    "runtime",
+    "graphs",
+)
 STEPS: Final = (
     (1,),
     (1, 2, 5),

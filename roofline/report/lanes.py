@@ -16,17 +16,41 @@ from roofline.view.text import is_number, plain
 from roofline.view.words import MORE, heading, unit_of
 
 NAMES: Final = (
-    "scenario", "model", "gpu", "layout", "weights", "kv", "engine", "technique", "workload",
-    "policy", "patch",
-)  # fmt: skip
+    "scenario",
+    "model",
+    "gpu",
+    "layout",
+    "weights",
+    "kv",
+    "engine",
+    "technique",
+    "workload",
+    "policy",
+    "patch",
+)
 LENGTHS: Final = ("prompt", "output")
 NUMBERS: Final = ("batch", "rate_per_s", "concurrency", "prompt", "output")
 FIGURES: Final = (
-    "ttft_idle_s", "ttft_s", "ttft_p99_s", "tpot_steady_s", "tpot_s", "tpot_p99_s", "latency_s",
-    "user_tok_s", "throughput_tok_s", "output_tok_s", "throughput_per_gpu_tok_s",
-    "output_per_gpu_tok_s", "requests_per_s", "saturation_per_s", "utilisation", "usd_per_mtok",
-    "joule_per_mtok", "memory_bytes", "free_bytes",
-)  # fmt: skip
+    "ttft_idle_s",
+    "ttft_s",
+    "ttft_p99_s",
+    "tpot_steady_s",
+    "tpot_s",
+    "tpot_p99_s",
+    "latency_s",
+    "user_tok_s",
+    "throughput_tok_s",
+    "output_tok_s",
+    "throughput_per_gpu_tok_s",
+    "output_per_gpu_tok_s",
+    "requests_per_s",
+    "saturation_per_s",
+    "utilisation",
+    "usd_per_mtok",
+    "joule_per_mtok",
+    "memory_bytes",
+    "free_bytes",
+)
 SPEED: Final = "user_tok_s"
 RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
 WORDS: Final = ("prefill_bound", "decode_bound", "basis", "limit")

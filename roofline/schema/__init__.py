@@ -14,6 +14,16 @@ from roofline.schema.validation import (
 from roofline.schema.yaml_reader import parse_yaml
 
 __all__ = [
-    "Document", "Mark", "SourceEntry", "Sourced", "Strict", "check_sources", "decode",
-    "parse_json", "parse_yaml", "quantity", "read", "validate",
-]  # fmt: skip
+    "Document",
+    "Mark",
+    "SourceEntry",
+    "Sourced",
+    "Strict",
+    "check_sources",
+    "decode",
+    "parse_json",
+    "parse_yaml",
+    "quantity",
+    "read",
+    "validate",
+]

@@ -22,9 +22,15 @@ from roofline.study.sweep.keep import MEMORY
 from roofline.table import BASES
 
 STEADY: Final = (
-    "requests_per_s", "saturation_per_s", "utilisation", "queue_s", "ttft_s", "tpot_s",
-    "latency_s", "output_tok_s",
-)  # fmt: skip
+    "requests_per_s",
+    "saturation_per_s",
+    "utilisation",
+    "queue_s",
+    "ttft_s",
+    "tpot_s",
+    "latency_s",
+    "output_tok_s",
+)
 DERIVED: Final = ("ttft_p99_s", "tpot_p99_s", "output_per_gpu_tok_s", "usd_per_mtok")
 ENDED: Final = ("ttft_s", "tpot_s", "latency_s", "output_tok_s", "saturation_per_s", "usd_per_mtok")
 """Figures with intervals."""

@@ -287,8 +287,14 @@ def cell(name: str, value: object, unit: str = "") -> Cell:
 
 
 BINARY: Final = (
-    "weights", "KV cache", "capacity", "memory in use", "activations", "runtime", "graphs",
-)  # fmt: skip
+    "weights",
+    "KV cache",
+    "capacity",
+    "memory in use",
+    "activations",
+    "runtime",
+    "graphs",
+)
 """Device memory, which people know in powers of two."""
 
 

@@ -34,9 +34,14 @@ if TYPE_CHECKING:
     import pandas
 
 MODES: Final = (
-    "bs1_prefill", "bs1_decode", "static_batch", "offline_max", "sharegpt_max",
-    "steady_concurrency", "steady_rate",
-)  # fmt: skip
+    "bs1_prefill",
+    "bs1_decode",
+    "static_batch",
+    "offline_max",
+    "sharegpt_max",
+    "steady_concurrency",
+    "steady_rate",
+)
 METRICS: Final = ("ttft_s", "tpot_s", "latency_s", "throughput_tok_s")
 NEEDED: Final = ("engine", "gpu", "model", "mode")
 SHAREGPT: Final = (247.0, 233.0)

@@ -36,9 +36,17 @@ _Degree = Annotated[int, Field(ge=1, le=4096)]
 _Count = Annotated[int, Field(ge=1, le=10_000_000)]
 _Metric = Literal["ttft_s", "tpot_s", "latency_s", "throughput_tok_s"]
 _Load = Literal[
-    "bs1_prefill", "bs1_decode", "static_batch", "offline_max", "sharegpt_max",
-    "steady_concurrency", "steady_rate", "prefill", "decode", "server",
-]  # fmt: skip
+    "bs1_prefill",
+    "bs1_decode",
+    "static_batch",
+    "offline_max",
+    "sharegpt_max",
+    "steady_concurrency",
+    "steady_rate",
+    "prefill",
+    "decode",
+    "server",
+]
 
 
 class _RanFile(schema.Strict):

@@ -16,6 +16,14 @@ from roofline.model.precision.products import (
 )
 
 __all__ = [
-    "FORMATS", "KV_FORMATS", "Format", "Precision", "Product", "dequantisation", "named",
-    "product", "quantisation", "resolve",
-]  # fmt: skip
+    "FORMATS",
+    "KV_FORMATS",
+    "Format",
+    "Precision",
+    "Product",
+    "dequantisation",
+    "named",
+    "product",
+    "quantisation",
+    "resolve",
+]

@@ -17,9 +17,13 @@ LINEAR: Final = "Linear"
 """Target that means every linear layer."""
 
 KEPT: Final = (
-    "modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules", "exclude",
+    "modules_to_not_convert",
+    "ignored_layers",
+    "ignore",
+    "exclude_modules",
+    "exclude",
     "llm_int8_skip_modules",
-)  # fmt: skip
+)
 """Keys of lists of modules that are left as they were."""
 
 

@@ -6,5 +6,13 @@ from roofline.serving.simulate.steady.pace import most
 from roofline.serving.simulate.steady.share import Share, lacking, share_of
 
 __all__ = [
-    "ERRORS", "Error", "Share", "Steady", "arriving", "closed", "lacking", "most", "share_of",
-]  # fmt: skip
+    "ERRORS",
+    "Error",
+    "Share",
+    "Steady",
+    "arriving",
+    "closed",
+    "lacking",
+    "most",
+    "share_of",
+]
